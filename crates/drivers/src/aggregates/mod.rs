@@ -1,0 +1,72 @@
+//! Where aggregates lie: per metric one head, rewritten at each pass, and blocks, written once.
+//!
+//! The store moves bytes and never decodes them. Calls are batched, with one answer per item, in order.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{MetricId, Timespan, Timestamp};
+
+/// The name of a sealed block. Blocks of one metric and granularity never overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockKey {
+    pub metric: MetricId,
+    pub granularity: Timespan,
+    /// The first bucket's start.
+    pub first: Timestamp,
+    /// The last bucket's start.
+    pub last: Timestamp,
+}
+
+/// Selects the blocks of a metric and granularity that hold a bucket starting in `from..=to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRange {
+    pub metric: MetricId,
+    pub granularity: Timespan,
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+/// What one pass changed of one metric. Applied so that a reader never sees the head without its blocks.
+#[derive(Clone, Debug)]
+pub struct MetricWrite {
+    pub metric: MetricId,
+    /// New blocks; one that exists under the same key is replaced.
+    pub blocks: Vec<(BlockKey, Bytes)>,
+    /// Blocks to delete, expired by the policy's timespan.
+    pub expired: Vec<BlockKey>,
+    pub head: Bytes,
+}
+
+/// Why an item could not be read or written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The stored bytes are damaged. They have been reported and set aside; their neighbours are readable.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// No space, for now.
+    #[error("no space left: {0}")]
+    NoSpace(String),
+    #[error("{0}")]
+    Io(String),
+}
+
+#[async_trait]
+pub trait AggregateStore: Send + Sync + 'static {
+    /// Heads, `None` where a metric has none yet.
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>>;
+
+    /// The blocks of each range, oldest first. A damaged block is reported, set aside and left out.
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>>;
+
+    /// The keys of the blocks of each range, oldest first.
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>>;
+
+    /// Applies each write as a whole; visible to readers once it returns, durable once [`AggregateStore::sync`] returns.
+    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>>;
+
+    /// Removes heads and blocks; a metric without any is no error.
+    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>>;
+
+    /// All earlier writes survive a power cut once this returns.
+    async fn sync(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,7 @@
+//! Drivers: where measures wait (`incoming`), where aggregates lie (`aggregates`).
+//!
+//! Each folder's `mod.rs` is the trait; each other file is one backend. A driver exists once the suite in
+//! `conformance` passes on it. Drivers move bytes and never decode points.
+
+pub mod aggregates;
+pub mod incoming;

@@ -1,0 +1,255 @@
+//! Archive policies: how finely and for how long a metric's aggregates are kept.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+
+use crate::{Aggregation, AggregationMethod, Statistic, Timespan};
+
+/// One granularity of a policy. `points` and `timespan` are both absent where points are kept for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct ArchivePolicyItem {
+    pub granularity: Timespan,
+    pub points: Option<u64>,
+    pub timespan: Option<Timespan>,
+}
+
+/// Why a definition is refused; the texts are Gnocchi's, since clients show them.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidPolicy {
+    #[error("timespan ≠ granularity × points")]
+    TimespanMismatch,
+    #[error("At least two of granularity/points/timespan must be provided")]
+    TooFewParts,
+    #[error("Calculated number of points is < 0")]
+    NoPoints,
+    #[error("Granularity should be > 0")]
+    NoGranularity,
+    #[error("timespan is too long: it must be below 292 years")]
+    TooLong,
+    #[error("More than one archive policy uses granularity `{0:?}'")]
+    DuplicateGranularity(f64),
+    #[error("Invalid value for aggregation_methods: {{{0}}}")]
+    AggregationMethods(String),
+}
+
+impl ArchivePolicyItem {
+    /// Completes an item from the parts that were given, as Gnocchi does: two of them give the third, a granularity
+    /// alone is kept for ever, and a timespan is cut down to whole points.
+    pub fn new(
+        granularity: Option<Timespan>,
+        points: Option<u64>,
+        timespan: Option<Timespan>,
+    ) -> Result<Self, InvalidPolicy> {
+        let span_of = |granularity: Timespan, points: u64| {
+            i64::try_from(points)
+                .ok()
+                .and_then(|points| granularity.0.checked_mul(points))
+                .map(Timespan)
+                .ok_or(InvalidPolicy::TooLong)
+        };
+        if let (Some(granularity), Some(points), Some(timespan)) = (granularity, points, timespan)
+            && span_of(granularity, points)? != timespan
+        {
+            return Err(InvalidPolicy::TimespanMismatch);
+        }
+        let granularity = match (granularity, points, timespan) {
+            (Some(granularity), ..) => granularity,
+            (None, Some(points), Some(timespan)) => Timespan((timespan.0 as f64 / points as f64) as i64),
+            _ => return Err(InvalidPolicy::TooFewParts),
+        };
+        if granularity.0 <= 0 {
+            return Err(InvalidPolicy::NoGranularity);
+        }
+        let points = match (points, timespan) {
+            (Some(points), _) => Some(points),
+            (None, Some(timespan)) => match timespan.0 / granularity.0 {
+                0 => return Err(InvalidPolicy::NoPoints),
+                points => Some(points as u64),
+            },
+            (None, None) => None,
+        };
+        let timespan = points.map(|points| span_of(granularity, points)).transpose()?;
+        Ok(ArchivePolicyItem { granularity, points, timespan })
+    }
+}
+
+impl Serialize for ArchivePolicyItem {
+    /// Gnocchi's form: spans as Python prints them.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut item = serializer.serialize_struct("ArchivePolicyItem", 3)?;
+        item.serialize_field("timespan", &self.timespan.map(Timespan::to_python_text))?;
+        item.serialize_field("granularity", &self.granularity.to_python_text())?;
+        item.serialize_field("points", &self.points)?;
+        item.end()
+    }
+}
+
+/// A policy. Name, granularities and methods never change after creation; points and back window may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArchivePolicy {
+    pub name: String,
+    /// How many blocks of the coarsest granularity late points may go back.
+    pub back_window: u64,
+    /// In the order of its creator; granularities are distinct and there is at least one.
+    pub definition: Vec<ArchivePolicyItem>,
+    /// Resolved (no `*`, `-x`, `+x`), in the order of their codes.
+    pub aggregation_methods: BTreeSet<AggregationMethod>,
+}
+
+impl ArchivePolicy {
+    /// Checks what spans several items.
+    pub fn new(
+        name: String,
+        back_window: u64,
+        definition: Vec<ArchivePolicyItem>,
+        aggregation_methods: BTreeSet<AggregationMethod>,
+    ) -> Result<Self, InvalidPolicy> {
+        let mut seen = BTreeSet::new();
+        for item in &definition {
+            if !seen.insert(item.granularity) {
+                return Err(InvalidPolicy::DuplicateGranularity(item.granularity.as_secs_f64()));
+            }
+        }
+        Ok(ArchivePolicy { name, back_window, definition, aggregation_methods })
+    }
+
+    /// Resolves a list in which `*` means all, `-x` and `+x` change the list or, where it has nothing else, `default`.
+    pub fn resolve_methods(
+        entries: &[String],
+        default: &BTreeSet<AggregationMethod>,
+    ) -> Result<BTreeSet<AggregationMethod>, InvalidPolicy> {
+        let parse = |name: &str| name.parse::<AggregationMethod>().ok();
+        let invalid: Vec<String> = entries
+            .iter()
+            .filter(|entry| {
+                entry.as_str() != "*" && parse(entry.strip_prefix(['-', '+']).unwrap_or(entry)).is_none()
+            })
+            .map(|entry| format!("'{entry}'"))
+            .collect();
+        if !invalid.is_empty() {
+            return Err(InvalidPolicy::AggregationMethods(invalid.join(", ")));
+        }
+        let is_change = |entry: &String| entry.starts_with(['-', '+']);
+        let mut methods: BTreeSet<AggregationMethod> = if entries.iter().any(|entry| entry == "*") {
+            AggregationMethod::all().collect()
+        } else if entries.iter().all(is_change) {
+            default.clone()
+        } else {
+            entries.iter().filter_map(|entry| parse(entry)).collect()
+        };
+        for entry in entries {
+            if let Some(method) = entry.strip_prefix('-').and_then(parse) {
+                methods.remove(&method);
+            } else if let Some(method) = entry.strip_prefix('+').and_then(parse) {
+                methods.insert(method);
+            }
+        }
+        Ok(methods)
+    }
+
+    /// The coarsest granularity: the block that back windows count in.
+    pub fn block_size(&self) -> Timespan {
+        self.definition.iter().map(|item| item.granularity).max().expect("a policy has a granularity")
+    }
+
+    pub fn has_rate(&self) -> bool {
+        self.aggregation_methods.iter().any(|method| method.rate)
+    }
+
+    /// The aggregation of a method at a granularity, where the policy keeps one.
+    pub fn aggregation(&self, method: AggregationMethod, granularity: Timespan) -> Option<Aggregation> {
+        let item = self.definition.iter().find(|item| item.granularity == granularity)?;
+        self.aggregation_methods.contains(&method).then_some(Aggregation {
+            method,
+            granularity,
+            timespan: item.timespan,
+        })
+    }
+
+    /// `[archive_policy] default_aggregation_methods`, unless configured.
+    pub fn default_methods() -> BTreeSet<AggregationMethod> {
+        [
+            Statistic::Mean,
+            Statistic::Min,
+            Statistic::Max,
+            Statistic::Sum,
+            Statistic::Std,
+            Statistic::Count,
+        ]
+        .map(AggregationMethod::new)
+        .into()
+    }
+
+    /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high.
+    pub fn defaults(methods: &BTreeSet<AggregationMethod>) -> Vec<ArchivePolicy> {
+        const MINUTE: i64 = 60;
+        const HOUR: i64 = 60 * MINUTE;
+        const DAY: i64 = 24 * HOUR;
+        let policy = |name: &str, back_window, items: &[(i64, i64)], methods: &BTreeSet<_>| ArchivePolicy {
+            name: name.to_owned(),
+            back_window,
+            definition: items
+                .iter()
+                .map(|(granularity, timespan)| ArchivePolicyItem {
+                    granularity: Timespan::from_secs(*granularity),
+                    points: Some((timespan / granularity) as u64),
+                    timespan: Some(Timespan::from_secs(*timespan)),
+                })
+                .collect(),
+            aggregation_methods: methods.clone(),
+        };
+        vec![
+            policy(
+                "bool",
+                3600,
+                &[(1, 365 * DAY)],
+                &BTreeSet::from([AggregationMethod::new(Statistic::Last)]),
+            ),
+            policy("low", 0, &[(5 * MINUTE, 30 * DAY)], methods),
+            policy("medium", 0, &[(MINUTE, 7 * DAY), (HOUR, 365 * DAY)], methods),
+            policy("high", 0, &[(1, HOUR), (MINUTE, 7 * DAY), (HOUR, 365 * DAY)], methods),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(seconds: i64) -> Option<Timespan> {
+        Some(Timespan::from_secs(seconds))
+    }
+
+    #[test]
+    fn two_parts_give_the_third() {
+        let full =
+            ArchivePolicyItem { granularity: Timespan::from_secs(60), points: Some(10), timespan: span(600) };
+        assert_eq!(ArchivePolicyItem::new(span(60), Some(10), None), Ok(full));
+        assert_eq!(ArchivePolicyItem::new(span(60), None, span(600)), Ok(full));
+        assert_eq!(ArchivePolicyItem::new(None, Some(10), span(600)), Ok(full));
+        assert_eq!(ArchivePolicyItem::new(span(60), None, span(659)), Ok(full));
+        assert_eq!(
+            ArchivePolicyItem::new(span(60), Some(9), span(600)),
+            Err(InvalidPolicy::TimespanMismatch)
+        );
+        assert_eq!(ArchivePolicyItem::new(None, Some(9), None), Err(InvalidPolicy::TooFewParts));
+        assert_eq!(ArchivePolicyItem::new(span(60), None, span(59)), Err(InvalidPolicy::NoPoints));
+    }
+
+    #[test]
+    fn method_lists_resolve_against_the_default() {
+        let default = ArchivePolicy::default_methods();
+        let resolve = |entries: &[&str]| {
+            let entries: Vec<String> = entries.iter().map(|&entry| entry.to_owned()).collect();
+            ArchivePolicy::resolve_methods(&entries, &default).map(|methods| {
+                methods.iter().map(ToString::to_string).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(resolve(&["*"]).unwrap().len(), 216);
+        assert_eq!(resolve(&["*", "-mean"]).unwrap().len(), 215);
+        assert_eq!(resolve(&["-mean", "+last"]).unwrap(), ["sum", "last", "max", "min", "std", "count"]);
+        assert_eq!(resolve(&["max", "+last"]).unwrap(), ["last", "max"]);
+        assert!(resolve(&["nope"]).is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! The nouns of gnudi: ids, time, measures, aggregation methods, archive policies and their rules, metrics, sacks.
+//!
+//! Plain values with their text and JSON forms. No I/O, no clock: whoever needs "now" passes it in.
+
+pub mod aggregation;
+pub mod archive_policy;
+pub mod archive_policy_rule;
+pub mod measure;
+pub mod metric;
+pub mod sack;
+pub mod timespan;
+pub mod timestamp;
+
+pub use aggregation::{Aggregation, AggregationMethod, Statistic};
+pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
+pub use archive_policy_rule::ArchivePolicyRule;
+pub use measure::Measure;
+pub use metric::{Metric, MetricId, MetricStatus};
+pub use sack::{SackCount, SackId};
+pub use timespan::Timespan;
+pub use timestamp::Timestamp;

@@ -1,0 +1,43 @@
+//! Metrics: what measures are sent to.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::Timestamp;
+
+/// A metric's UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MetricId(pub Uuid);
+
+impl fmt::Display for MetricId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a metric lives, or waits for the janitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricStatus {
+    Active,
+    Delete,
+}
+
+/// A metric's metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    pub id: MetricId,
+    /// `user_id:project_id`; with basic authentication the user's name alone.
+    pub creator: String,
+    /// Without a slash; a resource's metric always has one.
+    pub name: Option<String>,
+    /// At most 31 characters.
+    pub unit: Option<String>,
+    pub archive_policy_name: String,
+    pub resource_id: Option<Uuid>,
+    pub status: MetricStatus,
+    pub created_at: Timestamp,
+}
