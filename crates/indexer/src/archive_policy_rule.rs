@@ -1,0 +1,27 @@
+//! Archive policy rules in the index.
+
+use async_trait::async_trait;
+use gnudi_model::ArchivePolicyRule;
+
+use crate::IndexerError;
+
+#[async_trait]
+pub trait ArchivePolicyRules {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError>;
+
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError>;
+
+    /// In the order in which they are tried: pattern descending, then name ascending.
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError>;
+
+    async fn rename_archive_policy_rule(
+        &self,
+        name: &str,
+        new_name: &str,
+    ) -> Result<ArchivePolicyRule, IndexerError>;
+
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError>;
+
+    /// The policy of the first rule whose pattern matches the name.
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError>;
+}
