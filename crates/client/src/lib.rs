@@ -1,1 +1,21 @@
-//! client
+//! A typed client of Gnocchi's REST API over HTTP/1.1: one method a call, typed answers, typed errors.
+//!
+//! Files mirror the URLs they call. It deliberately does not retry, cache or batch by itself (callers know what may be
+//! sent twice, and when), and it does not speak TLS: put a proxy in front, or talk on loopback.
+
+pub mod archive_policy;
+mod base64;
+mod client;
+mod error;
+pub mod measures;
+pub mod metric;
+mod points;
+mod status;
+mod uri;
+
+pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
+pub use client::{Client, ClientOptions};
+pub use error::{ClientError, Refused};
+pub use measures::{MeasuresFilter, Point};
+pub use metric::{Metric, MetricFilter, MetricSpec};
+pub use status::{Backlog, Status};

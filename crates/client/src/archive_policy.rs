@@ -1,0 +1,73 @@
+//! `/v1/archive_policy`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Client, ClientError, uri};
+
+/// One granularity of a policy to create: at least two of the three.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DefinitionSpec {
+    /// Seconds ("60", "0.5") or a duration ("5 minutes", "0:05:00").
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granularity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub points: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timespan: Option<String>,
+}
+
+/// A policy to create.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ArchivePolicySpec {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back_window: Option<u64>,
+    pub definition: Vec<DefinitionSpec>,
+    /// Names of methods, `*`, `-method`, `+method`; `None` takes the server's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregation_methods: Option<Vec<String>>,
+}
+
+/// One granularity of a policy, as the server shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DefinitionItem {
+    /// As Python prints spans: `0:05:00`.
+    pub granularity: String,
+    /// `None`: kept for ever.
+    pub points: Option<u64>,
+    pub timespan: Option<String>,
+}
+
+/// A policy, as the server shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ArchivePolicy {
+    pub name: String,
+    pub back_window: u64,
+    pub definition: Vec<DefinitionItem>,
+    pub aggregation_methods: Vec<String>,
+}
+
+impl Client {
+    /// Creates a policy; a status of 409 says that the name is taken.
+    pub async fn create_archive_policy(
+        &self,
+        spec: &ArchivePolicySpec,
+    ) -> Result<ArchivePolicy, ClientError> {
+        let body = serde_json::to_vec(spec).expect("a policy is JSON");
+        self.post("/v1/archive_policy".to_owned(), body).await
+    }
+
+    pub async fn list_archive_policies(&self) -> Result<Vec<ArchivePolicy>, ClientError> {
+        self.get("/v1/archive_policy".to_owned()).await
+    }
+
+    /// A status of 404 says that there is none of that name.
+    pub async fn get_archive_policy(&self, name: &str) -> Result<ArchivePolicy, ClientError> {
+        self.get(uri::path("/v1/archive_policy/", name)).await
+    }
+
+    /// A status of 400 says that metrics use it.
+    pub async fn delete_archive_policy(&self, name: &str) -> Result<(), ClientError> {
+        self.delete(uri::path("/v1/archive_policy/", name)).await
+    }
+}

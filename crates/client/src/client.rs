@@ -1,0 +1,277 @@
+//! The connection pool, and one request with its answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Method, Request, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
+};
+use hyper_util::{
+    client::legacy::{Client as Pool, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    base64,
+    error::{ClientError, Refused},
+};
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Sent with basic authentication and an empty password; `None` sends no `Authorization`.
+    pub user: Option<String>,
+    /// From the start of a call to the last byte of its answer.
+    pub timeout: Duration,
+    /// Idle connections kept for the next call.
+    pub idle_connections_max: usize,
+    /// A longer answer is an error.
+    pub answer_bytes_max: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            user: Some("admin".to_owned()),
+            timeout: Duration::from_mins(1),
+            idle_connections_max: 32,
+            answer_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// A client of one server. Clones share the connection pool.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pool: Pool<HttpConnector, Full<Bytes>>,
+    /// `http://host:port/prefix`, without a slash at the end.
+    base: String,
+    authorization: Option<HeaderValue>,
+    timeout: Duration,
+    answer_bytes_max: usize,
+}
+
+/// A call: what to send, and how errors name it.
+struct Call {
+    method: Method,
+    path: String,
+    body: Option<Bytes>,
+}
+
+impl Client {
+    /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `http://host/gnocchi`.
+    /// Connects with the first call. `InvalidOptions` is the only error.
+    pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+        let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
+        let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
+        if uri.scheme_str() != Some("http") {
+            return Err(invalid("the scheme must be http"));
+        }
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(invalid("no host"));
+        }
+        if uri.query().is_some() {
+            return Err(invalid("a query string cannot be part of a base URL"));
+        }
+        let authorization = options.user.as_deref().map(basic_authorization).transpose()?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(options.timeout));
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(options.idle_connections_max)
+            .build(connector);
+        Ok(Client {
+            pool,
+            base: base_url.trim_end_matches('/').to_owned(),
+            authorization,
+            timeout: options.timeout,
+            answer_bytes_max: options.answer_bytes_max,
+        })
+    }
+
+    /// The server's address as given, without a slash at the end.
+    pub fn base_url(&self) -> &str {
+        &self.base
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ClientError> {
+        self.get_with(path, decode).await
+    }
+
+    /// GET whose answer has a reader of its own.
+    pub(crate) async fn get_with<T>(
+        &self,
+        path: String,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, ClientError> {
+        let call = Call { method: Method::GET, path, body: None };
+        let body = self.send(&call).await?;
+        read(&body).map_err(|reason| call.unexpected(reason))
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: String,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let call = Call { method: Method::POST, path, body: Some(body.into()) };
+        let body = self.send(&call).await?;
+        decode(&body).map_err(|reason| call.unexpected(reason))
+    }
+
+    /// POST whose answer has no body worth reading.
+    pub(crate) async fn post_only(&self, path: String, body: Vec<u8>) -> Result<(), ClientError> {
+        self.send(&Call { method: Method::POST, path, body: Some(body.into()) }).await.map(drop)
+    }
+
+    pub(crate) async fn delete(&self, path: String) -> Result<(), ClientError> {
+        self.send(&Call { method: Method::DELETE, path, body: None }).await.map(drop)
+    }
+
+    async fn send(&self, call: &Call) -> Result<Bytes, ClientError> {
+        let request = self.request(call)?;
+        match tokio::time::timeout(self.timeout, self.exchange(call, request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(call.no_answer(format!("no answer within {} ms", self.timeout.as_millis()))),
+        }
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.base, call.path))
+            .header(ACCEPT, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if call.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request
+            .body(Full::new(call.body.clone().unwrap_or_default()))
+            .map_err(|error| ClientError::InvalidOptions(format!("{}{}: {error}", self.base, call.path)))
+    }
+
+    async fn exchange(&self, call: &Call, request: Request<Full<Bytes>>) -> Result<Bytes, ClientError> {
+        let response =
+            self.pool.request(request).await.map_err(|error| call.no_answer(with_causes(&error)))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, self.answer_bytes_max)
+            .collect()
+            .await
+            .map_err(|error| call.no_answer(with_causes(&*error)))?
+            .to_bytes();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        Err(ClientError::Refused {
+            method: call.method_name(),
+            path: call.path.clone(),
+            refused: Refused {
+                status: head.status.as_u16(),
+                message: message_of(&body),
+                retry_after: retry_after(&head.headers),
+            },
+        })
+    }
+}
+
+impl Call {
+    fn method_name(&self) -> &'static str {
+        match self.method {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::DELETE => "DELETE",
+            _ => unreachable!("the client sends no other method"),
+        }
+    }
+
+    fn no_answer(&self, reason: String) -> ClientError {
+        ClientError::NoAnswer { method: self.method_name(), path: self.path.clone(), reason }
+    }
+
+    fn unexpected(&self, reason: String) -> ClientError {
+        ClientError::UnexpectedAnswer { method: self.method_name(), path: self.path.clone(), reason }
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}
+
+fn basic_authorization(user: &str) -> Result<HeaderValue, ClientError> {
+    if user.contains(':') || user.chars().any(char::is_control) {
+        return Err(ClientError::InvalidOptions(format!("{user:?}: not a user's name")));
+    }
+    let text = format!("Basic {}", base64::encode(format!("{user}:").as_bytes()));
+    Ok(HeaderValue::from_str(&text).expect("base64 is a header value"))
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// The text of an error body: Gnocchi's errors are `{"code": ..., "title": ..., "description": ...}`, and a description may
+/// itself be an object (`{"cause": ..., "detail": ...}`), which is kept as JSON.
+fn message_of(body: &[u8]) -> String {
+    const MESSAGE_CHARS_MAX: usize = 2000;
+    let description = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|value| {
+        match value.get("description")? {
+            serde_json::Value::String(text) => Some(text.clone()),
+            serde_json::Value::Null => None,
+            other => Some(other.to_string()),
+        }
+    });
+    let text = description.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    text.trim().chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// An error with the chain of what caused it: hyper's own texts are short.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += ": ";
+        text += &error.to_string();
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_unusable_urls_and_names() {
+        for url in ["", "127.0.0.1:8041", "https://h", "http://", "http://h/?a=b", "ftp://h", "http://h h"] {
+            assert!(Client::new(url, &ClientOptions::default()).is_err(), "{url}");
+        }
+        let options = ClientOptions { user: Some("a:b".to_owned()), ..ClientOptions::default() };
+        assert!(Client::new("http://h", &options).is_err());
+        let client = Client::new("http://h:1/gnocchi/", &ClientOptions::default()).unwrap();
+        assert_eq!(client.base_url(), "http://h:1/gnocchi");
+    }
+
+    #[test]
+    fn finds_the_message_of_an_error_body() {
+        for (body, message) in [
+            (
+                r#"{"code": 404, "title": "Not Found", "description": "Metric x does not exist"}"#,
+                "Metric x does not exist",
+            ),
+            (
+                r#"{"code": 400, "description": {"cause": "Unknown metrics"}}"#,
+                r#"{"cause":"Unknown metrics"}"#,
+            ),
+            ("<html>502</html>\n", "<html>502</html>"),
+            ("", ""),
+        ] {
+            assert_eq!(message_of(body.as_bytes()), message);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `/v1/metric`.
+
+use gnudi_model::MetricId;
+use serde::{Deserialize, Serialize};
+
+use crate::{Client, ClientError, archive_policy::ArchivePolicy, uri::Query};
+
+/// A metric to create. The server chooses a policy by its rules where none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MetricSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive_policy_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_id: Option<String>,
+}
+
+/// A metric, as the server shows it: listings and single metrics carry the whole policy, a creation its name only.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Metric {
+    pub id: MetricId,
+    /// `user:project`, or the user's name alone with basic authentication.
+    #[serde(default)]
+    pub creator: Option<String>,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub unit: Option<String>,
+    #[serde(default)]
+    archive_policy: Option<ArchivePolicy>,
+    #[serde(default)]
+    archive_policy_name: Option<String>,
+}
+
+impl Metric {
+    /// The name of its policy.
+    pub fn archive_policy_name(&self) -> &str {
+        match (&self.archive_policy, &self.archive_policy_name) {
+            (Some(policy), _) => &policy.name,
+            (None, Some(name)) => name,
+            (None, None) => "",
+        }
+    }
+
+    /// Its policy, where the answer carried it.
+    pub fn archive_policy(&self) -> Option<&ArchivePolicy> {
+        self.archive_policy.as_ref()
+    }
+}
+
+/// Which metrics to list; `None` does not filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricFilter {
+    pub name: Option<String>,
+    pub creator: Option<String>,
+    pub archive_policy_name: Option<String>,
+    pub unit: Option<String>,
+    /// How many at most; the server has a limit of its own (`max_limit`, 1,000 by default).
+    pub limit: Option<u64>,
+    /// The last metric of the page before.
+    pub marker: Option<MetricId>,
+}
+
+impl MetricFilter {
+    fn path(&self) -> String {
+        let mut query = Query::new("/v1/metric");
+        query.add_some("name", self.name.as_deref());
+        query.add_some("creator", self.creator.as_deref());
+        query.add_some("archive_policy_name", self.archive_policy_name.as_deref());
+        query.add_some("unit", self.unit.as_deref());
+        query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
+        query.add_some("marker", self.marker.map(|marker| marker.to_string()).as_deref());
+        query.finish()
+    }
+}
+
+impl Client {
+    pub async fn create_metric(&self, spec: &MetricSpec) -> Result<Metric, ClientError> {
+        self.post("/v1/metric".to_owned(), serde_json::to_vec(spec).expect("a metric is JSON")).await
+    }
+
+    /// One page of metrics: as many as the filter and the server allow.
+    pub async fn list_metrics(&self, filter: &MetricFilter) -> Result<Vec<Metric>, ClientError> {
+        self.get(filter.path()).await
+    }
+
+    /// Every metric that the filter lets through, page by page from its marker on. Holds all of them in memory.
+    pub async fn list_all_metrics(&self, filter: &MetricFilter) -> Result<Vec<Metric>, ClientError> {
+        let mut filter = filter.clone();
+        let mut metrics = Vec::new();
+        loop {
+            let page = self.list_metrics(&filter).await?;
+            let Some(last) = page.last() else { return Ok(metrics) };
+            filter.marker = Some(last.id);
+            metrics.extend(page);
+        }
+    }
+
+    /// A status of 404 says that there is none.
+    pub async fn get_metric(&self, id: MetricId) -> Result<Metric, ClientError> {
+        self.get(format!("/v1/metric/{id}")).await
+    }
+
+    /// A status of 404 says that there is none.
+    pub async fn delete_metric(&self, id: MetricId) -> Result<(), ClientError> {
+        self.delete(format!("/v1/metric/{id}")).await
+    }
+}

@@ -1,0 +1,58 @@
+//! `/v1/status`.
+
+use serde::Deserialize;
+
+use crate::{Client, ClientError};
+
+/// What waits to be processed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    pub metrics: u64,
+    pub measures: u64,
+}
+
+/// The state of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    pub backlog: Backlog,
+    /// The names of the workers.
+    pub processors: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct StatusBody {
+    storage: StorageBody,
+    #[serde(default)]
+    metricd: MetricdBody,
+}
+
+#[derive(Deserialize)]
+struct StorageBody {
+    summary: SummaryBody,
+}
+
+#[derive(Deserialize)]
+struct SummaryBody {
+    metrics: u64,
+    measures: u64,
+}
+
+#[derive(Default, Deserialize)]
+struct MetricdBody {
+    /// Null where the coordinator cannot tell.
+    processors: Option<Vec<String>>,
+}
+
+impl Client {
+    /// The backlog's totals and the workers (`details=false`: the backlog by metric can be long).
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        let body: StatusBody = self.get("/v1/status?details=false".to_owned()).await?;
+        Ok(Status {
+            backlog: Backlog {
+                metrics: body.storage.summary.metrics,
+                measures: body.storage.summary.measures,
+            },
+            processors: body.metricd.processors.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Percent-encoding of path segments and query strings.
+
+/// Writes a path segment or a query value: everything but RFC 3986's unreserved characters is escaped.
+fn escape(text: &str, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+}
+
+/// `prefix` with `segment` behind it, escaped.
+pub(crate) fn path(prefix: &str, segment: &str) -> String {
+    let mut out = prefix.to_owned();
+    escape(segment, &mut out);
+    out
+}
+
+/// A path with its query string; grows one parameter at a time.
+pub(crate) struct Query {
+    text: String,
+    separator: char,
+}
+
+impl Query {
+    pub(crate) fn new(path: &str) -> Self {
+        Query { text: path.to_owned(), separator: '?' }
+    }
+
+    pub(crate) fn add(&mut self, name: &str, value: &str) {
+        self.text.push(self.separator);
+        self.separator = '&';
+        self.text.push_str(name);
+        self.text.push('=');
+        escape(value, &mut self.text);
+    }
+
+    pub(crate) fn add_some(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_what_would_change_the_url() {
+        assert_eq!(path("/v1/archive_policy/", "a/b ?é"), "/v1/archive_policy/a%2Fb%20%3F%C3%A9");
+        let mut query = Query::new("/v1/metric");
+        query.add_some("name", None);
+        query.add("name", "cpu&load=1");
+        query.add("limit", "7");
+        assert_eq!(query.finish(), "/v1/metric?name=cpu%26load%3D1&limit=7");
+    }
+}
