@@ -1,49 +1,23 @@
 //! The engine: what the API calls.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use gnudi_drivers::{
-    aggregates::StoreError,
+    aggregates::{AggregateStore, StoreError},
     incoming::{Batch, Incoming, IncomingError},
 };
 use gnudi_indexer::{Indexer, IndexerError};
-use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timespan, Timestamp};
+use gnudi_model::{ArchivePolicy, MetricId};
 
-/// What to read of one metric.
-#[derive(Clone, Debug)]
-pub struct MeasuresQuery {
-    /// The aggregations wanted, coarsest granularity first.
-    pub aggregations: Vec<Aggregation>,
-    /// The bucket that holds it is the first.
-    pub start: Option<Timestamp>,
-    /// Exclusive.
-    pub stop: Option<Timestamp>,
-    pub resample: Option<Resample>,
-}
-
-/// Into what buckets stored points are aggregated again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resample {
-    Span(Timespan),
-    /// `Y`, `H`, `Q`, `M` or `W`.
-    Calendar(char),
-}
-
-/// One aggregation's points, oldest first; both columns have the same length.
-#[derive(Clone, Debug)]
-pub struct Measures {
-    pub granularity: Timespan,
-    pub timestamps: Vec<Timestamp>,
-    pub values: Vec<f64>,
-}
-
-/// What `/v1/status` shows of the workers.
-#[derive(Clone, Debug, Default)]
-pub struct ProcessingStatus {
-    pub processors: Vec<String>,
-    pub metrics_waiting: u64,
-    pub measures_waiting: u64,
-}
+use crate::{
+    figures::Figures,
+    processor::Processor,
+    reader::{self, Measures, MeasuresQuery},
+    status::{ProcessingStatus, StatusCache},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -53,19 +27,43 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Indexer(#[from] IndexerError),
+    /// A stored head or block does not decode; its neighbours are readable.
+    #[error("metric {metric}: {reason}")]
+    Damaged { metric: MetricId, reason: String },
+    /// Calendar buckets of a rate have no meaning.
+    #[error("Cannot derive aggregates on calendar granularities.")]
+    RateOnCalendar,
     /// Waiting measures were not folded within the operation timeout (503).
     #[error("Unable to refresh metric: {0}. Metric is locked. Please try again.")]
     RefreshTimeout(MetricId),
 }
 
+/// The index, the incoming store and the aggregate store, joined. Cheap to share: hold it in an `Arc`.
 pub struct Engine {
-    indexer: Arc<dyn Indexer>,
-    incoming: Arc<dyn Incoming>,
+    pub(crate) indexer: Arc<dyn Indexer>,
+    pub(crate) incoming: Arc<dyn Incoming>,
+    pub(crate) store: Arc<dyn AggregateStore>,
+    pub(crate) processor: Processor,
+    status: StatusCache,
 }
 
 impl Engine {
+    pub fn new(
+        indexer: Arc<dyn Indexer>,
+        incoming: Arc<dyn Incoming>,
+        store: Arc<dyn AggregateStore>,
+    ) -> Self {
+        let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone());
+        Engine { indexer, incoming, store, processor, status: StatusCache::default() }
+    }
+
     pub fn indexer(&self) -> &dyn Indexer {
         &*self.indexer
+    }
+
+    /// What the workers of this process have done since it started.
+    pub fn figures(&self) -> &Figures {
+        self.processor.figures()
     }
 
     /// Takes measures; `Ok` means durable.
@@ -74,21 +72,43 @@ impl Engine {
     }
 
     /// Folds what waits for the metrics now, and returns when it can be read.
-    pub async fn refresh(&self, _metrics: &[MetricId], _timeout: Duration) -> Result<(), EngineError> {
-        todo!()
+    pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<(), EngineError> {
+        let deadline = Instant::now() + timeout;
+        let sack_count = self.incoming.sack_count();
+        let mut done = Vec::new();
+        for &metric in metrics {
+            let sack = sack_count.sack_of(metric);
+            if done.contains(&sack) {
+                continue;
+            }
+            let newest = self.incoming.positions(sack).await.1;
+            let left = deadline.saturating_duration_since(Instant::now());
+            tokio::time::timeout(left, self.processor.process_until(sack, newest))
+                .await
+                .map_err(|_| EngineError::RefreshTimeout(metric))??;
+            done.push(sack);
+        }
+        Ok(())
     }
 
-    /// The points of each aggregation of the query, in its order.
+    /// The points of each aggregation of the query, in its order. Waiting measures are not in them: see
+    /// [`Engine::refresh`].
     pub async fn measures(
         &self,
-        _metric: MetricId,
-        _policy: &ArchivePolicy,
-        _query: &MeasuresQuery,
+        metric: MetricId,
+        policy: &ArchivePolicy,
+        query: &MeasuresQuery,
     ) -> Result<Vec<Measures>, EngineError> {
-        todo!()
+        reader::measures(&*self.store, metric, policy, query).await
     }
 
-    pub async fn status(&self) -> Result<ProcessingStatus, EngineError> {
-        todo!()
+    /// What waits; with `details` by metric.
+    pub async fn status(&self, details: bool) -> Result<ProcessingStatus, EngineError> {
+        self.status.status(&*self.incoming, details).await
+    }
+
+    /// Measures and bytes that wait; cheap.
+    pub async fn backlog(&self) -> gnudi_drivers::incoming::Backlog {
+        self.incoming.backlog().await
     }
 }

@@ -1,0 +1,93 @@
+//! Reads the INI dialect of oslo.config: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
+//! indented lines. Knows nothing of which options exist.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+/// One setting, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    pub section: String,
+    /// With `_` for `-`: oslo.config takes both.
+    pub key: String,
+    pub value: String,
+    pub line: usize,
+}
+
+/// All settings of a file, in its order.
+pub fn read(path: &Path) -> Result<Vec<Setting>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    parse(&text).with_context(|| format!("{}", path.display()))
+}
+
+fn parse(text: &str) -> Result<Vec<Setting>> {
+    let mut settings: Vec<Setting> = Vec::new();
+    let mut section = None;
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let content = raw.trim();
+        if content.is_empty() || content.starts_with(['#', ';']) {
+            continue;
+        }
+        if raw.starts_with([' ', '\t']) {
+            let Some(last) = settings.last_mut() else {
+                bail!("line {line}: a continued value, but no option before it: {content}");
+            };
+            last.value = format!("{}\n{content}", last.value);
+        } else if let Some(name) = content.strip_prefix('[') {
+            let Some(name) = name.strip_suffix(']') else {
+                bail!("line {line}: a section name without a closing bracket: {content}");
+            };
+            section = Some(name.trim().to_owned());
+        } else {
+            let Some((key, value)) = content.split_once(['=', ':']) else {
+                bail!("line {line}: neither a section, nor `option = value`, nor a comment: {content}");
+            };
+            let Some(section) = &section else {
+                bail!("line {line}: `{}` stands before the first section", key.trim());
+            };
+            let value = value.trim();
+            let quoted = ['"', '\''].iter().find_map(|quote| {
+                value.strip_prefix(*quote)?.strip_suffix(*quote)
+            });
+            settings.push(Setting {
+                section: section.clone(),
+                key: key.trim().replace('-', "_"),
+                value: quoted.unwrap_or(value).to_owned(),
+                line,
+            });
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_sections_comments_and_continued_values() {
+        let text = "# c\n[api]\nport = 80\nmax-limit: 7\n; c\n[cors]\nallowed_origin = http://a,\n  http://b\nx = \"q\"\n";
+        let settings = parse(text).unwrap();
+        let values: Vec<_> =
+            settings.iter().map(|s| (s.section.as_str(), s.key.as_str(), s.value.as_str(), s.line)).collect();
+        assert_eq!(
+            values,
+            [
+                ("api", "port", "80", 3),
+                ("api", "max_limit", "7", 4),
+                ("cors", "allowed_origin", "http://a,\nhttp://b", 7),
+                ("cors", "x", "q", 9),
+            ]
+        );
+    }
+
+    #[test]
+    fn names_the_line_that_is_wrong() {
+        for (text, line) in [("x = 1", 1), ("[a\n", 1), ("[a]\n\nword\n", 3), ("  x\n", 1)] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("line {line}:")), "{error}");
+        }
+    }
+}

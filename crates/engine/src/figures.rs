@@ -1,0 +1,80 @@
+//! Counters of the workers, for `/metrics` and the reporter.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// All since the start of the process.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Passes over a sack that found records.
+    pub passes: AtomicU64,
+    /// Their time in microseconds, added up over all workers.
+    pub pass_time_us: AtomicU64,
+    /// Passes that failed and will be tried again.
+    pub passes_failed: AtomicU64,
+    /// Heads written.
+    pub heads_written: AtomicU64,
+    /// Blocks sealed.
+    pub blocks_sealed: AtomicU64,
+    /// Measures folded into aggregates.
+    pub measures_folded: AtomicU64,
+    /// Measures dropped because they were older than the back window.
+    pub measures_late: AtomicU64,
+    /// Measures dropped because their metric was deleted.
+    pub measures_orphaned: AtomicU64,
+    /// Heads, blocks or records that did not decode and were set aside.
+    pub damaged: AtomicU64,
+    /// Metrics whose data the janitor removed.
+    pub metrics_expunged: AtomicU64,
+}
+
+impl Figures {
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Relaxed);
+    }
+
+    /// Name, help and value of each counter.
+    pub fn list(&self) -> [(&'static str, &'static str, f64); 10] {
+        let value = |counter: &AtomicU64| counter.load(Relaxed) as f64;
+        [
+            ("passes", "Passes over a sack that found measures", value(&self.passes)),
+            (
+                "pass_seconds",
+                "Time spent in passes, over all workers, in seconds",
+                value(&self.pass_time_us) / 1e6,
+            ),
+            (
+                "passes_failed",
+                "Passes that failed and are tried again",
+                value(&self.passes_failed),
+            ),
+            ("heads_written", "Heads written", value(&self.heads_written)),
+            ("blocks_sealed", "Blocks sealed", value(&self.blocks_sealed)),
+            (
+                "measures_folded",
+                "Measures folded into aggregates",
+                value(&self.measures_folded),
+            ),
+            (
+                "measures_late",
+                "Measures dropped: older than the back window",
+                value(&self.measures_late),
+            ),
+            (
+                "measures_orphaned",
+                "Measures dropped: their metric was deleted",
+                value(&self.measures_orphaned),
+            ),
+            (
+                "damaged",
+                "Heads, blocks or records that did not decode",
+                value(&self.damaged),
+            ),
+            (
+                "metrics_expunged",
+                "Deleted metrics whose data is removed",
+                value(&self.metrics_expunged),
+            ),
+        ]
+    }
+}

@@ -1,0 +1,82 @@
+//! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics are removed, figures are
+//! logged.
+//!
+//! `scheduler` hands sacks to workers, `checkpoint` makes aggregates durable and lets the incoming store forget,
+//! `janitor` expunges, `reporter` logs. None of them touches points.
+
+mod checkpoint;
+mod janitor;
+mod reporter;
+mod scheduler;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::Engine;
+
+/// How the workers behave; see `[metricd]` in the configuration.
+#[derive(Clone, Debug)]
+pub struct MetricdOptions {
+    /// How many sacks are processed at the same time.
+    pub workers: usize,
+    /// Process sacks as soon as measures arrive, and not only every `processing_delay`.
+    pub greedy: bool,
+    /// How often all sacks are looked at where `greedy` is off.
+    pub processing_delay: Duration,
+    /// How long a sack gathers measures after the first arrival, so that one pass folds many requests.
+    pub gather: Duration,
+    /// How often aggregates are made durable and the log is trimmed.
+    pub checkpoint_delay: Duration,
+    /// How often the backlog is logged; `None` for never.
+    pub reporting_delay: Option<Duration>,
+    /// How often deleted metrics are removed.
+    pub cleanup_delay: Duration,
+    /// How many metrics the janitor removes at once.
+    pub cleanup_batch_metrics: usize,
+}
+
+/// The running workers of a process.
+pub struct Metricd {
+    engine: Arc<Engine>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Metricd {
+    /// Starts the workers on the current runtime.
+    pub fn start(engine: Arc<Engine>, options: &MetricdOptions) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = scheduler::start(&engine, options, &stopped);
+        tasks.push(tokio::spawn(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
+        tasks.push(tokio::spawn(janitor::run(
+            engine.clone(),
+            options.cleanup_delay,
+            options.cleanup_batch_metrics,
+            stopped.clone(),
+        )));
+        if let Some(delay) = options.reporting_delay {
+            tasks.push(tokio::spawn(reporter::run(engine.clone(), delay, stopped)));
+        }
+        Metricd { engine, stop, tasks }
+    }
+
+    /// Lets running passes finish, then makes what they wrote durable. What still waits is processed at the next start.
+    pub async fn stop(self) {
+        let _ = self.stop.send(true);
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a worker ended badly");
+            }
+        }
+        checkpoint::checkpoint(&self.engine).await;
+    }
+}
+
+/// Waits for `delay`; false when the workers stop first.
+async fn sleep(delay: Duration, stopped: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(delay) => true,
+        _ = stopped.wait_for(|stop| *stop) => false,
+    }
+}

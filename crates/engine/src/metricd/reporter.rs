@@ -1,0 +1,15 @@
+//! Logs the backlog from time to time.
+
+use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+
+use tokio::sync::watch;
+
+use crate::Engine;
+
+pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch::Receiver<bool>) {
+    while super::sleep(delay, &mut stopped).await {
+        let backlog = engine.backlog().await;
+        let folded = engine.figures().measures_folded.load(Relaxed);
+        tracing::info!(waiting = backlog.measures, bytes = backlog.bytes, folded, "measures");
+    }
+}

@@ -1,0 +1,68 @@
+//! What waits to be processed, as `/v1/status` shows it.
+//!
+//! Counting the metrics that wait means reading the backlog, so an answer is kept while nothing changes, and for
+//! [`STATUS_AGE_MAX`] while the backlog is large.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use gnudi_drivers::incoming::{Backlog, Incoming};
+use gnudi_model::MetricId;
+use tokio::sync::Mutex;
+
+use crate::EngineError;
+
+/// How old the figures of a large backlog may be.
+pub const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
+/// A backlog up to this size is counted anew at each request.
+pub const STATUS_FRESH_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Clone, Debug, Default)]
+pub struct ProcessingStatus {
+    pub metrics_waiting: u64,
+    pub measures_waiting: u64,
+    /// Measures that wait, by metric, where asked for.
+    pub by_metric: Option<Arc<HashMap<MetricId, u64>>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StatusCache(Mutex<Option<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    at: Instant,
+    backlog: Backlog,
+    by_metric: Arc<HashMap<MetricId, u64>>,
+}
+
+impl StatusCache {
+    pub(crate) async fn status(
+        &self,
+        incoming: &dyn Incoming,
+        details: bool,
+    ) -> Result<ProcessingStatus, EngineError> {
+        let mut cached = self.0.lock().await;
+        let backlog = incoming.backlog().await;
+        let fits = cached.as_ref().is_some_and(|counted| {
+            counted.backlog == backlog && backlog.measures == 0
+                || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.at.elapsed() < STATUS_AGE_MAX
+        });
+        if !fits {
+            let by_metric = match backlog.measures {
+                0 => HashMap::new(),
+                _ => incoming.backlog_by_metric().await?,
+            };
+            *cached =
+                Some(Counted { at: Instant::now(), backlog: backlog.clone(), by_metric: by_metric.into() });
+        }
+        let by_metric = &cached.as_ref().expect("filled above").by_metric;
+        Ok(ProcessingStatus {
+            metrics_waiting: by_metric.len() as u64,
+            measures_waiting: backlog.measures,
+            by_metric: details.then(|| by_metric.clone()),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Reads this machine every few seconds and posts what it read.
+//!
+//! Keeps nothing on disk: after a restart it finds its metrics by their names. While the store does not answer, the
+//! newest [`WAITING_READINGS_MAX`] readings wait for it, each with its own time.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use gnudi_client::{Client, ClientError, MetricFilter, MetricSpec};
+use gnudi_model::{Measure, MetricId, Timestamp};
+use tokio::time::MissedTickBehavior;
+
+use super::reading::{self, Counters, Reading};
+
+/// How many readings are kept while the store does not answer.
+pub const WAITING_READINGS_MAX: usize = 720;
+
+#[derive(Clone, Debug)]
+pub struct CollectorOptions {
+    pub interval: Duration,
+    /// The policy of the metrics it creates.
+    pub archive_policy_name: String,
+    /// Where `/proc` is mounted.
+    pub proc_dir: PathBuf,
+    /// The user as whom it posts; its metrics are found again by creator and name.
+    pub user: String,
+}
+
+pub struct Collector {
+    client: Client,
+    options: CollectorOptions,
+    ids: HashMap<String, MetricId>,
+    before: Counters,
+    waiting: VecDeque<(Timestamp, Reading)>,
+}
+
+impl Collector {
+    pub fn new(client: Client, options: CollectorOptions) -> Self {
+        Collector { client, options, ids: HashMap::new(), before: Counters::default(), waiting: VecDeque::new() }
+    }
+
+    /// Collects until it is dropped.
+    pub async fn run(mut self) {
+        let mut ticks = tokio::time::interval(self.options.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        loop {
+            ticks.tick().await;
+            let reading = self.read();
+            if self.waiting.len() == WAITING_READINGS_MAX {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((now(), reading));
+            let posted = self.post().await;
+            if let (Err(error), false) = (&posted, failing) {
+                tracing::warn!(%error, "this machine's figures cannot be stored; trying again at each interval");
+            } else if posted.is_ok() && failing {
+                tracing::info!("this machine's figures are stored again");
+            }
+            failing = posted.is_err();
+        }
+    }
+
+    fn read(&mut self) -> Reading {
+        let text = |name: &str| std::fs::read_to_string(self.options.proc_dir.join(name)).unwrap_or_default();
+        let mut reading = Reading::new();
+        reading::load(&text("loadavg"), &mut reading);
+        reading::memory(&text("meminfo"), &mut reading);
+        reading::disks(&text("diskstats"), &mut reading);
+        reading::network(&text("net/dev"), &mut reading);
+        if let Some(counters) = Counters::parse(&text("stat")) {
+            if self.before != Counters::default() {
+                counters.percentages(&self.before, &mut reading);
+            }
+            self.before = counters;
+        }
+        reading
+    }
+
+    /// Posts all readings that wait, in one batch; they go on waiting where that fails.
+    async fn post(&mut self) -> Result<(), ClientError> {
+        let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
+        for index in 0..self.waiting.len() {
+            let (timestamp, reading) = self.waiting[index].clone();
+            for (name, value) in reading {
+                let id = self.metric(&name).await?;
+                batch.entry(id).or_default().push(Measure { timestamp, value });
+            }
+        }
+        if let Err(error) = self.client.post_batch(&batch).await {
+            // A metric may have been deleted: look all of them up again next time.
+            self.ids.clear();
+            return Err(error);
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// The metric of that name, created where there is none.
+    async fn metric(&mut self, name: &str) -> Result<MetricId, ClientError> {
+        if let Some(id) = self.ids.get(name) {
+            return Ok(*id);
+        }
+        let filter = MetricFilter {
+            name: Some(name.to_owned()),
+            creator: Some(self.options.user.clone()),
+            limit: Some(1),
+            ..MetricFilter::default()
+        };
+        let id = match self.client.list_metrics(&filter).await?.first() {
+            Some(metric) => metric.id,
+            None => {
+                let spec = MetricSpec {
+                    name: Some(name.to_owned()),
+                    archive_policy_name: Some(self.options.archive_policy_name.clone()),
+                    unit: Some(unit_of(name).to_owned()),
+                    ..MetricSpec::default()
+                };
+                self.client.create_metric(&spec).await?.id
+            }
+        };
+        self.ids.insert(name.to_owned(), id);
+        Ok(id)
+    }
+}
+
+fn unit_of(name: &str) -> &'static str {
+    let has = |part: &str| name.contains(part);
+    if has(".percentage") || has("cpu.util") {
+        "%"
+    } else if has("cpu.load") {
+        "process"
+    } else if has(".memory.") {
+        "KB"
+    } else if has(".bytes") {
+        "B"
+    } else if has(".requests") {
+        "request"
+    } else {
+        "packet"
+    }
+}
+
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
