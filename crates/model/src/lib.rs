@@ -19,3 +19,6 @@ pub use metric::{Metric, MetricId, MetricStatus};
 pub use sack::{SackCount, SackId};
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
+
+/// An immutable text of one word's width, cheap to clone: metrics share creators, names, units and policies' names.
+pub use arcstr::ArcStr as Text;

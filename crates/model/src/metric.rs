@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::Timestamp;
+use crate::{Text, Timestamp};
 
 /// A metric's UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,17 +26,17 @@ pub enum MetricStatus {
     Delete,
 }
 
-/// A metric's metadata.
+/// A metric's metadata. Its texts are shared where many metrics have the same: a million of them stay in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     pub id: MetricId,
     /// `user_id:project_id`; with basic authentication the user's name alone.
-    pub creator: String,
+    pub creator: Text,
     /// Without a slash; a resource's metric always has one.
-    pub name: Option<String>,
+    pub name: Option<Text>,
     /// At most 31 characters.
-    pub unit: Option<String>,
-    pub archive_policy_name: String,
+    pub unit: Option<Text>,
+    pub archive_policy_name: Text,
     pub resource_id: Option<Uuid>,
     pub status: MetricStatus,
     pub created_at: Timestamp,
