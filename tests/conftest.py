@@ -1,0 +1,66 @@
+"""Fixtures that several test directories share: servers under test, a PostgreSQL, a directory others may enter."""
+
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+from support.gnudi import Gnudi
+from support.gnocchi import Gnocchi
+from support.postgres import Postgres
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rounds", type=int, default=None, help="rounds of the crash and differential tests")
+    parser.addoption("--seed", type=int, default=None, help="seed of the random tests; printed when absent")
+    parser.addoption("--oracle", action="store_true", help="run the functional suite against real Gnocchi instead")
+
+
+@pytest.fixture(scope="session")
+def shared_dir():
+    """A short-named directory that other users (PostgreSQL's) may enter; gone at the end."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="gnudi-test-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres(shared_dir):
+    server = Postgres(shared_dir / "pg")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def gnudi(tmp_path):
+    """Makes servers: `gnudi(config=..., ...)` answers a started one; all end with the test."""
+    servers = []
+
+    def make(**kwargs):
+        server = Gnudi(tmp_path / f"gnudi-{len(servers)}", **kwargs)
+        servers.append(server)
+        return server.start()
+
+    yield make
+    for server in servers:
+        if server.process is not None and server.process.running():
+            server.kill()
+
+
+@pytest.fixture
+def gnocchi(tmp_path, postgres):
+    """As `gnudi`, for the real Gnocchi."""
+    servers = []
+
+    def make(**kwargs):
+        server = Gnocchi(tmp_path / f"gnocchi-{len(servers)}", postgres, **kwargs)
+        servers.append(server)
+        return server.start()
+
+    yield make
+    for server in servers:
+        server.stop()

@@ -1,0 +1,113 @@
+"""A small HTTP client that sends exactly what a test says, malformed requests included.
+
+One `Client` keeps one connection and belongs to one thread.
+"""
+
+import base64
+import http.client
+import json
+
+JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+def basic(user, password=""):
+    """The header of basic authentication."""
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+class Answer:
+    """Status, headers (names in lower case) and body bytes of one response."""
+
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def expect(self, *statuses):
+        """Itself, if the status is one of these."""
+        assert self.status in statuses, f"status {self.status}, expected {statuses}: {self.body[:500]!r}"
+        return self
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:200]!r}>"
+
+
+class Client:
+    """Requests to one server as one user (`admin` unless told; None: no authorization header)."""
+
+    def __init__(self, host, port, prefix="", user="admin", timeout_s=30):
+        self.host, self.port, self.prefix, self.user, self.timeout_s = host, port, prefix, user, timeout_s
+        self.connection = None
+
+    def as_user(self, user):
+        return Client(self.host, self.port, self.prefix, user, self.timeout_s)
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def request(self, method, path, body=None, headers=None):
+        """Sends `body` (bytes as they are, anything else as JSON) and answers the whole response.
+
+        `headers` replace the usual ones (JSON both ways and basic authentication) one by one; None removes one.
+        A connection that the server closed while it was idle is opened again once.
+        """
+        wanted = dict(JSON_HEADERS)
+        if self.user is not None:
+            wanted.update(basic(self.user))
+        wanted.update(headers or {})
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        reused = self.connection is not None
+        try:
+            return self._exchange(method, path, body, wanted)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            self.close()
+            if not reused:
+                raise
+            return self._exchange(method, path, body, wanted)
+        except BaseException:
+            self.close()
+            raise
+
+    def _exchange(self, method, path, body, headers):
+        if self.connection is None:
+            self.connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+        self.connection.request(method, self.prefix + path, body=body, headers=headers)
+        response = self.connection.getresponse()
+        answer = Answer(
+            response.status,
+            {name.lower(): value for name, value in response.getheaders()},
+            response.read(),
+        )
+        if response.will_close:
+            self.close()
+        return answer
+
+    def get(self, path, **kwargs):
+        return self.request("GET", path, **kwargs)
+
+    def post(self, path, body=None, **kwargs):
+        return self.request("POST", path, body, **kwargs)
+
+    def patch(self, path, body=None, **kwargs):
+        return self.request("PATCH", path, body, **kwargs)
+
+    def delete(self, path, **kwargs):
+        return self.request("DELETE", path, **kwargs)
+
+
+def create_policy(client, name, definition, **more):
+    """Creates an archive policy; `definition` is a list of (granularity, points or None)."""
+    items = [{"granularity": g} if p is None else {"granularity": g, "points": p} for g, p in definition]
+    return client.post("/v1/archive_policy", {"name": name, "definition": items, **more}).expect(201).json()
+
+
+def create_metric(client, policy, **more):
+    """The id of a new metric."""
+    return client.post("/v1/metric", {"archive_policy_name": policy, **more}).expect(201).json()["id"]
