@@ -1,1 +1,39 @@
-fn main() {}
+//! gnudi, the one binary: reads the command line and the configuration, picks the drivers, and starts what was asked for.
+
+mod args;
+mod commands;
+mod config;
+mod logging;
+mod store;
+
+use std::process::ExitCode;
+
+use args::Command;
+
+fn main() -> ExitCode {
+    let cli = match args::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own text; help and version are no failures.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Serve(args) => commands::serve::run(&args),
+        Command::Api(args) => commands::serve::run(&args),
+        Command::Metricd(args) => commands::metricd::run(&args),
+        Command::Upgrade(args) => commands::upgrade::run(&args),
+        Command::Config => {
+            print!("{}", config::print_all());
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gnudi: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -108,7 +108,6 @@ fn check(kind: Kind, value: &str) -> Result<(), String> {
             Ok(_) => Err(format!("must be from {min} to {max}")),
             Err(_) => Err("must be a whole number".to_owned()),
         },
-        Kind::Float => value.parse::<f64>().map(drop).map_err(|_| "must be a number".to_owned()),
         Kind::Bool => parse_bool(value).map(drop).ok_or_else(|| "must be true or false".to_owned()),
         Kind::Choice(choices) if !choices.contains(&value) => {
             Err(format!("must be one of: {}", choices.join(", ")))
@@ -136,7 +135,6 @@ fn describe(spec: &Spec) -> String {
         Kind::Text => String::new(),
         Kind::Int { min, max: i64::MAX } => format!(" (from {min})"),
         Kind::Int { min, max } => format!(" ({min} to {max})"),
-        Kind::Float => " (a number)".to_owned(),
         Kind::Bool => " (true or false)".to_owned(),
         Kind::List => " (comma separated)".to_owned(),
         Kind::Choice(choices) => format!(" ({})", choices.join(", ")),

@@ -9,7 +9,6 @@ pub enum Kind {
         min: i64,
         max: i64,
     },
-    Float,
     Bool,
     /// Comma separated.
     List,
@@ -163,6 +162,21 @@ pub const OPTIONS: &[Spec] = &[
         Kind::List,
         "Authorization,X-Auth-Token,X-Subject-Token,X-User-Id,X-Domain-Id,X-Project-Id,X-Roles",
         "Headers that such pages may send.",
+    ),
+    option(
+        "host",
+        "enabled",
+        Kind::Bool,
+        "true",
+        "gnudi: collect this machine's own processor, memory, disk and network figures.",
+    ),
+    option("host", "interval", POSITIVE, "5", "gnudi: seconds from one look at the machine to the next."),
+    option(
+        "host",
+        "archive_policy_name",
+        Kind::Text,
+        "high",
+        "gnudi: archive policy of the metrics of this machine.",
     ),
     option(
         "incoming",

@@ -1,0 +1,144 @@
+//! The command line: gnudi's own, and those of Gnocchi's programs when called by their names.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use gnudi_model::SackCount;
+
+/// The metric store and telemetry pipeline for clouds.
+#[derive(Debug, Parser)]
+#[command(name = "gnudi", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the API and process measures, in one process.
+    Serve(ServeArgs),
+    /// Serve the API. With the embedded store, which belongs to one process, this is `serve` (also: gnocchi-api).
+    Api(ServeArgs),
+    /// Process measures without serving the API (also: gnocchi-metricd).
+    Metricd(MetricdArgs),
+    /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
+    Upgrade(UpgradeArgs),
+    /// Print every option with its default and meaning.
+    Config,
+}
+
+/// What every program that opens the store takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StoreArgs {
+    /// Gnocchi's configuration file.
+    #[arg(long, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Where the embedded store lies [default: [storage] file_basepath, else ./gnudi-data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Log at level debug.
+    #[arg(short, long)]
+    pub debug: bool,
+    /// Log at level info (the default).
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Address and port to listen on [default: [api] host and port, else 127.0.0.1:8041].
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["host", "port"])]
+    pub listen: Option<SocketAddr>,
+    /// Address to listen on, as gnocchi-api takes it.
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Port to listen on, as gnocchi-api takes it.
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Serve below this path, such as /gnocchi.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    pub path_prefix: String,
+    /// Listen on an address that others can reach although authentication `basic` believes every caller.
+    #[arg(long)]
+    pub allow_open_access: bool,
+    /// Do not create the archive policies bool, low, medium, high and the rule `default`.
+    #[arg(long)]
+    pub skip_archive_policies_creation: bool,
+    /// Leave a collector out. `host`: this machine's own figures.
+    #[arg(long, value_name = "COLLECTOR", value_parser = ["host"])]
+    pub without: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct MetricdArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Stop once nothing waits.
+    #[arg(long)]
+    pub stop_after_processing_metrics: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct UpgradeArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Leave the index as it is.
+    #[arg(long)]
+    pub skip_index: bool,
+    /// Leave the aggregates as they are.
+    #[arg(long)]
+    pub skip_storage: bool,
+    /// Leave the waiting measures as they are.
+    #[arg(long)]
+    pub skip_incoming: bool,
+    /// Do not create the archive policies bool, low, medium, high and the rule `default`.
+    #[arg(long)]
+    pub skip_archive_policies_creation: bool,
+    /// Number of sacks of a new data directory (1 to 65535) [default: [incoming] sacks].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub sacks_number: Option<u16>,
+}
+
+impl UpgradeArgs {
+    pub fn sacks(&self) -> Option<SackCount> {
+        self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
+    }
+}
+
+/// Gnocchi's programs, and the command that each is.
+const PROGRAMS: &[(&str, &str)] =
+    &[("gnocchi-api", "api"), ("gnocchi-metricd", "metricd"), ("gnocchi-upgrade", "upgrade")];
+
+/// Reads the command line; called by the name of a Gnocchi program (through a link), the binary is that program.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let name = words.first().map(PathBuf::from).and_then(|path| path.file_name().map(OsString::from));
+    let program = PROGRAMS.iter().find(|(program, _)| name.as_deref().is_some_and(|name| name == *program));
+    if let Some((_, command)) = program {
+        words.insert(1, OsString::from(command));
+    }
+    Cli::try_parse_from(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_link_named_as_gnocchis_program_is_that_program() {
+        let cli = parse(words("/usr/bin/gnocchi-upgrade --sacks-number 7")).unwrap();
+        assert!(matches!(cli.command, Command::Upgrade(args) if args.sacks_number == Some(7)));
+        let cli = parse(words("gnocchi-api --port 99")).unwrap();
+        assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
+        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config));
+        for line in ["gnudi", "gnudi serve --listen nowhere", "gnudi upgrade --sacks-number 0", "gnudi fly"] {
+            assert!(parse(words(line)).is_err(), "{line}");
+        }
+    }
+}

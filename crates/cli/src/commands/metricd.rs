@@ -1,0 +1,32 @@
+//! `gnudi metricd`: the workers without the API.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::{args::MetricdArgs, config::Config, logging, store::Store};
+
+/// How often `--stop-after-processing-metrics` looks.
+const LOOK_DELAY: Duration = Duration::from_millis(100);
+
+pub fn run(args: &MetricdArgs) -> Result<()> {
+    let config = Config::load(args.store.config_file.as_deref())?;
+    logging::start(&args.store, &config);
+    super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
+        let store = Store::open(&args.store, &config, None).await?;
+        let metricd = super::start_metricd(&store.engine, &config);
+        tokio::select! {
+            stop = super::told_to_stop() => stop?,
+            () = nothing_waits(&store, args.stop_after_processing_metrics) => {}
+        }
+        metricd.stop().await;
+        Ok(())
+    })
+}
+
+/// Returns once the backlog is empty; never where that is not asked for.
+async fn nothing_waits(store: &Store, asked: bool) {
+    while !asked || store.engine.backlog().await.measures > 0 {
+        tokio::time::sleep(LOOK_DELAY).await;
+    }
+}

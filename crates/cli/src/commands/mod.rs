@@ -1,0 +1,68 @@
+//! One file per command.
+
+pub mod metricd;
+pub mod serve;
+pub mod upgrade;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use gnudi_engine::{Engine, Metricd, MetricdOptions};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::config::Config;
+
+/// Processors of this machine.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Threads for requests.
+fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime> {
+    let threads = threads.or(config.int("DEFAULT", "parallel_operations")).map_or_else(processors, |n| n as usize);
+    Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .context("starting threads")
+}
+
+/// Starts the workers as configured, on the current runtime.
+fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
+    let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
+    let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
+    let reporting = config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
+    let options = MetricdOptions {
+        workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
+        greedy: config.bool("metricd", "greedy"),
+        processing_delay: seconds("metric_processing_delay"),
+        gather: milliseconds("gather_ms"),
+        checkpoint_delay: milliseconds("checkpoint_ms"),
+        reporting_delay: reporting.map(Duration::from_secs),
+        cleanup_delay: seconds("metric_cleanup_delay"),
+        cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
+    };
+    Metricd::start(engine.clone(), &options)
+}
+
+/// Returns when the program is told to stop (SIGTERM, SIGINT).
+async fn told_to_stop() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// `[archive_policy] default_aggregation_methods`.
+fn default_methods(config: &Config) -> Result<std::collections::BTreeSet<gnudi_model::AggregationMethod>> {
+    let place = || config.place("archive_policy", "default_aggregation_methods");
+    config
+        .list("archive_policy", "default_aggregation_methods")
+        .iter()
+        .map(|name| name.parse().with_context(place))
+        .collect()
+}

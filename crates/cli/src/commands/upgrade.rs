@@ -1,0 +1,25 @@
+//! `gnudi upgrade`: creates or upgrades the store, and the default archive policies.
+
+use anyhow::{Context as _, Result};
+use gnudi_indexer::create_default_archive_policies;
+
+use crate::{args::UpgradeArgs, config::Config, logging, store::Store};
+
+pub fn run(args: &UpgradeArgs) -> Result<()> {
+    let config = Config::load(args.store.config_file.as_deref())?;
+    logging::start(&args.store, &config);
+    super::runtime(&config, "upgrade", Some(1))?.block_on(async {
+        if args.skip_index && args.skip_storage && args.skip_incoming {
+            tracing::info!("everything is skipped: nothing to do");
+            return Ok(());
+        }
+        // Opening upgrades. The parts of the embedded store share one directory and one format, so they go together.
+        let store = Store::open(&args.store, &config, args.sacks()).await?;
+        if !args.skip_index && !args.skip_archive_policies_creation {
+            create_default_archive_policies(&*store.indexer, &super::default_methods(&config)?)
+                .await
+                .context("creating the default archive policies")?;
+        }
+        Ok(())
+    })
+}
