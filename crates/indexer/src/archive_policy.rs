@@ -27,3 +27,64 @@ pub trait ArchivePolicies {
     /// Refused while a metric or a rule names the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError>;
 }
+
+/// Whether a policy may get the definition: granularities stay what they are.
+pub(crate) fn check_change(
+    policy: &ArchivePolicy,
+    definition: &[ArchivePolicyItem],
+) -> Result<(), IndexerError> {
+    let unsupported =
+        |message| IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message };
+    let granularities = |items: &[ArchivePolicyItem]| {
+        let mut spans: Vec<_> = items.iter().map(|item| item.granularity).collect();
+        spans.sort_unstable();
+        spans
+    };
+    let (current, new) = (granularities(&policy.definition), granularities(definition));
+    if current.len() != new.len() {
+        return Err(unsupported("Cannot add or drop granularities".to_owned()));
+    }
+    match current.iter().zip(&new).find(|(current, new)| current != new) {
+        Some((changed, _)) => {
+            let seconds = python_float(changed.as_secs_f64());
+            Err(unsupported(format!("{seconds} granularity interval was changed")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A positive number as Python shows it: `300.0`, `5e-05`.
+fn python_float(number: f64) -> String {
+    if (1e-4..1e16).contains(&number) {
+        return format!("{number:?}");
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_look_as_in_python() {
+        for (number, text) in [
+            (300.0, "300.0"),
+            (0.1, "0.1"),
+            (1e-4, "0.0001"),
+            (5e-5, "5e-05"),
+            (1.5e-9, "1.5e-09"),
+            (1e16, "1e+16"),
+            (123_456_789.5, "123456789.5"),
+        ] {
+            assert_eq!(python_float(number), text);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
 
-use crate::IndexerError;
+use crate::{IndexerError, fnmatch::fnmatch};
 
 #[async_trait]
 pub trait ArchivePolicyRules {
@@ -24,4 +24,13 @@ pub trait ArchivePolicyRules {
 
     /// The policy of the first rule whose pattern matches the name.
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError>;
+}
+
+/// The policy of the first rule that matches; the rules are in the order in which they are tried.
+pub(crate) fn first_match(rules: &[ArchivePolicyRule], metric_name: &str) -> Result<String, IndexerError> {
+    rules
+        .iter()
+        .find(|rule| fnmatch(metric_name, &rule.metric_pattern))
+        .map(|rule| rule.archive_policy_name.clone())
+        .ok_or_else(|| IndexerError::NoArchivePolicyRuleMatch(metric_name.to_owned()))
 }

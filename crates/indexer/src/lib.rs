@@ -5,13 +5,21 @@
 
 pub mod archive_policy;
 pub mod archive_policy_rule;
+pub mod conformance;
+pub mod defaults;
 pub mod error;
+pub mod fnmatch;
+pub mod memory;
 pub mod metric;
+pub mod sql;
 
 pub use archive_policy::ArchivePolicies;
 pub use archive_policy_rule::ArchivePolicyRules;
+pub use defaults::create_default_archive_policies;
 pub use error::IndexerError;
+pub use memory::MemoryIndexer;
 pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SortDirection, SortKey};
+pub use sql::{OpenError, SqlIndexer, SqliteOptions};
 
 /// All metadata. An implementation covers every noun.
 pub trait Indexer: ArchivePolicies + ArchivePolicyRules + Metrics + Send + Sync + 'static {}

@@ -1,6 +1,6 @@
 //! Metrics in the index.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
@@ -42,16 +42,70 @@ pub enum SortKey {
     Status,
 }
 
+/// The plain directions take an absent value for the least of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortDirection {
     Ascending,
     Descending,
+    AscendingNullsFirst,
+    AscendingNullsLast,
+    DescendingNullsFirst,
+    DescendingNullsLast,
+}
+
+impl SortDirection {
+    pub const fn is_ascending(self) -> bool {
+        matches!(self, Self::Ascending | Self::AscendingNullsFirst | Self::AscendingNullsLast)
+    }
+
+    pub const fn nulls_first(self) -> bool {
+        matches!(self, Self::Ascending | Self::AscendingNullsFirst | Self::DescendingNullsFirst)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricSort {
     pub key: SortKey,
     pub direction: SortDirection,
+}
+
+impl FromStr for MetricSort {
+    type Err = IndexerError;
+
+    /// Reads `key` or `key:direction` as a listing's `sort` argument has it; the refusals are Gnocchi's.
+    fn from_str(text: &str) -> Result<Self, IndexerError> {
+        let (key, direction) = text.split_once(':').unwrap_or((text, ""));
+        let key = match key.trim() {
+            "id" => SortKey::Id,
+            "creator" => SortKey::Creator,
+            "name" => SortKey::Name,
+            "unit" => SortKey::Unit,
+            "archive_policy_name" => SortKey::ArchivePolicyName,
+            "resource_id" => SortKey::ResourceId,
+            "status" => SortKey::Status,
+            unknown => {
+                return Err(IndexerError::InvalidPagination(format!(
+                    "Sort key supplied is invalid: {unknown}"
+                )));
+            }
+        };
+        let direction = match direction {
+            "" | "asc" => SortDirection::Ascending,
+            "desc" => SortDirection::Descending,
+            "asc-nullsfirst" => SortDirection::AscendingNullsFirst,
+            "asc-nullslast" => SortDirection::AscendingNullsLast,
+            "desc-nullsfirst" => SortDirection::DescendingNullsFirst,
+            "desc-nullslast" => SortDirection::DescendingNullsLast,
+            _ => {
+                return Err(IndexerError::InvalidPagination(
+                    "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
+                     desc-nullslast"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(MetricSort { key, direction })
+    }
 }
 
 /// Which part of a listing: at most `limit`, behind the metric that `marker` names, in the order of `sorts`, then by id.
@@ -88,4 +142,29 @@ pub trait Metrics {
 
     /// Removes metrics whose data the janitor has removed.
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError>;
+}
+
+/// The refusal of a name that its resource has already, or of an id that is taken.
+pub(crate) fn named_metric_already_exists(name: Option<&str>) -> IndexerError {
+    IndexerError::NamedMetricAlreadyExists(name.unwrap_or("None").to_owned())
+}
+
+/// The refusal of a marker that names no active metric.
+pub(crate) fn invalid_marker(marker: MetricId) -> IndexerError {
+    IndexerError::InvalidPagination(format!("Invalid marker: `{marker}'"))
+}
+
+/// The whole order of a listing: what is asked for up to the id, which ends it, without repetitions.
+pub(crate) fn order_of(sorts: &[MetricSort]) -> Vec<MetricSort> {
+    let mut order: Vec<MetricSort> = Vec::new();
+    for sort in sorts {
+        if order.iter().all(|earlier| earlier.key != sort.key) {
+            order.push(*sort);
+        }
+        if sort.key == SortKey::Id {
+            return order;
+        }
+    }
+    order.push(MetricSort { key: SortKey::Id, direction: SortDirection::Ascending });
+    order
 }

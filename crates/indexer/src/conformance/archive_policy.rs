@@ -1,0 +1,99 @@
+//! Archive policies.
+
+use gnudi_model::{AggregationMethod, ArchivePolicyItem, ArchivePolicyRule, Timespan};
+
+use super::{create, create_low, id, new_metric, policy};
+use crate::{Indexer, IndexerError};
+
+pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
+    assert_eq!(indexer.archive_policy("odd").await, Ok(None));
+    assert_eq!(indexer.archive_policies().await, Ok(vec![]));
+    let mut odd = policy("ó'dd\"; -- \u{0}\u{1F95F}", &[60, 1, 3600]);
+    odd.back_window = u64::MAX;
+    odd.definition[1] = ArchivePolicyItem { granularity: Timespan(1), points: None, timespan: None };
+    odd.definition[2].points = Some(u64::MAX);
+    odd.definition[2].timespan = Some(Timespan(i64::MAX));
+    odd.aggregation_methods = AggregationMethod::all().collect();
+    let mut none = policy("", &[1]);
+    none.aggregation_methods.clear();
+    indexer.create_archive_policy(odd.clone()).await.unwrap();
+    indexer.create_archive_policy(none.clone()).await.unwrap();
+    assert_eq!(*indexer.archive_policy(&odd.name).await.unwrap().unwrap(), odd);
+    assert_eq!(*indexer.archive_policy("").await.unwrap().unwrap(), none);
+    let all = indexer.archive_policies().await.unwrap();
+    assert_eq!(all.iter().map(|policy| &**policy).collect::<Vec<_>>(), [&none, &odd]);
+}
+
+pub(super) async fn name_is_taken_once(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    assert_eq!(
+        indexer.create_archive_policy(policy("low", &[1])).await,
+        Err(IndexerError::ArchivePolicyAlreadyExists("low".to_owned()))
+    );
+    assert_eq!(*indexer.archive_policy("low").await.unwrap().unwrap(), policy("low", &[300]));
+    // Upper and lower case are apart.
+    indexer.create_archive_policy(policy("LOW", &[1])).await.unwrap();
+}
+
+pub(super) async fn points_and_back_window_change(indexer: &dyn Indexer) {
+    indexer.create_archive_policy(policy("two", &[60, 3600])).await.unwrap();
+    let mut wanted = policy("two", &[3600, 60]);
+    wanted.definition[0].points = Some(7);
+    wanted.definition[0].timespan = Some(Timespan::from_secs(7 * 3600));
+    let changed = indexer.update_archive_policy("two", wanted.definition.clone(), None).await.unwrap();
+    assert_eq!(*changed, wanted);
+    wanted.back_window = 5;
+    indexer.update_archive_policy("two", wanted.definition.clone(), Some(5)).await.unwrap();
+    let changed = indexer.update_archive_policy("two", wanted.definition.clone(), None).await.unwrap();
+    assert_eq!(*changed, wanted);
+    assert_eq!(*indexer.archive_policy("two").await.unwrap().unwrap(), wanted);
+    assert_eq!(
+        indexer.update_archive_policy("three", vec![], None).await,
+        Err(IndexerError::NoSuchArchivePolicy("three".to_owned()))
+    );
+}
+
+pub(super) async fn granularities_stay(indexer: &dyn Indexer) {
+    indexer.create_archive_policy(policy("two", &[3600, 60])).await.unwrap();
+    for (seconds, reason) in [
+        (&[60][..], "Cannot add or drop granularities"),
+        (&[60, 3600, 1], "Cannot add or drop granularities"),
+        (&[60, 3601], "3600.0 granularity interval was changed"),
+        (&[3600, 3601], "60.0 granularity interval was changed"),
+    ] {
+        let refused = indexer
+            .update_archive_policy("two", policy("two", seconds).definition, Some(1))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.to_string(), format!("Archive policy two does not support change: {reason}"));
+    }
+    assert_eq!(*indexer.archive_policy("two").await.unwrap().unwrap(), policy("two", &[3600, 60]));
+}
+
+pub(super) async fn deletion_is_refused_while_in_use(indexer: &dyn Indexer) {
+    let in_use = Err(IndexerError::ArchivePolicyInUse("low".to_owned()));
+    create_low(indexer).await;
+    let rule = ArchivePolicyRule {
+        name: "all".to_owned(),
+        metric_pattern: "*".to_owned(),
+        archive_policy_name: "low".to_owned(),
+    };
+    indexer.create_archive_policy_rule(rule).await.unwrap();
+    assert_eq!(indexer.delete_archive_policy("low").await, in_use);
+    indexer.delete_archive_policy_rule("all").await.unwrap();
+
+    assert_eq!(create(indexer, vec![new_metric(1)]).await, [None]);
+    assert_eq!(indexer.delete_archive_policy("low").await, in_use);
+    // A metric that waits for the janitor still has its policy.
+    assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
+    assert_eq!(indexer.delete_archive_policy("low").await, in_use);
+    assert!(indexer.archive_policy("low").await.unwrap().is_some());
+    indexer.expunge_metrics(&[id(1)]).await.unwrap();
+    assert_eq!(indexer.delete_archive_policy("low").await, Ok(()));
+    assert_eq!(indexer.archive_policy("low").await, Ok(None));
+    assert_eq!(indexer.archive_policies().await, Ok(vec![]));
+    assert_eq!(
+        indexer.delete_archive_policy("low").await,
+        Err(IndexerError::NoSuchArchivePolicy("low".to_owned()))
+    );
+}

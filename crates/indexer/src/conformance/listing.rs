@@ -1,0 +1,146 @@
+//! Listings of metrics: filters, orders, pages.
+
+use gnudi_model::{Metric, MetricId};
+use uuid::Uuid;
+
+use super::{create, create_low, id, new_metric, policy};
+use crate::{
+    Indexer, IndexerError, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
+};
+
+const DIRECTIONS: [SortDirection; 6] = [
+    SortDirection::Ascending,
+    SortDirection::Descending,
+    SortDirection::AscendingNullsFirst,
+    SortDirection::AscendingNullsLast,
+    SortDirection::DescendingNullsFirst,
+    SortDirection::DescendingNullsLast,
+];
+const KEYS: [SortKey; 7] = [
+    SortKey::Id,
+    SortKey::Creator,
+    SortKey::Name,
+    SortKey::Unit,
+    SortKey::ArchivePolicyName,
+    SortKey::ResourceId,
+    SortKey::Status,
+];
+
+/// Metrics that share every attribute with some others, and lack what they may lack.
+async fn populate(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    indexer.create_archive_policy(policy("high", &[1])).await.unwrap();
+    let metrics: Vec<_> = (0..24u128)
+        .map(|number| NewMetric {
+            // Not in the order of creation.
+            id: id(number * 7 % 24 + 1),
+            creator: ["admin", "Zoe", "u:p"][number as usize % 3].to_owned(),
+            name: [None, Some("cpu"), Some("disk"), Some("Disk"), Some("")][number as usize % 5]
+                .map(|name| if number < 20 { name.to_owned() } else { format!("{name}{number}") }),
+            unit: [None, Some("%")][number as usize / 2 % 2].map(str::to_owned),
+            archive_policy_name: ["low", "high"][number as usize / 3 % 2].to_owned(),
+            resource_id: (number % 4 == 1).then(|| Uuid::from_u128((30 - number) << 64)),
+            ..new_metric(0)
+        })
+        .collect();
+    assert_eq!(create(indexer, metrics).await, vec![None; 24]);
+    assert_eq!(indexer.delete_metrics(&[id(5), id(12)]).await, [Ok(()), Ok(())]);
+}
+
+async fn list(indexer: &dyn Indexer, filter: MetricFilter, page: Page) -> Vec<MetricId> {
+    let metrics = indexer.list_metrics(&MetricListing { filter, page }).await.unwrap();
+    metrics.iter().map(|metric| metric.id).collect()
+}
+
+fn all() -> Page {
+    Page { limit: 100, marker: None, sorts: vec![] }
+}
+
+pub(super) async fn filters(indexer: &dyn Indexer) {
+    populate(indexer).await;
+    let everything = MetricListing { filter: MetricFilter::default(), page: all() };
+    let everything = indexer.list_metrics(&everything).await.unwrap();
+    assert_eq!(everything.len(), 22);
+    assert!(everything.is_sorted_by_key(|metric| metric.id));
+    let expect = |accepts: &dyn Fn(&Metric) -> bool| -> Vec<MetricId> {
+        everything.iter().filter(|metric| accepts(metric)).map(|metric| metric.id).collect()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let none = MetricFilter::default();
+
+    let filter = MetricFilter { creator: text("admin"), ..none.clone() };
+    assert_eq!(list(indexer, filter, all()).await, expect(&|metric| metric.creator == "admin"));
+    let filter = MetricFilter { name: text("disk"), ..none.clone() };
+    let disks = expect(&|metric| metric.name.as_deref() == Some("disk"));
+    assert!(!disks.is_empty());
+    assert_eq!(list(indexer, filter, all()).await, disks);
+    let filter = MetricFilter { name: text(""), ..none.clone() };
+    assert_eq!(list(indexer, filter, all()).await, expect(&|metric| metric.name.as_deref() == Some("")));
+    let filter = MetricFilter { unit: text("%"), creator: text("Zoe"), ..none.clone() };
+    let both = expect(&|metric| metric.unit.as_deref() == Some("%") && metric.creator == "Zoe");
+    assert!(!both.is_empty());
+    assert_eq!(list(indexer, filter, all()).await, both);
+    let filter = MetricFilter { archive_policy_name: text("high"), ..none.clone() };
+    assert_eq!(list(indexer, filter, all()).await, expect(&|metric| metric.archive_policy_name == "high"));
+    let filter = MetricFilter { id: Some(id(7)), ..none.clone() };
+    assert_eq!(list(indexer, filter, all()).await, [id(7)]);
+    for nothing in [
+        MetricFilter { id: Some(id(7)), name: text("none"), ..none.clone() },
+        MetricFilter { id: Some(id(5)), ..none.clone() },
+        MetricFilter { creator: text("ADMIN"), ..none.clone() },
+        MetricFilter { name: text("dis%"), ..none.clone() },
+    ] {
+        assert_eq!(list(indexer, nothing, all()).await, []);
+    }
+    assert_eq!(list(indexer, none, Page { limit: 0, ..all() }).await, []);
+}
+
+/// Every order of one or two keys: pages of any size are the whole listing cut into parts.
+pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
+    populate(indexer).await;
+    let mut orders: Vec<Vec<MetricSort>> = vec![vec![]];
+    for (index, key) in KEYS.into_iter().enumerate() {
+        for direction in DIRECTIONS {
+            let first = MetricSort { key, direction };
+            // The second key turns with the first, so that each pair comes in some direction.
+            let second = MetricSort { key: KEYS[(index + 2) % 7], direction: DIRECTIONS[index % 6] };
+            orders.push(vec![first]);
+            orders.push(vec![first, second]);
+        }
+    }
+    for sorts in orders {
+        let whole = list(indexer, MetricFilter::default(), Page { sorts: sorts.clone(), ..all() }).await;
+        assert_eq!(whole.len(), 22, "{sorts:?}");
+        for limit in [1, 5, 22] {
+            let mut paged: Vec<MetricId> = Vec::new();
+            loop {
+                let page = Page { limit, marker: paged.last().copied(), sorts: sorts.clone() };
+                let part = list(indexer, MetricFilter::default(), page).await;
+                if part.is_empty() {
+                    break;
+                }
+                assert!(part.len() <= limit);
+                paged.extend(part);
+            }
+            assert_eq!(paged, whole, "{sorts:?} by {limit}");
+        }
+    }
+}
+
+pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
+    populate(indexer).await;
+    for marker in [id(1000), id(5)] {
+        let page = Page { marker: Some(marker), ..all() };
+        let listing = MetricListing { filter: MetricFilter::default(), page };
+        let refused = indexer.list_metrics(&listing).await.unwrap_err();
+        assert_eq!(refused.to_string(), format!("Invalid pagination: `Invalid marker: `{marker}''"));
+        assert!(matches!(refused, IndexerError::InvalidPagination(_)));
+    }
+    // A marker that the filter leaves out still says where to begin.
+    let filter = MetricFilter { creator: Some("admin".to_owned()), ..MetricFilter::default() };
+    let whole = list(indexer, filter.clone(), all()).await;
+    let outside =
+        (1..24).map(id).find(|id| id.0.as_u128() != 5 && !whole.contains(id) && *id > whole[0]).unwrap();
+    let behind: Vec<_> = whole.iter().copied().filter(|id| *id > outside).collect();
+    assert_eq!(list(indexer, filter, Page { marker: Some(outside), ..all() }).await, behind);
+}

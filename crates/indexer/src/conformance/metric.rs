@@ -1,0 +1,175 @@
+//! Metrics: creation, look-up, deletion.
+
+use futures_util::future::join_all;
+use gnudi_model::{Metric, MetricStatus, Timestamp};
+use uuid::Uuid;
+
+use super::{create, create_low, id, new_metric};
+use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page};
+
+fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
+    NewMetric {
+        name: Some(name.to_owned()),
+        resource_id: resource.map(Uuid::from_u128),
+        ..new_metric(number)
+    }
+}
+
+fn taken(name: &str) -> Option<IndexerError> {
+    Some(IndexerError::NamedMetricAlreadyExists(name.to_owned()))
+}
+
+pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    assert_eq!(indexer.create_metrics(vec![]).await, []);
+    let full = NewMetric {
+        id: id(u128::MAX),
+        creator: "user:project".to_owned(),
+        name: Some("ó'dd; \u{0}\u{1F95F}".to_owned()),
+        unit: Some("%".to_owned()),
+        archive_policy_name: "low".to_owned(),
+        resource_id: Some(Uuid::nil()),
+        created_at: Timestamp::MAX,
+    };
+    let expected = Metric {
+        id: full.id,
+        creator: full.creator.as_str().into(),
+        name: full.name.as_deref().map(Into::into),
+        unit: full.unit.as_deref().map(Into::into),
+        archive_policy_name: "low".into(),
+        resource_id: full.resource_id,
+        status: MetricStatus::Active,
+        created_at: full.created_at,
+    };
+    let bare = NewMetric { created_at: Timestamp::EPOCH, creator: String::new(), ..new_metric(0) };
+    let created = indexer.create_metrics(vec![full.clone(), bare.clone()]).await;
+    assert_eq!(**created[0].as_ref().unwrap(), expected);
+    let found = indexer.metrics(&[full.id, bare.id]).await.unwrap();
+    assert_eq!(**found[0].as_ref().unwrap(), expected);
+    let found = found[1].as_ref().unwrap();
+    assert_eq!((&found.name, &found.unit, found.resource_id), (&None, &None, None));
+    assert_eq!((&*found.creator, found.created_at), ("", Timestamp::EPOCH));
+}
+
+pub(super) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let unknown = NewMetric { archive_policy_name: "none".to_owned(), ..new_metric(2) };
+    let twice = NewMetric { name: Some("other".to_owned()), ..new_metric(1) };
+    let outcomes =
+        create(indexer, vec![new_metric(1), unknown.clone(), new_metric(3), twice, new_metric(4), unknown])
+            .await;
+    let no_policy = Some(IndexerError::NoSuchArchivePolicy("none".to_owned()));
+    assert_eq!(outcomes, [None, no_policy.clone(), None, taken("other"), None, no_policy]);
+    let found = indexer.metrics(&[id(1), id(2), id(3), id(4)]).await.unwrap();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, true]);
+    assert_eq!(found[0].as_ref().unwrap().name, None);
+    assert_eq!(create(indexer, vec![new_metric(4), new_metric(5)]).await, [taken("None"), None]);
+}
+
+pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let outcomes = create(
+        indexer,
+        vec![
+            named(1, Some(7), "cpu"),
+            named(2, Some(7), "cpu"),
+            named(3, Some(8), "cpu"),
+            named(4, Some(7), "CPU"),
+            named(5, None, "cpu"),
+            named(6, None, "cpu"),
+            NewMetric { resource_id: Some(Uuid::from_u128(7)), ..new_metric(7) },
+            NewMetric { resource_id: Some(Uuid::from_u128(7)), ..new_metric(8) },
+        ],
+    )
+    .await;
+    assert_eq!(outcomes, [None, taken("cpu"), None, None, None, None, None, None]);
+    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [taken("cpu")]);
+    // A deleted metric gives its name back.
+    assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
+    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [None]);
+}
+
+pub(super) async fn look_ups_answer_in_order(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    assert_eq!(create(indexer, vec![new_metric(2), new_metric(1)]).await, [None, None]);
+    assert_eq!(indexer.metrics(&[]).await, Ok(vec![]));
+    for _ in 0..2 {
+        let found = indexer.metrics(&[id(2), id(9), id(1), id(2), id(8)]).await.unwrap();
+        let ids: Vec<_> = found.iter().map(|metric| metric.as_ref().map(|metric| metric.id)).collect();
+        assert_eq!(ids, [Some(id(2)), None, Some(id(1)), Some(id(2)), None]);
+    }
+    // What was looked up in vain is found once it is there.
+    assert_eq!(create(indexer, vec![new_metric(9)]).await, [None]);
+    assert!(indexer.metrics(&[id(9)]).await.unwrap()[0].is_some());
+}
+
+pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    assert_eq!(create(indexer, (1..=4).map(new_metric).collect()).await, vec![None; 4]);
+    assert!(indexer.metrics(&[id(1), id(2)]).await.unwrap().iter().all(Option::is_some));
+    let gone = |number| Err(IndexerError::NoSuchMetric(id(number)));
+    assert_eq!(
+        indexer.delete_metrics(&[id(2), id(9), id(3), id(2)]).await,
+        [Ok(()), gone(9), Ok(()), gone(2)]
+    );
+    assert_eq!(indexer.delete_metrics(&[id(3)]).await, [gone(3)]);
+    let found = indexer.metrics(&[id(1), id(2), id(3), id(4)]).await.unwrap();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
+    // Its id is not free before it is expunged.
+    assert_eq!(create(indexer, vec![new_metric(2)]).await, [taken("None")]);
+
+    let page = Page { limit: 10, marker: None, sorts: vec![] };
+    let listing = async |status| {
+        let filter = MetricFilter { status, ..MetricFilter::default() };
+        let metrics = indexer.list_metrics(&MetricListing { filter, page: page.clone() }).await.unwrap();
+        metrics.iter().map(|metric| (metric.id, metric.status)).collect::<Vec<_>>()
+    };
+    let (active, delete) = (MetricStatus::Active, MetricStatus::Delete);
+    assert_eq!(listing(None).await, [(id(1), active), (id(4), active)]);
+    assert_eq!(listing(Some(active)).await, [(id(1), active), (id(4), active)]);
+    assert_eq!(listing(Some(delete)).await, [(id(2), delete), (id(3), delete)]);
+    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(2), id(3)]));
+    assert_eq!(indexer.deleted_metrics(1).await.unwrap().len(), 1);
+
+    // Only what waits for the janitor is removed.
+    indexer.expunge_metrics(&[id(3), id(1), id(9)]).await.unwrap();
+    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(2)]));
+    assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
+    assert_eq!(create(indexer, vec![new_metric(3)]).await, [None]);
+    assert!(indexer.metrics(&[id(3)]).await.unwrap()[0].is_some());
+}
+
+pub(super) async fn many_callers_at_once(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    // Callers come in pairs that want the same name: one of each gets it.
+    let callers = (0..100).map(|number| create(indexer, vec![named(number, Some(number / 2), "cpu")]));
+    let outcomes = join_all(callers).await.concat();
+    assert_eq!(outcomes.len(), 100);
+    for pair in outcomes.chunks(2) {
+        let refused: Vec<_> = pair.iter().flatten().cloned().collect();
+        assert_eq!(refused, [IndexerError::NamedMetricAlreadyExists("cpu".to_owned())]);
+    }
+    let created: Vec<_> =
+        (0..100).filter(|number| outcomes[*number].is_none()).map(|n| id(n as u128)).collect();
+    let deletions = join_all(created.iter().flat_map(|id| [*id, *id]).map(async |id| {
+        let outcome = indexer.delete_metrics(&[id]).await;
+        outcome == [Ok(())]
+    }))
+    .await;
+    for pair in deletions.chunks(2) {
+        assert_ne!(pair[0], pair[1], "one of two concurrent deletions finds the metric");
+    }
+    assert!(indexer.metrics(&created).await.unwrap().iter().all(Option::is_none));
+}
+
+pub(super) async fn many_at_once(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let count = 3_001;
+    let ids: Vec<_> = (0..count).map(id).collect();
+    assert_eq!(create(indexer, (0..count).map(new_metric).collect()).await, vec![None; count as usize]);
+    assert!(indexer.metrics(&ids).await.unwrap().iter().all(Option::is_some));
+    assert_eq!(indexer.delete_metrics(&ids).await, vec![Ok(()); count as usize]);
+    assert_eq!(indexer.deleted_metrics(10_000).await.unwrap(), ids);
+    indexer.expunge_metrics(&ids).await.unwrap();
+    assert_eq!(indexer.deleted_metrics(10_000).await, Ok(vec![]));
+}

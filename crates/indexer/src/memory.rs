@@ -1,0 +1,269 @@
+//! An index in memory: slow, obvious, gone with the process. What the others are compared with, and an index for tests
+//! of other crates.
+//!
+//! A listing sorts all metrics each time; nothing is kept in an order but what a map gives.
+
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, MetricStatus};
+use parking_lot::Mutex;
+
+use crate::{
+    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, MetricSort,
+    Metrics, NewMetric, SortKey,
+    archive_policy::check_change,
+    archive_policy_rule::first_match,
+    metric::{invalid_marker, named_metric_already_exists, order_of},
+};
+
+#[derive(Debug, Default)]
+pub struct MemoryIndexer {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    policies: BTreeMap<String, Arc<ArchivePolicy>>,
+    rules: BTreeMap<String, ArchivePolicyRule>,
+    metrics: BTreeMap<MetricId, Arc<Metric>>,
+}
+
+impl Indexer for MemoryIndexer {}
+
+#[async_trait]
+impl ArchivePolicies for MemoryIndexer {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+        let mut tables = self.tables.lock();
+        if tables.policies.contains_key(&policy.name) {
+            return Err(IndexerError::ArchivePolicyAlreadyExists(policy.name));
+        }
+        tables.policies.insert(policy.name.clone(), Arc::new(policy));
+        Ok(())
+    }
+
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
+        Ok(self.tables.lock().policies.get(name).cloned())
+    }
+
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
+        Ok(self.tables.lock().policies.values().cloned().collect())
+    }
+
+    async fn update_archive_policy(
+        &self,
+        name: &str,
+        definition: Vec<ArchivePolicyItem>,
+        back_window: Option<u64>,
+    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+        let mut tables = self.tables.lock();
+        let Some(policy) = tables.policies.get_mut(name) else {
+            return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
+        };
+        check_change(policy, &definition)?;
+        let mut changed = ArchivePolicy::clone(policy);
+        changed.definition = definition;
+        changed.back_window = back_window.unwrap_or(changed.back_window);
+        *policy = Arc::new(changed);
+        Ok(policy.clone())
+    }
+
+    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+        let mut tables = self.tables.lock();
+        if !tables.policies.contains_key(name) {
+            return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
+        }
+        if tables.metrics.values().any(|metric| metric.archive_policy_name == name)
+            || tables.rules.values().any(|rule| rule.archive_policy_name == name)
+        {
+            return Err(IndexerError::ArchivePolicyInUse(name.to_owned()));
+        }
+        tables.policies.remove(name);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ArchivePolicyRules for MemoryIndexer {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+        let mut tables = self.tables.lock();
+        if tables.rules.contains_key(&rule.name) {
+            return Err(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name));
+        }
+        if !tables.policies.contains_key(&rule.archive_policy_name) {
+            return Err(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name));
+        }
+        tables.rules.insert(rule.name.clone(), rule);
+        Ok(())
+    }
+
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+        Ok(self.tables.lock().rules.get(name).cloned())
+    }
+
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+        let mut rules: Vec<_> = self.tables.lock().rules.values().cloned().collect();
+        rules.sort_by(|a, b| b.metric_pattern.cmp(&a.metric_pattern).then(a.name.cmp(&b.name)));
+        Ok(rules)
+    }
+
+    async fn rename_archive_policy_rule(
+        &self,
+        name: &str,
+        new_name: &str,
+    ) -> Result<ArchivePolicyRule, IndexerError> {
+        let mut tables = self.tables.lock();
+        let Some(rule) = tables.rules.get(name) else {
+            return Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned()));
+        };
+        if name != new_name && tables.rules.contains_key(new_name) {
+            return Err(IndexerError::UnsupportedArchivePolicyRuleChange {
+                name: name.to_owned(),
+                message: format!("Archive policy rule {new_name} already exists."),
+            });
+        }
+        let renamed = ArchivePolicyRule { name: new_name.to_owned(), ..rule.clone() };
+        tables.rules.remove(name);
+        tables.rules.insert(new_name.to_owned(), renamed.clone());
+        Ok(renamed)
+    }
+
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+        match self.tables.lock().rules.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned())),
+        }
+    }
+
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+        first_match(&self.archive_policy_rules().await?, metric_name)
+    }
+}
+
+#[async_trait]
+impl Metrics for MemoryIndexer {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+        let mut tables = self.tables.lock();
+        metrics.into_iter().map(|metric| tables.create_metric(metric)).collect()
+    }
+
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let tables = self.tables.lock();
+        Ok(ids.iter().map(|id| tables.active(*id)).collect())
+    }
+
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+        let tables = self.tables.lock();
+        let order = order_of(&listing.page.sorts);
+        let marker = match listing.page.marker {
+            Some(id) => Some(tables.active(id).ok_or_else(|| invalid_marker(id))?),
+            None => None,
+        };
+        let mut found: Vec<_> = tables
+            .metrics
+            .values()
+            .filter(|metric| accepts(&listing.filter, metric))
+            .filter(|metric| marker.as_ref().is_none_or(|marker| compare(metric, marker, &order).is_gt()))
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| compare(a, b, &order));
+        found.truncate(listing.page.limit);
+        Ok(found)
+    }
+
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+        let mut tables = self.tables.lock();
+        ids.iter()
+            .map(|id| {
+                let metric = tables.active(*id).ok_or(IndexerError::NoSuchMetric(*id))?;
+                let deleted =
+                    Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(&metric) };
+                tables.metrics.insert(*id, Arc::new(deleted));
+                Ok(())
+            })
+            .collect()
+    }
+
+    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
+        let tables = self.tables.lock();
+        let deleted = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Delete);
+        Ok(deleted.map(|metric| metric.id).take(limit).collect())
+    }
+
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+        let mut tables = self.tables.lock();
+        tables.metrics.retain(|id, metric| metric.status == MetricStatus::Active || !ids.contains(id));
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn active(&self, id: MetricId) -> Option<Arc<Metric>> {
+        self.metrics.get(&id).filter(|metric| metric.status == MetricStatus::Active).cloned()
+    }
+
+    fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>, IndexerError> {
+        let is_name_taken = new.resource_id.is_some()
+            && new.name.is_some()
+            && self.metrics.values().any(|metric| {
+                metric.resource_id == new.resource_id && metric.name.as_deref() == new.name.as_deref()
+            });
+        if is_name_taken || self.metrics.contains_key(&new.id) {
+            return Err(named_metric_already_exists(new.name.as_deref()));
+        }
+        if !self.policies.contains_key(&new.archive_policy_name) {
+            return Err(IndexerError::NoSuchArchivePolicy(new.archive_policy_name));
+        }
+        let metric = Arc::new(Metric {
+            id: new.id,
+            creator: new.creator.into(),
+            name: new.name.map(Into::into),
+            unit: new.unit.map(Into::into),
+            archive_policy_name: new.archive_policy_name.into(),
+            resource_id: new.resource_id,
+            status: MetricStatus::Active,
+            created_at: new.created_at,
+        });
+        self.metrics.insert(metric.id, metric.clone());
+        Ok(metric)
+    }
+}
+
+fn accepts(filter: &MetricFilter, metric: &Metric) -> bool {
+    metric.status == filter.status.unwrap_or(MetricStatus::Active)
+        && filter.id.is_none_or(|id| metric.id == id)
+        && filter.creator.as_ref().is_none_or(|creator| metric.creator == *creator)
+        && filter.name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
+        && filter.unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
+        && filter.archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
+}
+
+fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {
+    order
+        .iter()
+        .map(|sort| compare_key(a, b, sort))
+        .find(|ordering| ordering.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+fn compare_key(a: &Metric, b: &Metric, sort: &MetricSort) -> Ordering {
+    // An absent value stands apart from the direction.
+    let optional = |is_a: bool, is_b: bool, values: Ordering| match (is_a, is_b) {
+        (true, true) if sort.direction.is_ascending() => values,
+        (true, true) => values.reverse(),
+        _ if sort.direction.nulls_first() => is_a.cmp(&is_b),
+        _ => is_b.cmp(&is_a),
+    };
+    let present = |values: Ordering| optional(true, true, values);
+    match sort.key {
+        SortKey::Id => present(a.id.cmp(&b.id)),
+        SortKey::Creator => present(a.creator.cmp(&b.creator)),
+        SortKey::ArchivePolicyName => present(a.archive_policy_name.cmp(&b.archive_policy_name)),
+        SortKey::Status => present((a.status as u8).cmp(&(b.status as u8))),
+        SortKey::Name => optional(a.name.is_some(), b.name.is_some(), a.name.cmp(&b.name)),
+        SortKey::Unit => optional(a.unit.is_some(), b.unit.is_some(), a.unit.cmp(&b.unit)),
+        SortKey::ResourceId => {
+            optional(a.resource_id.is_some(), b.resource_id.is_some(), a.resource_id.cmp(&b.resource_id))
+        }
+    }
+}

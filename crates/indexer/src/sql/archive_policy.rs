@@ -1,0 +1,162 @@
+//! The statements for archive policies.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
+use serde::{Deserialize, Serialize};
+use sqlx::{Row, sqlite::SqliteRow};
+
+use super::{
+    Connection, SqlIndexer,
+    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    writer::Change,
+};
+use crate::{ArchivePolicies, IndexerError, archive_policy::check_change};
+
+const SELECT_ALL: &str =
+    "SELECT name, back_window, definition, aggregation_methods FROM archive_policy ORDER BY name";
+const SELECT_ONE: &str =
+    "SELECT name, back_window, definition, aggregation_methods FROM archive_policy WHERE name = ?";
+
+#[async_trait]
+impl ArchivePolicies for SqlIndexer {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+        self.writer.change(Create(policy)).await
+    }
+
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
+        let row = sqlx::query(SELECT_ONE).bind(name).fetch_optional(&self.readers).await;
+        let row = row.map_err(|error| indexer_error(&error))?;
+        row.map(|row| decode(&row).map(Arc::new)).transpose()
+    }
+
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
+        let rows = sqlx::query(SELECT_ALL).fetch_all(&self.readers).await;
+        let rows = rows.map_err(|error| indexer_error(&error))?;
+        rows.iter().map(|row| decode(row).map(Arc::new)).collect()
+    }
+
+    async fn update_archive_policy(
+        &self,
+        name: &str,
+        definition: Vec<ArchivePolicyItem>,
+        back_window: Option<u64>,
+    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+        self.writer.change(Update { name: name.to_owned(), definition, back_window }).await
+    }
+
+    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+        self.writer.change(Delete(name.to_owned())).await
+    }
+}
+
+struct Create(ArchivePolicy);
+
+#[async_trait]
+impl Change for Create {
+    type Answer = ();
+
+    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+        let Create(policy) = self;
+        let inserted = sqlx::query(
+            "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods) VALUES (?, ?, ?, ?)",
+        )
+        .bind(&policy.name)
+        .bind(policy.back_window as i64)
+        .bind(encode_definition(&policy.definition))
+        .bind(encode_methods(&policy.aggregation_methods))
+        .execute(connection)
+        .await;
+        match inserted {
+            Err(error) if is_unique_violation(&error) => {
+                Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name)))
+            }
+            inserted => Ok(inserted.map(|_| ())?),
+        }
+    }
+}
+
+struct Update {
+    name: String,
+    definition: Vec<ArchivePolicyItem>,
+    back_window: Option<u64>,
+}
+
+#[async_trait]
+impl Change for Update {
+    type Answer = Arc<ArchivePolicy>;
+
+    async fn apply(self, connection: &mut Connection) -> Result<Arc<ArchivePolicy>, Failure> {
+        let Update { name, definition, back_window } = self;
+        let row = sqlx::query(SELECT_ONE).bind(&name).fetch_optional(&mut *connection).await?;
+        let Some(row) = row else {
+            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name)));
+        };
+        let mut policy = decode(&row).map_err(Failure::Refused)?;
+        check_change(&policy, &definition).map_err(Failure::Refused)?;
+        policy.definition = definition;
+        policy.back_window = back_window.unwrap_or(policy.back_window);
+        sqlx::query("UPDATE archive_policy SET back_window = ?, definition = ? WHERE name = ?")
+            .bind(policy.back_window as i64)
+            .bind(encode_definition(&policy.definition))
+            .bind(&name)
+            .execute(connection)
+            .await?;
+        Ok(Arc::new(policy))
+    }
+}
+
+struct Delete(String);
+
+#[async_trait]
+impl Change for Delete {
+    type Answer = ();
+
+    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+        let Delete(name) = self;
+        let deleted =
+            sqlx::query("DELETE FROM archive_policy WHERE name = ?").bind(&name).execute(connection).await;
+        match deleted {
+            Err(error) if is_foreign_key_violation(&error) => {
+                Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name)))
+            }
+            Ok(done) if done.rows_affected() == 0 => {
+                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name)))
+            }
+            deleted => Ok(deleted.map(|_| ())?),
+        }
+    }
+}
+
+/// One granularity as it is stored: ns, points, ns.
+#[derive(Serialize, Deserialize)]
+struct StoredItem(Timespan, Option<u64>, Option<Timespan>);
+
+fn encode_definition(definition: &[ArchivePolicyItem]) -> String {
+    let items: Vec<_> =
+        definition.iter().map(|item| StoredItem(item.granularity, item.points, item.timespan)).collect();
+    serde_json::to_string(&items).expect("numbers are JSON")
+}
+
+fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
+    serde_json::to_string(methods).expect("names are JSON")
+}
+
+fn decode(row: &SqliteRow) -> Result<ArchivePolicy, IndexerError> {
+    let parts = || -> Result<_, sqlx::Error> {
+        Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?, row.try_get(3)?))
+    };
+    let (name, back_window, definition, methods): (String, i64, &str, &str) =
+        parts().map_err(|error| indexer_error(&error))?;
+    let damaged = |error: serde_json::Error| {
+        IndexerError::Database(format!("archive policy {name} is damaged: {error}"))
+    };
+    let items: Vec<StoredItem> = serde_json::from_str(definition).map_err(damaged)?;
+    let aggregation_methods = serde_json::from_str(methods).map_err(damaged)?;
+    let definition = items
+        .into_iter()
+        .map(|StoredItem(granularity, points, timespan)| ArchivePolicyItem { granularity, points, timespan })
+        .collect();
+    Ok(ArchivePolicy { name, back_window: back_window as u64, definition, aggregation_methods })
+}

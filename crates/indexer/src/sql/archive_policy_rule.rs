@@ -1,0 +1,138 @@
+//! The statements for archive policy rules.
+
+use async_trait::async_trait;
+use gnudi_model::ArchivePolicyRule;
+use sqlx::{Row, sqlite::SqliteRow};
+
+use super::{
+    Connection, SqlIndexer,
+    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    writer::Change,
+};
+use crate::{ArchivePolicyRules, IndexerError, archive_policy_rule::first_match};
+
+const SELECT_ALL: &str = "SELECT name, metric_pattern, archive_policy_name FROM archive_policy_rule \
+    ORDER BY metric_pattern DESC, name ASC";
+const SELECT_ONE: &str =
+    "SELECT name, metric_pattern, archive_policy_name FROM archive_policy_rule WHERE name = ?";
+
+#[async_trait]
+impl ArchivePolicyRules for SqlIndexer {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+        self.writer.change(Create(rule)).await
+    }
+
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+        let row = sqlx::query(SELECT_ONE).bind(name).fetch_optional(&self.readers).await;
+        row.and_then(|row| row.map(|row| decode(&row)).transpose()).map_err(|error| indexer_error(&error))
+    }
+
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+        let rows = sqlx::query(SELECT_ALL).fetch_all(&self.readers).await;
+        rows.and_then(|rows| rows.iter().map(decode).collect()).map_err(|error| indexer_error(&error))
+    }
+
+    async fn rename_archive_policy_rule(
+        &self,
+        name: &str,
+        new_name: &str,
+    ) -> Result<ArchivePolicyRule, IndexerError> {
+        self.writer.change(Rename { name: name.to_owned(), new_name: new_name.to_owned() }).await
+    }
+
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+        self.writer.change(Delete(name.to_owned())).await
+    }
+
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+        first_match(&self.archive_policy_rules().await?, metric_name)
+    }
+}
+
+struct Create(ArchivePolicyRule);
+
+#[async_trait]
+impl Change for Create {
+    type Answer = ();
+
+    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+        let Create(rule) = self;
+        let inserted = sqlx::query(
+            "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
+        )
+        .bind(&rule.name)
+        .bind(&rule.metric_pattern)
+        .bind(&rule.archive_policy_name)
+        .execute(connection)
+        .await;
+        match inserted {
+            Err(error) if is_unique_violation(&error) => {
+                Err(Failure::Refused(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name)))
+            }
+            Err(error) if is_foreign_key_violation(&error) => {
+                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name)))
+            }
+            inserted => Ok(inserted.map(|_| ())?),
+        }
+    }
+}
+
+struct Rename {
+    name: String,
+    new_name: String,
+}
+
+#[async_trait]
+impl Change for Rename {
+    type Answer = ArchivePolicyRule;
+
+    async fn apply(self, connection: &mut Connection) -> Result<ArchivePolicyRule, Failure> {
+        let Rename { name, new_name } = self;
+        let renamed = sqlx::query("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
+            .bind(&new_name)
+            .bind(&name)
+            .execute(&mut *connection)
+            .await;
+        match renamed {
+            Err(error) if is_unique_violation(&error) => {
+                let message = format!("Archive policy rule {new_name} already exists.");
+                Err(Failure::Refused(IndexerError::UnsupportedArchivePolicyRuleChange { name, message }))
+            }
+            Ok(done) if done.rows_affected() == 0 => {
+                Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name)))
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                let row = sqlx::query(SELECT_ONE).bind(&new_name).fetch_one(connection).await?;
+                Ok(decode(&row)?)
+            }
+        }
+    }
+}
+
+struct Delete(String);
+
+#[async_trait]
+impl Change for Delete {
+    type Answer = ();
+
+    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+        let Delete(name) = self;
+        let done = sqlx::query("DELETE FROM archive_policy_rule WHERE name = ?")
+            .bind(&name)
+            .execute(connection)
+            .await?;
+        match done.rows_affected() {
+            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn decode(row: &SqliteRow) -> Result<ArchivePolicyRule, sqlx::Error> {
+    Ok(ArchivePolicyRule {
+        name: row.try_get(0)?,
+        metric_pattern: row.try_get(1)?,
+        archive_policy_name: row.try_get(2)?,
+    })
+}

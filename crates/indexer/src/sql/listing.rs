@@ -1,0 +1,191 @@
+//! The statements that page through metrics.
+//!
+//! A page begins behind its marker. What lies behind it, in the order (k1, k2, ..., id), is cut into pieces that follow
+//! each other: first what equals the marker in all keys but the last, then what equals it in all but the last two, and so
+//! on. In each piece the leading keys are fixed and the next one has a bound, so an index serves it without sorting or
+//! skipping; the pieces are read one after the other until the page is full. NULLs get pieces of their own, since no
+//! comparison finds them.
+
+use std::sync::Arc;
+
+use gnudi_model::{Metric, MetricId, MetricStatus};
+use sqlx::{QueryBuilder, Sqlite};
+
+use super::{
+    SqlIndexer,
+    failure::indexer_error,
+    metric::{COLUMNS, status_code},
+};
+use crate::{
+    IndexerError, MetricFilter, MetricListing, Metrics, SortDirection, SortKey,
+    metric::{MetricSort, invalid_marker, order_of},
+};
+
+pub(super) async fn list(
+    indexer: &SqlIndexer,
+    listing: &MetricListing,
+) -> Result<Vec<Arc<Metric>>, IndexerError> {
+    let sorts = order_of(&listing.page.sorts);
+    let pieces = match listing.page.marker {
+        None => vec![Piece { equal: Vec::new(), bound: None, from: 0 }],
+        Some(id) => pieces_behind(&*marker(indexer, id).await?, &sorts),
+    };
+    let mut page = Vec::new();
+    for piece in &pieces {
+        let missing = listing.page.limit - page.len();
+        if missing == 0 {
+            break;
+        }
+        let mut query = statement(&listing.filter, piece, &sorts, missing);
+        let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
+        for row in &rows {
+            page.push(Arc::new(indexer.decode(row)?));
+        }
+    }
+    Ok(page)
+}
+
+/// Any active metric will do, also one that the filter leaves out.
+async fn marker(indexer: &SqlIndexer, id: MetricId) -> Result<Arc<Metric>, IndexerError> {
+    indexer.metrics(&[id]).await?.pop().flatten().ok_or_else(|| invalid_marker(id))
+}
+
+/// A part of the order whose leading keys have the marker's values.
+struct Piece {
+    equal: Vec<(SortKey, Value)>,
+    /// Where the key after those begins.
+    bound: Option<(SortKey, Bound)>,
+    /// The first key that still orders the piece.
+    from: usize,
+}
+
+enum Bound {
+    Above(Value),
+    Below(Value),
+    IsNull,
+    IsNotNull,
+}
+
+#[derive(Clone)]
+enum Value {
+    Null,
+    Text(String),
+    Bytes(Vec<u8>),
+    Number(i64),
+}
+
+fn pieces_behind(marker: &Metric, sorts: &[MetricSort]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (from, sort) in sorts.iter().enumerate().rev() {
+        let bounds = match (value_of(marker, sort.key), sort.direction.nulls_first()) {
+            (Value::Null, true) => vec![Bound::IsNotNull],
+            (Value::Null, false) => vec![],
+            (value, nulls_first) => {
+                let behind =
+                    if sort.direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
+                if nulls_first || !is_nullable(sort.key) { vec![behind] } else { vec![behind, Bound::IsNull] }
+            }
+        };
+        let equal: Vec<_> = sorts[..from].iter().map(|sort| (sort.key, value_of(marker, sort.key))).collect();
+        for bound in bounds {
+            pieces.push(Piece { equal: equal.clone(), bound: Some((sort.key, bound)), from });
+        }
+    }
+    pieces
+}
+
+fn statement(
+    filter: &MetricFilter,
+    piece: &Piece,
+    sorts: &[MetricSort],
+    limit: usize,
+) -> QueryBuilder<Sqlite> {
+    // Statuses are written out, so that the planner may use an index made for one of them.
+    let status = status_code(filter.status.unwrap_or(MetricStatus::Active));
+    let mut query = QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
+    let texts = [
+        ("creator", &filter.creator),
+        ("name", &filter.name),
+        ("unit", &filter.unit),
+        ("archive_policy_name", &filter.archive_policy_name),
+    ];
+    for (column, wanted) in texts {
+        if let Some(wanted) = wanted {
+            query.push(format_args!(" AND {column} = ")).push_bind(wanted.clone());
+        }
+    }
+    if let Some(id) = filter.id {
+        query.push(" AND id = ").push_bind(id.0.as_bytes().to_vec());
+    }
+    for (key, value) in &piece.equal {
+        let column = column_of(*key);
+        match value {
+            Value::Null => drop(query.push(format_args!(" AND {column} IS NULL"))),
+            value => push_value(query.push(format_args!(" AND {column} = ")), value),
+        }
+    }
+    if let Some((key, bound)) = &piece.bound {
+        let column = column_of(*key);
+        match bound {
+            Bound::IsNull => drop(query.push(format_args!(" AND {column} IS NULL"))),
+            Bound::IsNotNull => drop(query.push(format_args!(" AND {column} IS NOT NULL"))),
+            Bound::Above(value) => push_value(query.push(format_args!(" AND {column} > ")), value),
+            Bound::Below(value) => push_value(query.push(format_args!(" AND {column} < ")), value),
+        }
+    }
+    let order: Vec<String> = sorts[piece.from..].iter().map(order_term).collect();
+    query.push(format_args!(" ORDER BY {} LIMIT ", order.join(", ")));
+    query.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    query
+}
+
+/// SQLite and MySQL take NULL for the least of values, and only a listing that wants it otherwise says so.
+fn order_term(sort: &MetricSort) -> String {
+    let direction = if sort.direction.is_ascending() { "ASC" } else { "DESC" };
+    let nulls = match sort.direction {
+        SortDirection::AscendingNullsLast if is_nullable(sort.key) => " NULLS LAST",
+        SortDirection::DescendingNullsFirst if is_nullable(sort.key) => " NULLS FIRST",
+        _ => "",
+    };
+    format!("{} {direction}{nulls}", column_of(sort.key))
+}
+
+fn push_value(query: &mut QueryBuilder<Sqlite>, value: &Value) {
+    match value {
+        Value::Null => unreachable!("NULL is not compared"),
+        Value::Text(text) => query.push_bind(text.clone()),
+        Value::Bytes(bytes) => query.push_bind(bytes.clone()),
+        Value::Number(number) => query.push_bind(*number),
+    };
+}
+
+const fn column_of(key: SortKey) -> &'static str {
+    match key {
+        SortKey::Id => "id",
+        SortKey::Creator => "creator",
+        SortKey::Name => "name",
+        SortKey::Unit => "unit",
+        SortKey::ArchivePolicyName => "archive_policy_name",
+        SortKey::ResourceId => "resource_id",
+        SortKey::Status => "status",
+    }
+}
+
+const fn is_nullable(key: SortKey) -> bool {
+    matches!(key, SortKey::Name | SortKey::Unit | SortKey::ResourceId)
+}
+
+fn value_of(metric: &Metric, key: SortKey) -> Value {
+    let text = |text: &str| Value::Text(text.to_owned());
+    match key {
+        SortKey::Id => Value::Bytes(metric.id.0.as_bytes().to_vec()),
+        SortKey::Creator => text(&metric.creator),
+        SortKey::Name => metric.name.as_deref().map_or(Value::Null, text),
+        SortKey::Unit => metric.unit.as_deref().map_or(Value::Null, text),
+        SortKey::ArchivePolicyName => text(&metric.archive_policy_name),
+        SortKey::ResourceId => {
+            metric.resource_id.map_or(Value::Null, |id| Value::Bytes(id.as_bytes().to_vec()))
+        }
+        SortKey::Status => Value::Number(status_code(metric.status)),
+    }
+}

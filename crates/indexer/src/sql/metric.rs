@@ -1,0 +1,224 @@
+//! The statements for metrics: multi-row, and of few shapes, so that the database prepares each once.
+
+use std::{collections::HashSet, ops::Range, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
+use sqlx::{QueryBuilder, Row, Sqlite, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use super::{
+    Connection, SqlIndexer,
+    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    listing,
+    writer::Change,
+};
+use crate::{IndexerError, MetricListing, Metrics, NewMetric, metric::named_metric_already_exists};
+
+/// How many rows one INSERT has at most; each number of rows is a statement of its own.
+const ROWS_INSERTED_MAX: usize = 64;
+/// How many ids one statement names at most; fewer are filled up to a power of two by repetition.
+const IDS_NAMED_MAX: usize = 1024;
+/// How many prepared statements a connection keeps: those above, and listings of many shapes.
+pub(super) const STATEMENTS_MAX: usize = 256;
+
+/// The columns that [`decode`] takes, in its order.
+pub(super) const COLUMNS: &str =
+    "id, creator, name, unit, archive_policy_name, resource_id, status, created_at";
+
+pub(super) const fn status_code(status: MetricStatus) -> i64 {
+    match status {
+        MetricStatus::Active => 0,
+        MetricStatus::Delete => 1,
+    }
+}
+
+#[async_trait]
+impl Metrics for SqlIndexer {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+        let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(self.active(new))).collect();
+        let outcomes = self.writer.create_metrics(metrics.clone()).await;
+        metrics.into_iter().zip(outcomes).map(|(metric, outcome)| outcome.map(|()| metric)).collect()
+    }
+
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let mut found = std::collections::HashMap::with_capacity(ids.len());
+        for ids in ids.chunks(IDS_NAMED_MAX) {
+            let mut query =
+                QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id IN ("));
+            push_ids(&mut query, ids);
+            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            for row in &rows {
+                let metric = self.decode(row)?;
+                found.insert(metric.id, Arc::new(metric));
+            }
+        }
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+        listing::list(self, listing).await
+    }
+
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+        self.writer.delete_metrics(ids.to_vec()).await
+    }
+
+    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
+        let rows = sqlx::query("SELECT id FROM metric WHERE status = 1 ORDER BY id LIMIT ?")
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&self.readers)
+            .await;
+        let rows = rows.map_err(|error| indexer_error(&error))?;
+        rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?))).collect()
+    }
+
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+        self.writer.change(Expunge(ids.to_vec())).await
+    }
+}
+
+impl SqlIndexer {
+    fn active(&self, new: &NewMetric) -> Metric {
+        Metric {
+            id: new.id,
+            creator: self.labels.intern(&new.creator),
+            name: new.name.as_deref().map(|name| self.names.intern(name)),
+            unit: new.unit.as_deref().map(|unit| self.labels.intern(unit)),
+            archive_policy_name: self.labels.intern(&new.archive_policy_name),
+            resource_id: new.resource_id,
+            status: MetricStatus::Active,
+            created_at: new.created_at,
+        }
+    }
+
+    /// A row of [`COLUMNS`].
+    pub(super) fn decode(&self, row: &SqliteRow) -> Result<Metric, IndexerError> {
+        let parts = || -> Result<Metric, sqlx::Error> {
+            Ok(Metric {
+                id: MetricId(Uuid::nil()),
+                creator: self.labels.intern(row.try_get(1)?),
+                name: row.try_get::<Option<&str>, _>(2)?.map(|name| self.names.intern(name)),
+                unit: row.try_get::<Option<&str>, _>(3)?.map(|unit| self.labels.intern(unit)),
+                archive_policy_name: self.labels.intern(row.try_get(4)?),
+                resource_id: None,
+                status: match row.try_get::<i64, _>(6)? {
+                    0 => MetricStatus::Active,
+                    _ => MetricStatus::Delete,
+                },
+                created_at: Timestamp(row.try_get(7)?),
+            })
+        };
+        let mut metric = parts().map_err(|error| indexer_error(&error))?;
+        metric.id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
+        metric.resource_id = uuid_at(row, 5)?;
+        Ok(metric)
+    }
+}
+
+fn uuid_at(row: &SqliteRow, column: usize) -> Result<Option<Uuid>, IndexerError> {
+    let bytes: Option<&[u8]> = row.try_get(column).map_err(|error| indexer_error(&error))?;
+    bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
+}
+
+fn damaged() -> IndexerError {
+    IndexerError::Database("a metric's id is damaged".to_owned())
+}
+
+fn push_ids(query: &mut QueryBuilder<Sqlite>, ids: &[MetricId]) {
+    let count = ids.len().next_power_of_two();
+    let last = ids.last().into_iter().cycle();
+    let mut list = query.separated(", ");
+    for id in ids.iter().chain(last).take(count) {
+        list.push_bind(id.0.as_bytes().to_vec());
+    }
+    list.push_unseparated(")");
+}
+
+/// Inserts metrics, one answer each; of those that exclude each other the first wins.
+pub(super) async fn insert(
+    connection: &mut Connection,
+    metrics: &[Arc<Metric>],
+) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+    let mut outcomes = vec![Ok(()); metrics.len()];
+    let mut ranges: Vec<Range<usize>> = (0..metrics.len())
+        .step_by(ROWS_INSERTED_MAX)
+        .map(|start| start..(start + ROWS_INSERTED_MAX).min(metrics.len()))
+        .rev()
+        .collect();
+    // A statement that fails changes nothing and leaves the transaction as it was, so halves find the row to blame.
+    while let Some(range) = ranges.pop() {
+        let Err(error) = insert_rows(connection, &metrics[range.clone()]).await else { continue };
+        let metric = &metrics[range.start];
+        let refusal = if is_unique_violation(&error) {
+            named_metric_already_exists(metric.name.as_deref())
+        } else if is_foreign_key_violation(&error) {
+            IndexerError::NoSuchArchivePolicy(metric.archive_policy_name.to_string())
+        } else {
+            return Err(error);
+        };
+        if range.len() == 1 {
+            outcomes[range.start] = Err(refusal);
+        } else {
+            let middle = range.start + range.len() / 2;
+            ranges.push(middle..range.end);
+            ranges.push(range.start..middle);
+        }
+    }
+    Ok(outcomes)
+}
+
+async fn insert_rows(connection: &mut Connection, metrics: &[Arc<Metric>]) -> Result<(), sqlx::Error> {
+    let mut query = QueryBuilder::<Sqlite>::new(format!("INSERT INTO metric ({COLUMNS}) "));
+    query.push_values(metrics, |mut row, metric| {
+        row.push_bind(metric.id.0.as_bytes().to_vec())
+            .push_bind(metric.creator.to_string())
+            .push_bind(metric.name.as_deref().map(str::to_owned))
+            .push_bind(metric.unit.as_deref().map(str::to_owned))
+            .push_bind(metric.archive_policy_name.to_string())
+            .push_bind(metric.resource_id.map(|id| id.as_bytes().to_vec()))
+            .push_bind(status_code(metric.status))
+            .push_bind(metric.created_at.0);
+    });
+    query.build().execute(connection).await.map(|_| ())
+}
+
+/// Marks active metrics as deleted, one answer each; the second mention of an id finds none.
+pub(super) async fn mark_deleted(
+    connection: &mut Connection,
+    ids: &[MetricId],
+) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+    let mut active = HashSet::new();
+    for ids in ids.chunks(IDS_NAMED_MAX) {
+        let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM metric WHERE status = 0 AND id IN (");
+        push_ids(&mut query, ids);
+        for row in query.build().fetch_all(&mut *connection).await? {
+            active.extend(Uuid::from_slice(row.try_get(0)?).map(MetricId));
+        }
+        let mut query = QueryBuilder::<Sqlite>::new(
+            "UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND id IN (",
+        );
+        push_ids(&mut query, ids);
+        query.build().execute(&mut *connection).await?;
+    }
+    Ok(ids
+        .iter()
+        .map(|id| if active.remove(id) { Ok(()) } else { Err(IndexerError::NoSuchMetric(*id)) })
+        .collect())
+}
+
+struct Expunge(Vec<MetricId>);
+
+#[async_trait]
+impl Change for Expunge {
+    type Answer = ();
+
+    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+        for ids in self.0.chunks(IDS_NAMED_MAX) {
+            let mut query = QueryBuilder::<Sqlite>::new("DELETE FROM metric WHERE status = 1 AND id IN (");
+            push_ids(&mut query, ids);
+            query.build().execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+}

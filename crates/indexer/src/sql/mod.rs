@@ -1,0 +1,150 @@
+//! The index in a SQL database: SQLite today.
+//!
+//! Opening, the pool of readers, and what SQLite must be told (pragmas) are here; one file per noun has its statements,
+//! `listing.rs` those that page through metrics. All writes go through the one task in `writer.rs`. What only SQLite
+//! understands stays in this file, in `failure.rs` and in `migrations/sqlite`, so that another database needs those anew
+//! and little else.
+
+mod archive_policy;
+mod archive_policy_rule;
+mod failure;
+mod interner;
+mod listing;
+mod metric;
+mod migrations;
+mod writer;
+
+use std::{path::PathBuf, time::Duration};
+
+use sqlx::{
+    ConnectOptions, SqliteConnection, SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use crate::Indexer;
+use failure::indexer_error;
+use interner::Interner;
+use writer::Writer;
+
+/// Where the SQLite file lies and what it may use.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// Created where absent; its folder must exist.
+    pub path: PathBuf,
+    /// How many reads run at once.
+    pub readers_max: u32,
+    /// How long a write waits for another process's.
+    pub busy_timeout: Duration,
+    /// Memory for pages, per connection.
+    pub page_cache_bytes: u32,
+    /// How large the file may grow; a write beyond it answers [`IndexerError::NoSpace`].
+    pub bytes_max: Option<u64>,
+}
+
+impl SqliteOptions {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        SqliteOptions {
+            path: path.into(),
+            readers_max: 4,
+            busy_timeout: Duration::from_secs(10),
+            page_cache_bytes: 32 << 20,
+            bytes_max: None,
+        }
+    }
+}
+
+/// Why an index cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(
+        "the index has schema version {found}, and this program knows versions up to {known}: run the program that wrote it, or a newer one"
+    )]
+    SchemaTooNew { found: i64, known: i64 },
+    #[error("cannot open the index {path}: {reason}")]
+    Database { path: String, reason: String },
+}
+
+/// SQLite's page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
+const PAGE_BYTES: u32 = 4096;
+/// The log is folded into the file when it has so many pages: rarely, since random keys touch the same pages again.
+const CHECKPOINT_PAGES: u32 = 8192;
+/// What the log's file is cut back to once it was folded.
+const LOG_BYTES_MAX: u32 = CHECKPOINT_PAGES * PAGE_BYTES;
+
+/// Rows on the way from a connection's thread to whoever reads them.
+const ROWS_BUFFERED_MAX: usize = 1024;
+
+/// The index in a SQL database.
+#[derive(Debug)]
+pub struct SqlIndexer {
+    readers: SqlitePool,
+    writer: Writer,
+    /// Creators, units, names of policies.
+    labels: Interner,
+    names: Interner,
+}
+
+impl SqlIndexer {
+    /// Opens or creates the file, and brings its schema up to date.
+    pub async fn open(options: &SqliteOptions) -> Result<Self, OpenError> {
+        Self::open_inner(options).await.map_err(|error| match error {
+            OpenError::Database { reason, .. } => {
+                OpenError::Database { path: options.path.display().to_string(), reason }
+            }
+            other => other,
+        })
+    }
+
+    async fn open_inner(options: &SqliteOptions) -> Result<Self, OpenError> {
+        let connect = connect_options(options);
+        let mut connection = connect.connect().await?;
+        migrations::migrate(&mut connection).await?;
+        let writer = Writer::start(connect.clone(), connection);
+        let readers = SqlitePoolOptions::new()
+            .max_connections(options.readers_max.max(1))
+            .acquire_timeout(options.busy_timeout)
+            .connect_with(connect.pragma("query_only", "ON"))
+            .await?;
+        Ok(SqlIndexer { readers, writer, labels: Interner::default(), names: Interner::default() })
+    }
+
+    /// Finishes what was accepted and closes the file.
+    pub async fn close(self) {
+        self.writer.close().await;
+        self.readers.close().await;
+    }
+}
+
+impl Indexer for SqlIndexer {}
+
+impl From<sqlx::Error> for OpenError {
+    fn from(error: sqlx::Error) -> Self {
+        OpenError::Database { path: String::new(), reason: indexer_error(&error).to_string() }
+    }
+}
+
+fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
+    let mut connect = SqliteConnectOptions::new()
+        .filename(&options.path)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES)
+        .journal_mode(SqliteJournalMode::Wal)
+        // A metric that was answered 201 survives a power cut: every commit is synced.
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(options.busy_timeout)
+        .pragma("cache_size", format!("-{}", options.page_cache_bytes / 1024))
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
+        .pragma("journal_size_limit", LOG_BYTES_MAX.to_string())
+        .pragma("temp_store", "MEMORY")
+        .statement_cache_capacity(metric::STATEMENTS_MAX)
+        .row_buffer_size(ROWS_BUFFERED_MAX)
+        .disable_statement_logging();
+    if let Some(bytes_max) = options.bytes_max {
+        connect = connect.pragma("max_page_count", (bytes_max / u64::from(PAGE_BYTES)).max(1).to_string());
+    }
+    connect
+}
+
+/// The connection on which the writer's statements run.
+type Connection = SqliteConnection;
