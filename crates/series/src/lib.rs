@@ -1,1 +1,19 @@
-//! series
+//! The maths of a metric's series, and the bytes it is stored as. Pure functions of their arguments: no I/O, no clock,
+//! no async.
+//!
+//! A request's points travel as [`points`]. A pass folds them into the metric's [`head`], from which full [`block`]s
+//! leave. A query joins blocks and head with [`read`], which may aggregate them again with [`resample`].
+
+pub mod aggregate;
+pub mod block;
+pub mod calendar;
+mod error;
+pub mod head;
+pub mod layout;
+mod packing;
+pub mod points;
+pub mod read;
+pub mod resample;
+mod rows;
+
+pub use error::CodecError;

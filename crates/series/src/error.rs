@@ -1,0 +1,14 @@
+//! Why stored bytes cannot be read.
+
+/// The bytes are not what this crate wrote. The text says what is wrong, for a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    #[error("the bytes end too early")]
+    Truncated,
+    #[error("the checksum does not match")]
+    Checksum,
+    #[error("format version {0} is not known")]
+    Version(u8),
+    #[error("invalid {0}")]
+    Invalid(&'static str),
+}

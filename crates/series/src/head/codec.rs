@@ -1,0 +1,156 @@
+//! The stored form of a head.
+//!
+//! ```text
+//! u8      version
+//! varint  applied; varint window's start + 2^62 (signed)
+//! u8      1 if the point before follows: varint time, 8 bytes value
+//! varint  length of the raw points; the points as in `points`
+//! varint  grains; for each
+//!           varint granularity; signed varint final_until, kept_from
+//!           varint length of the open block; the block as in `block`
+//!           varint cuts; for each: varint time; u8 bit 0 a rate, bit 1 a std follows, 8 bytes each
+//!           varint passes; for each: signed varint start; varint dropped; u8 cut
+//! u32     CRC32C of all before
+//! ```
+
+use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
+
+use super::{
+    Head,
+    grain::{GrainState, Open},
+    marks::{Cut, Marks, Pass},
+};
+use crate::{
+    CodecError, block,
+    packing::{Reader, checked, put_checksum, put_signed, put_varint},
+    points,
+};
+
+const VERSION: u8 = 1;
+
+/// More granularities than any policy has.
+const GRAINS_MAX: usize = 1024;
+
+impl Head {
+    /// Appends the stored form. What [`Head::take_sealed`] hands out is not part of it and must have been taken.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!(self.sealed.is_empty(), "sealed blocks are taken before the head is stored");
+        let start = out.len();
+        out.push(VERSION);
+        put_varint(self.applied, out);
+        put_signed(self.window, out);
+        out.push(u8::from(self.before.is_some()));
+        if let Some(before) = self.before {
+            put_varint(before.timestamp.0 as u64, out);
+            out.extend_from_slice(&before.value.to_le_bytes());
+        }
+        let mut raw = Vec::with_capacity(16 + 10 * self.raw.len());
+        points::encode(&self.raw, &mut raw);
+        put_bytes(&raw, out);
+        put_varint(self.grains.len() as u64, out);
+        for grain in &self.grains {
+            grain.encode(&self.methods, out);
+        }
+        put_checksum(start, out);
+    }
+
+    /// Reads what [`Head::encode`] wrote; damage is always found.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(checked(bytes)?);
+        match reader.byte()? {
+            VERSION => {}
+            version => return Err(CodecError::Version(version)),
+        }
+        let mut head = Head { applied: reader.varint()?, window: reader.signed()?, ..Head::default() };
+        head.before = match reader.byte()? {
+            0 => None,
+            _ => Some(Measure { timestamp: time(&mut reader)?, value: reader.float()? }),
+        };
+        let length = reader.count(usize::MAX, "length")?;
+        points::decode(reader.take(length)?, &mut head.raw)?;
+        if !head.raw.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp) {
+            return Err(CodecError::Invalid("order of points"));
+        }
+        for _ in 0..reader.count(GRAINS_MAX, "number of granularities")? {
+            head.grains.push(GrainState::decode(&mut reader)?);
+        }
+        reader.end()?;
+        Ok(head)
+    }
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    put_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+fn time(reader: &mut Reader<'_>) -> Result<Timestamp, CodecError> {
+    i64::try_from(reader.varint()?).map(Timestamp).map_err(|_| CodecError::Invalid("time"))
+}
+
+impl GrainState {
+    fn encode(&self, methods: &[AggregationMethod], out: &mut Vec<u8>) {
+        put_varint(self.granularity.0 as u64, out);
+        put_signed(self.final_until, out);
+        put_signed(self.kept_from, out);
+        match &self.open {
+            Open::Packed { bytes, .. } => put_bytes(bytes, out),
+            Open::Rows(rows) if rows.is_empty() => put_bytes(&[], out),
+            Open::Rows(rows) => {
+                let mut bytes = Vec::with_capacity(64 + 8 * rows.values.len());
+                block::encode(self.granularity, methods, rows, 0..rows.len(), &mut bytes);
+                put_bytes(&bytes, out);
+            }
+        }
+        put_varint(self.marks.cuts.len() as u64, out);
+        for cut in &self.marks.cuts {
+            put_varint(cut.time as u64, out);
+            out.push(u8::from(cut.rate.is_some()) | u8::from(cut.std.is_some()) << 1);
+            for value in [cut.rate, cut.std].into_iter().flatten() {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+        put_varint(self.marks.passes.len() as u64, out);
+        for pass in &self.marks.passes {
+            put_signed(pass.start, out);
+            put_varint(pass.dropped, out);
+            out.push(u8::from(pass.cut));
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let granularity = time(reader)?.0;
+        if granularity == 0 {
+            return Err(CodecError::Invalid("granularity"));
+        }
+        let mut grain = GrainState::new(Timespan(granularity), reader.signed()?);
+        grain.kept_from = reader.signed()?;
+        let length = reader.count(usize::MAX, "length")?;
+        let bytes = reader.take(length)?.to_vec();
+        if !bytes.is_empty() {
+            let extent = block::extent(&bytes)?;
+            if extent.granularity != grain.granularity {
+                return Err(CodecError::Invalid("open block"));
+            }
+            grain.open = Open::Packed { bytes, rows: extent.rows };
+        }
+        grain.marks = Marks::decode(reader)?;
+        Ok(grain)
+    }
+}
+
+impl Marks {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let mut marks = Marks::default();
+        for _ in 0..reader.count(points::POINTS_MAX, "number of cuts")? {
+            let (time, flags) = (time(reader)?.0, reader.byte()?);
+            let mut value = |bit: u8| (flags & bit != 0).then(|| reader.float()).transpose();
+            marks.cuts.push(Cut { time, rate: value(1)?, std: value(2)? });
+        }
+        for _ in 0..reader.count(points::POINTS_MAX, "number of passes")? {
+            let (start, dropped, cut) = (reader.signed()?, reader.varint()?, reader.byte()? != 0);
+            marks.passes.push(Pass { start, dropped, cut });
+        }
+        Ok(marks)
+    }
+}

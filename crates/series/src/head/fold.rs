@@ -1,0 +1,241 @@
+//! Applies one request to a head, with the result of a Gnocchi pass over that request alone.
+
+use gnudi_model::{Measure, Timestamp};
+
+use super::{Head, grain::GrainState, marks::Cut};
+use crate::layout::{Layout, floor, split_start};
+
+/// What became of a request's points, counted by distinct times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoldOutcome {
+    pub accepted: usize,
+    /// Dropped, since they are older than the back window.
+    pub late: usize,
+}
+
+/// What a bucket's rates were before the request was merged.
+#[derive(Clone, Copy, Debug, Default)]
+struct OldRates {
+    points: usize,
+    rate: Option<f64>,
+    std: Option<f64>,
+}
+
+impl Head {
+    /// Applies the points of the request at `position`, in any order; they are sorted on the way. A position that is not
+    /// after [`Head::applied`] changes nothing. Of points with the same time a new one replaces the old; within a
+    /// request the smallest value stays, NaN being the largest.
+    pub fn fold(&mut self, layout: &Layout, position: u64, points: &mut Vec<Measure>) -> FoldOutcome {
+        if position <= self.applied {
+            return FoldOutcome::default();
+        }
+        self.applied = position;
+        sort_and_dedup(points);
+        let Some(first) = points.first() else { return FoldOutcome::default() };
+        let earliest = first.timestamp.0;
+        self.match_grains(layout);
+        let limit = match self.last() {
+            Some(last) => layout.window_start(last).0.max(self.window),
+            None => self.window,
+        };
+        let late = points.partition_point(|point| point.timestamp.0 < limit);
+        let accepted = &points[late..];
+        let outcome = FoldOutcome { accepted: accepted.len(), late };
+        let has_marks = layout.has_rate || layout.has_percentile;
+        let Some(newest) = accepted.last().or(self.raw.last()).map(|point| point.timestamp) else {
+            return outcome;
+        };
+        if accepted.is_empty() && !has_marks {
+            return outcome;
+        }
+        let newest = self.last().map_or(newest, |last| last.max(newest));
+        self.expire(layout, newest);
+        if has_marks {
+            self.merge_marked(layout, earliest, accepted);
+        } else {
+            merge(&mut self.raw, accepted);
+        }
+        self.move_window(layout, newest);
+        outcome
+    }
+
+    /// Brings the grains in line with the layout. A policy's granularities never change, so this is for the first fold.
+    fn match_grains(&mut self, layout: &Layout) {
+        if self.methods != layout.methods {
+            self.methods.clone_from(&layout.methods);
+        }
+        let fits = self.grains.iter().map(|grain| grain.granularity).eq(layout.granularities());
+        if !fits {
+            let mut old = std::mem::take(&mut self.grains);
+            let window = self.window;
+            self.grains.extend(layout.granularities().map(|granularity| {
+                let known = old.iter().position(|grain| grain.granularity == granularity);
+                known.map_or_else(
+                    || GrainState::new(granularity, floor(window, granularity.0)),
+                    |index| old.swap_remove(index),
+                )
+            }));
+        }
+    }
+
+    /// Before a merge that makes `newest` the newest point: the timespans pass buckets, and splits expire. Gnocchi stores
+    /// no bucket that the timespan has passed, so a bucket inside the window that has been stored stays as it is now.
+    fn expire(&mut self, layout: &Layout, newest: Timestamp) {
+        let previous = self.last();
+        for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
+            let Some(timespan) = limits.timespan else { continue };
+            let step = grain.granularity;
+            let passed = Timestamp(floor(newest.0, step.0).saturating_sub(timespan.0));
+            let until = floor(passed.0, step.0).saturating_add(step.0);
+            if until > grain.final_until {
+                grain.finalise(&self.raw, self.before, &layout.methods, until, &mut self.sealed);
+            }
+            let split = |last| split_start(layout.window_start(last), step);
+            if previous.is_some_and(|last| split(last) != split(newest)) {
+                let oldest = split_start(passed, step).0;
+                if oldest > grain.kept_from {
+                    grain.kept_from = oldest;
+                    self.expiry_moved = true;
+                }
+            }
+        }
+    }
+
+    /// Merges, and notes for each granularity where this pass computes from and which point has no rate.
+    fn merge_marked(&mut self, layout: &Layout, earliest: i64, accepted: &[Measure]) {
+        let in_window = self.raw.partition_point(|point| point.timestamp.0 < self.window);
+        let oldest = [self.raw.get(in_window), accepted.first()];
+        let oldest =
+            oldest.into_iter().flatten().map(|point| point.timestamp.0).min().expect("there are points");
+        let start = oldest.max(earliest);
+        let old: Vec<OldRates> = match layout.has_rate {
+            true => self
+                .grains
+                .iter()
+                .map(|grain| self.old_rates(grain, floor(start, grain.granularity.0)))
+                .collect(),
+            false => vec![OldRates::default(); self.grains.len()],
+        };
+        merge(&mut self.raw, accepted);
+        let window = self.window;
+        for (grain, old) in self.grains.iter_mut().zip(old) {
+            let step = grain.granularity.0;
+            let start = floor(start, step);
+            let cut = layout.has_rate.then(|| new_cut(&self.raw, step, start, window, old)).flatten();
+            let start = start.max(grain.final_until);
+            grain.marks.note(start, cut.filter(|cut| cut.time >= start), layout.has_percentile);
+        }
+    }
+
+    fn old_rates(&self, grain: &GrainState, bucket: i64) -> OldRates {
+        let end = bucket.saturating_add(grain.granularity.0);
+        let from = self.raw.partition_point(|point| point.timestamp.0 < bucket);
+        let points = self.raw[from..].partition_point(|point| point.timestamp.0 < end);
+        let previous = if from > 0 { Some(self.raw[from - 1]) } else { self.before };
+        let value = |index: usize| self.raw[from + index].value;
+        let cut = (points > 0).then(|| grain.marks.cut_at(self.raw[from].timestamp.0)).flatten();
+        let first = previous.filter(|_| points > 0).map(|previous| value(0) - previous.value);
+        let mut old = OldRates { points, rate: None, std: None };
+        match (points, cut, first) {
+            (1, Some(cut), _) => old.rate = cut.rate,
+            (1, None, first) => old.rate = first,
+            (2, Some(cut), _) => old.std = cut.std,
+            (2, None, Some(first)) => old.std = std_of_two(first, value(1) - value(0)),
+            _ => {}
+        }
+        old
+    }
+
+    /// After a merge: finalises what leaves the window and drops its points.
+    fn move_window(&mut self, layout: &Layout, newest: Timestamp) {
+        let window = layout.window_start(newest).0;
+        if window > self.window {
+            self.window = window;
+            for grain in &mut self.grains {
+                let until = floor(window, grain.granularity.0);
+                grain.finalise(&self.raw, self.before, &layout.methods, until, &mut self.sealed);
+            }
+            let oldest = self.grains.iter().map(|grain| grain.final_until).fold(window, i64::min);
+            let count = self.raw.partition_point(|point| point.timestamp.0 < oldest);
+            for grain in &mut self.grains {
+                grain.marks.forget(&self.raw[..count], grain.final_until);
+            }
+            if layout.has_rate && count > 0 {
+                self.before = Some(self.raw[count - 1]);
+            }
+            self.raw.drain(..count);
+        }
+        for grain in self.grains.iter_mut().filter(|grain| grain.is_full()) {
+            grain.seal(&layout.methods, &mut self.sealed);
+        }
+    }
+}
+
+fn std_of_two(a: f64, b: f64) -> Option<f64> {
+    crate::aggregate::statistic(
+        [a, b].into_iter(),
+        gnudi_model::Statistic::Std,
+        0,
+        &mut crate::aggregate::Scratch::default(),
+    )
+}
+
+/// The cut of a pass that computes from `start`: its first point, unless the point before is at most one bucket
+/// earlier and was still inside the window.
+fn new_cut(raw: &[Measure], step: i64, start: i64, window: i64, old: OldRates) -> Option<Cut> {
+    let first = raw.partition_point(|point| point.timestamp.0 < start);
+    let reach = floor(window, step).max(start.saturating_sub(step));
+    if first > 0 && raw[first - 1].timestamp.0 >= reach {
+        return None;
+    }
+    let end = start.saturating_add(step);
+    let points = raw[first..].partition_point(|point| point.timestamp.0 < end);
+    Some(Cut {
+        time: raw[first].timestamp.0,
+        rate: old.rate.filter(|_| points == 1 && old.points == 1),
+        std: old.std.filter(|_| points == 2 && old.points == 2),
+    })
+}
+
+/// Sorts by time and keeps of each time the smallest value, NaN being the largest; of 0.0 and -0.0 the first.
+fn sort_and_dedup(points: &mut Vec<Measure>) {
+    if points.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp) {
+        return;
+    }
+    points.sort_by(|a, b| {
+        let nan_last = || a.value.is_nan().cmp(&b.value.is_nan());
+        a.timestamp.cmp(&b.timestamp).then_with(|| a.value.partial_cmp(&b.value).unwrap_or_else(nan_last))
+    });
+    points.dedup_by_key(|point| point.timestamp);
+}
+
+/// Merges two series with distinct times each; where both have a time, `new` wins.
+fn merge(raw: &mut Vec<Measure>, new: &[Measure]) {
+    let Some(first) = new.first() else { return };
+    let from = match raw.last() {
+        Some(last) if last.timestamp >= first.timestamp => {
+            raw.partition_point(|point| point.timestamp < first.timestamp)
+        }
+        _ => raw.len(),
+    };
+    if from == raw.len() {
+        raw.extend_from_slice(new);
+        return;
+    }
+    let old = raw.split_off(from);
+    let (mut old, mut new) = (old.as_slice(), new);
+    while let ([point, old_rest @ ..], [next, new_rest @ ..]) = (old, new) {
+        if point.timestamp < next.timestamp {
+            raw.push(*point);
+            old = old_rest;
+        } else {
+            raw.push(*next);
+            new = new_rest;
+            if point.timestamp == next.timestamp {
+                old = old_rest;
+            }
+        }
+    }
+    raw.extend_from_slice(old);
+    raw.extend_from_slice(new);
+}

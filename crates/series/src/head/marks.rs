@@ -1,0 +1,84 @@
+//! What rates and percentiles remember of earlier passes, for one granularity.
+//!
+//! Gnocchi computes a pass's buckets from the bucket of the pass's first point on, and takes rates only over points
+//! from one bucket before that on. So the first point of a pass may have no rate (a cut), until a later pass starts
+//! earlier; and a bucket that would lose its value keeps the one it had. Percentiles are interpolated at
+//! positions that count from the start of the pass. Both show in results, so both are kept, as long as the points they
+//! speak of are inside the window; and only for policies that have such methods.
+
+use gnudi_model::Measure;
+
+/// A point that has no rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    pub time: i64,
+    /// The rate that the bucket had when it had this point only; stands for as long as that is so.
+    pub rate: Option<f64>,
+    /// The std of rates that the bucket had when it had this point and one more; stands for as long as that is so.
+    pub std: Option<f64>,
+}
+
+/// A pass that computed the buckets from `start` on, up to the next one's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pass {
+    pub start: i64,
+    /// How many points at or after `start` have left the raw points since.
+    pub dropped: u64,
+    /// Whether its first point had no rate.
+    pub cut: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Marks {
+    /// By time. Empty where no rates are wanted.
+    pub cuts: Vec<Cut>,
+    /// By start. Empty where no percentiles are wanted.
+    pub passes: Vec<Pass>,
+}
+
+impl Marks {
+    pub fn cut_at(&self, time: i64) -> Option<&Cut> {
+        self.cuts.binary_search_by_key(&time, |cut| cut.time).ok().map(|index| &self.cuts[index])
+    }
+
+    /// How many points the pass that last computed `bucket`, whose first point is `raw[first]`, had before it.
+    pub fn offset(&self, raw: &[Measure], first: usize, bucket: i64) -> u64 {
+        match self.passes.partition_point(|pass| pass.start <= bucket) {
+            0 => 0,
+            after => {
+                let pass = &self.passes[after - 1];
+                let start = raw[..first].partition_point(|point| point.timestamp.0 < pass.start);
+                pass.dropped + (first - start) as u64
+            }
+        }
+    }
+
+    /// As [`Marks::offset`], counting rates.
+    pub fn rate_offset(&self, raw: &[Measure], first: usize, bucket: i64) -> u64 {
+        let points = self.offset(raw, first, bucket);
+        let after = self.passes.partition_point(|pass| pass.start <= bucket);
+        let cut = after > 0 && self.passes[after - 1].cut && points > 0;
+        points - u64::from(cut)
+    }
+
+    /// Notes a pass that computed everything from `start` on; `cut` is its first point, if that has no rate.
+    pub fn note(&mut self, start: i64, cut: Option<Cut>, has_percentile: bool) {
+        self.cuts.truncate(self.cuts.partition_point(|cut| cut.time < start));
+        self.cuts.extend(cut);
+        if has_percentile {
+            self.passes.truncate(self.passes.partition_point(|pass| pass.start < start));
+            self.passes.push(Pass { start, dropped: 0, cut: cut.is_some() });
+        }
+    }
+
+    /// The raw points `dropped` go, and the buckets before `until` are final.
+    pub fn forget(&mut self, dropped: &[Measure], until: i64) {
+        self.cuts.drain(..self.cuts.partition_point(|cut| cut.time < until));
+        let after = self.passes.partition_point(|pass| pass.start <= until);
+        self.passes.drain(..after.saturating_sub(1));
+        for pass in &mut self.passes {
+            let before = dropped.partition_point(|point| point.timestamp.0 < pass.start);
+            pass.dropped += (dropped.len() - before) as u64;
+        }
+    }
+}

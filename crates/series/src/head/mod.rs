@@ -1,0 +1,113 @@
+//! A metric's head: the one record that a pass reads and writes.
+//!
+//! It holds the raw points that the back window demands, the finalised buckets that wait to be sealed, and the position
+//! of the last applied request. Aggregates are lazy: a bucket inside the raw window is not stored, whoever reads it
+//! computes it from the raw points; it is finalised once, when the window has moved past it. So a pass over in-order
+//! points is a push.
+//!
+//! The head is a pure function of the sequence of requests: how passes cut the sequence changes nothing, sealed
+//! blocks included, so that a replay writes the same blocks under the same names.
+//!
+//! A bucket is final when it has left the window, or when the timespan of its granularity has passed it. A
+//! final bucket is never computed again, also when a policy's back window or timespan grows later.
+//!
+//! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
+//! earlier passes, [`codec`] the stored form.
+
+mod codec;
+mod fold;
+mod grain;
+mod marks;
+
+use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
+
+pub use crate::layout::Layout;
+pub use fold::FoldOutcome;
+use grain::GrainState;
+
+use crate::{CodecError, read::Fetched};
+
+/// Buckets that became a block of their own; its bytes are read by [`crate::block`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedBlock {
+    pub granularity: Timespan,
+    /// The first bucket's start.
+    pub first: Timestamp,
+    /// The last bucket's start.
+    pub last: Timestamp,
+    pub bytes: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Head {
+    applied: u64,
+    /// Where the back window starts: older points are late. 0 before the first point.
+    window: i64,
+    /// The points inside the window, oldest first, distinct times; and before them those that share a bucket with the
+    /// window's start, for granularities that do not divide the block.
+    raw: Vec<Measure>,
+    /// The last point that left `raw`, where rates are wanted: the first rate is the difference from it.
+    before: Option<Measure>,
+    /// Finest first.
+    grains: Vec<GrainState>,
+    /// Not stored: of the layout that was folded with, and of all rows in memory.
+    methods: Vec<AggregationMethod>,
+    /// Not stored: what [`Head::take_sealed`] hands out.
+    sealed: Vec<SealedBlock>,
+    /// Not stored: what [`Head::expiry_moved`] tells.
+    expiry_moved: bool,
+}
+
+impl Head {
+    /// Of a metric without points.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The position of the last applied request; 0 before any.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The newest point's time.
+    pub fn last(&self) -> Option<Timestamp> {
+        self.raw.last().map(|point| point.timestamp)
+    }
+
+    /// Hands out the blocks that became full. They are stored before or with the head; a replay gives the same ones.
+    pub fn take_sealed(&mut self, _layout: &Layout) -> Vec<SealedBlock> {
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// Buckets of the granularity that start before this have expired: sealed blocks whose last bucket does are to be
+    /// deleted. `None` where nothing has expired. Moves in whole splits of 3600 buckets, as Gnocchi deletes.
+    pub fn oldest_kept(&self, _layout: &Layout, granularity: Timespan) -> Option<Timestamp> {
+        let grain = self.grains.iter().find(|grain| grain.granularity == granularity)?;
+        (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
+    }
+
+    /// Whether [`Head::oldest_kept`] of any granularity has moved since the head was made or decoded. Where it has not,
+    /// no sealed block needs to be looked at.
+    pub fn expiry_moved(&self) -> bool {
+        self.expiry_moved
+    }
+
+    /// Hands the rows of an aggregation that are not in stored blocks to a reader, oldest first.
+    pub(crate) fn add_rows(
+        &self,
+        layout: &Layout,
+        aggregation: Aggregation,
+        fetched: &mut Fetched,
+    ) -> Result<(), CodecError> {
+        let known = layout.methods.contains(&aggregation.method);
+        let grain = self.grains.iter().find(|grain| grain.granularity == aggregation.granularity);
+        let Some(grain) = grain.filter(|_| known) else { return Ok(()) };
+        for block in self.sealed.iter().filter(|block| block.granularity == aggregation.granularity) {
+            fetched.add_block(aggregation, block.last, &block.bytes)?;
+        }
+        grain.add_open(&layout.methods, aggregation, fetched)?;
+        grain.add_lazy(&self.raw, self.before, aggregation.method, fetched);
+        Ok(())
+    }
+}

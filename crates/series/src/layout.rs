@@ -1,0 +1,106 @@
+//! What a metric's archive policy asks of its series, prepared for folding and reading.
+
+use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan, Timestamp};
+
+/// How many buckets expire at once: Gnocchi keeps aggregates in splits of so many and deletes whole ones.
+pub const POINTS_PER_SPLIT: i64 = 3600;
+
+/// One granularity, and for how long its buckets are kept (`None`: for ever).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grain {
+    pub granularity: Timespan,
+    pub timespan: Option<Timespan>,
+}
+
+/// A policy's granularities, methods and back window. Made anew when the policy changes; a head made under the old one
+/// stays valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The coarsest granularity.
+    pub(crate) block_size: Timespan,
+    /// In blocks; one more than the policy's where rates are wanted, as in Gnocchi, since a rate needs the point before.
+    pub(crate) back_window: u64,
+    /// Finest first.
+    pub(crate) grains: Vec<Grain>,
+    /// In the order of their codes.
+    pub(crate) methods: Vec<AggregationMethod>,
+    pub(crate) has_rate: bool,
+    pub(crate) has_percentile: bool,
+}
+
+impl Layout {
+    pub fn of(policy: &ArchivePolicy) -> Self {
+        let item = |item: &gnudi_model::ArchivePolicyItem| Grain {
+            granularity: item.granularity,
+            timespan: item.timespan,
+        };
+        let mut grains: Vec<Grain> = policy.definition.iter().map(item).collect();
+        grains.sort_by_key(|grain| grain.granularity);
+        let mut methods: Vec<AggregationMethod> = policy.aggregation_methods.iter().copied().collect();
+        methods.sort_by_key(|method| method.code());
+        let has_rate = policy.has_rate();
+        Layout {
+            block_size: policy.block_size(),
+            back_window: policy.back_window.saturating_add(u64::from(has_rate)),
+            grains,
+            has_rate,
+            has_percentile: methods.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_))),
+            methods,
+        }
+    }
+
+    /// The granularities, finest first.
+    pub fn granularities(&self) -> impl Iterator<Item = Timespan> + '_ {
+        self.grains.iter().map(|grain| grain.granularity)
+    }
+
+    /// Where the back window starts when `last` is the newest point: older points are late. May be before the epoch.
+    pub(crate) fn window_start(&self, last: Timestamp) -> Timestamp {
+        // Half the range is more than any time goes back; the bound keeps later sums in range.
+        const BACK_MAX: i64 = i64::MAX / 2;
+        let blocks = i64::try_from(self.back_window).unwrap_or(i64::MAX);
+        let back = self.block_size.0.saturating_mul(blocks).min(BACK_MAX);
+        Timestamp(last.floor(self.block_size).0 - back)
+    }
+}
+
+/// The start of the split of `granularity` that holds `time`.
+pub(crate) fn split_start(time: Timestamp, granularity: Timespan) -> Timestamp {
+    Timestamp(floor(time.0, granularity.0.saturating_mul(POINTS_PER_SPLIT)))
+}
+
+/// The largest multiple of `step` that is not above `time`, as far as the range goes.
+pub(crate) fn floor(time: i64, step: i64) -> i64 {
+    time.saturating_sub(time.rem_euclid(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_policies() {
+        let policies = ArchivePolicy::defaults(&ArchivePolicy::default_methods());
+        let layout = Layout::of(&policies[3]);
+        assert_eq!(layout.granularities().map(|g| g.0 / 1_000_000_000).collect::<Vec<_>>(), [1, 60, 3600]);
+        assert_eq!(layout.window_start(Timestamp::from_secs(7300)), Timestamp::from_secs(7200));
+        let bool_policy = Layout::of(&policies[0]);
+        assert_eq!(bool_policy.window_start(Timestamp::from_secs(7300)), Timestamp::from_secs(3700));
+    }
+
+    #[test]
+    fn a_rate_keeps_one_more_block() {
+        let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(2);
+        policy.aggregation_methods.insert("rate:mean".parse().unwrap());
+        assert_eq!(Layout::of(&policy).window_start(Timestamp::from_secs(7300)), Timestamp::from_secs(3600));
+    }
+
+    #[test]
+    fn ranges_end_without_wrapping() {
+        let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(2);
+        policy.back_window = u64::MAX;
+        let start = Layout::of(&policy).window_start(Timestamp::MAX);
+        assert!(split_start(start, Timespan(i64::MAX)) <= start);
+        assert_eq!(floor(-1, 10), -10);
+    }
+}

@@ -1,0 +1,174 @@
+//! Answers a query for one aggregation from sealed blocks and the head, as Gnocchi answers it.
+//!
+//! Gnocchi fetches the whole splits that `start` and `stop` lie in, hides what is older than the timespan before the
+//! last point fetched, aggregates again where that is asked, and cuts to `start` and `stop` at the end.
+
+use gnudi_model::{Aggregation, Timespan, Timestamp};
+
+use crate::{
+    CodecError, block,
+    head::Head,
+    layout::{Layout, POINTS_PER_SPLIT, floor, split_start},
+    resample::{Resample, resample},
+};
+
+/// An aggregation's points, oldest first; both columns have the same length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Of the stored aggregation, also where the points are resampled.
+    pub granularity: Timespan,
+    pub timestamps: Vec<Timestamp>,
+    pub values: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// Gnocchi's text.
+    #[error("Cannot derive aggregates on calendar granularities.")]
+    RateOnCalendar,
+    #[error("a span to resample to is positive")]
+    ResampleSpan,
+}
+
+/// Which buckets a query has to see: their starts lie in `from..=to`, and `from <= to`.
+pub fn block_range(
+    aggregation: Aggregation,
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+    resample: Option<Resample>,
+) -> (Timestamp, Timestamp) {
+    let granularity = aggregation.granularity;
+    let split = granularity.0.saturating_mul(POINTS_PER_SPLIT);
+    // Whole splits, as Gnocchi fetches them.
+    let split_from = start.map_or(Timestamp(0), |start| split_start(start, granularity));
+    let split_to = stop.map_or(Timestamp::MAX, |stop| {
+        Timestamp(split_start(stop, granularity).0.saturating_add(split - granularity.0))
+    });
+    let (from, to) = match (start, stop) {
+        _ if resample.is_some() => (split_from, split_to),
+        (None, None) => (split_from, split_to),
+        // Without a stop the last point is fetched with whatever is wanted, so the timespan hides the same.
+        (Some(start), None) => (Timestamp(floor(start.0, granularity.0)), split_to),
+        (start, Some(stop)) => {
+            let from = start.map_or(0, |start| floor(start.0, granularity.0));
+            let hidden = |timespan: Timespan| from <= split_to.0.saturating_sub(timespan.0);
+            match aggregation.timespan.is_some_and(hidden) {
+                true => (split_from, split_to),
+                // The timespan hides nothing that is wanted, whatever the last point is.
+                false => (Timestamp(from), Timestamp(stop.0.saturating_sub(1))),
+            }
+        }
+    };
+    (from, to.max(from))
+}
+
+/// The points of `aggregation` in `start..stop`; the bucket that holds `start` is the first. `blocks` are the sealed
+/// blocks of the granularity that meet [`block_range`], as first start, last start and bytes; rows that were sealed
+/// twice, or that the head still has, count once. `head` was read before the
+/// blocks: what was sealed in between is then seen twice, and never missed.
+pub fn assemble(
+    blocks: &[(Timestamp, Timestamp, &[u8])],
+    head: Option<&Head>,
+    layout: &Layout,
+    aggregation: Aggregation,
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+    resample_to: Option<Resample>,
+) -> Result<Series, ReadError> {
+    let range = block_range(aggregation, start, stop, resample_to);
+    let mut fetched = Fetched { range, seen: None, timestamps: Vec::new(), values: Vec::new() };
+    let granularity = aggregation.granularity;
+    let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();
+    sorted.sort_by_key(|(first, last, _)| (*first, *last));
+    for (first, last, bytes) in sorted {
+        if *last >= range.0 && *first <= range.1 {
+            fetched.add_block(aggregation, *last, bytes)?;
+        }
+    }
+    if let Some(head) = head {
+        head.add_rows(layout, aggregation, &mut fetched)?;
+        if let Some(oldest) = head.oldest_kept(layout, granularity) {
+            fetched.drop_while(|time| time < oldest);
+        }
+    }
+    if let (Some(timespan), Some(last)) = (aggregation.timespan, fetched.timestamps.last().copied()) {
+        let oldest = last.saturating_sub(timespan);
+        fetched.drop_while(|time| time <= oldest);
+    }
+    let Fetched { mut timestamps, mut values, .. } = fetched;
+    let mut from = start.map(|start| Timestamp(floor(start.0, granularity.0)));
+    if let Some(to) = resample_to {
+        (timestamps, values) = resample(&timestamps, &values, to, aggregation.method)?;
+        from = start.map(|start| to.floor(start));
+    }
+    if let Some(stop) = stop {
+        let count = timestamps.partition_point(|&time| time < stop);
+        timestamps.truncate(count);
+        values.truncate(count);
+    }
+    if let Some(from) = from {
+        let count = timestamps.partition_point(|&time| time < from);
+        timestamps.drain(..count);
+        values.drain(..count);
+    }
+    Ok(Series { granularity, timestamps, values })
+}
+
+/// Rows in the range, each bucket once, in order.
+pub(crate) struct Fetched {
+    range: (Timestamp, Timestamp),
+    /// The last bucket that was handed in, whether or not it has a value.
+    seen: Option<Timestamp>,
+    timestamps: Vec<Timestamp>,
+    values: Vec<f64>,
+}
+
+impl Fetched {
+    /// Adds what a block, whose last bucket is `last`, has beyond what was seen.
+    pub fn add_block(
+        &mut self,
+        aggregation: Aggregation,
+        last: Timestamp,
+        bytes: &[u8],
+    ) -> Result<(), CodecError> {
+        if self.seen.is_some_and(|seen| last <= seen) {
+            return Ok(());
+        }
+        let before = self.timestamps.len();
+        block::decode(bytes, aggregation.method, &mut self.timestamps, &mut self.values)?;
+        let (from, to) = self.range;
+        let seen = self.seen;
+        let unwanted = |time: &Timestamp| *time < from || seen.is_some_and(|seen| *time <= seen);
+        let skip = self.timestamps[before..].partition_point(unwanted);
+        self.timestamps.drain(before..before + skip);
+        self.values.drain(before..before + skip);
+        let count = before + self.timestamps[before..].partition_point(|time| *time <= to);
+        self.timestamps.truncate(count);
+        self.values.truncate(count);
+        self.seen = self.seen.max(Some(last));
+        Ok(())
+    }
+
+    /// Adds one bucket; rows come in order.
+    pub fn add_row(&mut self, start: Timestamp, value: Option<f64>) {
+        if self.seen.is_some_and(|seen| start <= seen) {
+            return;
+        }
+        self.seen = Some(start);
+        if let Some(value) = value
+            && start >= self.range.0
+            && start <= self.range.1
+        {
+            self.timestamps.push(start);
+            self.values.push(value);
+        }
+    }
+
+    fn drop_while(&mut self, unwanted: impl Fn(Timestamp) -> bool) {
+        let count = self.timestamps.partition_point(|&time| unwanted(time));
+        self.timestamps.drain(..count);
+        self.values.drain(..count);
+    }
+}
