@@ -30,9 +30,9 @@ pub enum EngineError {
     /// A stored head or block does not decode; its neighbours are readable.
     #[error("metric {metric}: {reason}")]
     Damaged { metric: MetricId, reason: String },
-    /// Calendar buckets of a rate have no meaning.
-    #[error("Cannot derive aggregates on calendar granularities.")]
-    RateOnCalendar,
+    /// The query asks for a resampling that has no meaning, such as a rate over calendar months (400).
+    #[error("{0}")]
+    Resample(String),
     /// Waiting measures were not folded within the operation timeout (503).
     #[error("Unable to refresh metric: {0}. Metric is locked. Please try again.")]
     RefreshTimeout(MetricId),

@@ -43,38 +43,18 @@ impl Figures {
                 "Time spent in passes, over all workers, in seconds",
                 value(&self.pass_time_us) / 1e6,
             ),
-            (
-                "passes_failed",
-                "Passes that failed and are tried again",
-                value(&self.passes_failed),
-            ),
+            ("passes_failed", "Passes that failed and are tried again", value(&self.passes_failed)),
             ("heads_written", "Heads written", value(&self.heads_written)),
             ("blocks_sealed", "Blocks sealed", value(&self.blocks_sealed)),
-            (
-                "measures_folded",
-                "Measures folded into aggregates",
-                value(&self.measures_folded),
-            ),
-            (
-                "measures_late",
-                "Measures dropped: older than the back window",
-                value(&self.measures_late),
-            ),
+            ("measures_folded", "Measures folded into aggregates", value(&self.measures_folded)),
+            ("measures_late", "Measures dropped: older than the back window", value(&self.measures_late)),
             (
                 "measures_orphaned",
                 "Measures dropped: their metric was deleted",
                 value(&self.measures_orphaned),
             ),
-            (
-                "damaged",
-                "Heads, blocks or records that did not decode",
-                value(&self.damaged),
-            ),
-            (
-                "metrics_expunged",
-                "Deleted metrics whose data is removed",
-                value(&self.metrics_expunged),
-            ),
+            ("damaged", "Heads, blocks or records that did not decode", value(&self.damaged)),
+            ("metrics_expunged", "Deleted metrics whose data is removed", value(&self.metrics_expunged)),
         ]
     }
 }

@@ -4,12 +4,7 @@
 //! acknowledge. A crash anywhere replays the records, and the heads ignore what they have applied. When a pass runs is
 //! `metricd`'s business.
 
-use std::{
-    collections::HashMap,
-    ops::Range,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use gnudi_drivers::{
@@ -134,10 +129,7 @@ impl Processor {
             writes.push(self.write_of(head, group).await?);
         }
         Figures::add(&self.figures.heads_written, writes.len() as u64);
-        Figures::add(
-            &self.figures.blocks_sealed,
-            writes.iter().map(|write| write.blocks.len() as u64).sum(),
-        );
+        Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
         // All are tried; the first failure fails the pass, which is then replayed: the heads that were written ignore it.
         self.store.write(writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
         Ok(())
@@ -233,10 +225,9 @@ impl Processor {
                 (key, Bytes::from(block.bytes))
             })
             .collect();
-        let expired = match blocks.is_empty() {
-            // Expiry matters only when there is a new block to make room for.
-            true => Vec::new(),
-            false => self.expired(&head, group).await?,
+        let expired = match head.expiry_moved() {
+            true => self.expired(&head, group).await?,
+            false => Vec::new(),
         };
         let mut bytes = Vec::with_capacity(1024);
         head.encode(&mut bytes);

@@ -51,7 +51,7 @@ pub(crate) async fn measures(
         .aggregations
         .iter()
         .map(|aggregation| {
-            let (from, to) = read::block_range(*aggregation, query.start, query.stop);
+            let (from, to) = read::block_range(*aggregation, query.start, query.stop, query.resample);
             BlockRange { metric, granularity: aggregation.granularity, from, to }
         })
         .collect();
@@ -69,8 +69,8 @@ pub(crate) async fn measures(
             query.resample,
         )
         .map_err(|error| match error {
-            ReadError::RateOnCalendar => EngineError::RateOnCalendar,
             ReadError::Codec(error) => damaged(error.to_string()),
+            refused => EngineError::Resample(refused.to_string()),
         })?;
         answers.push(Measures {
             granularity: series.granularity,
