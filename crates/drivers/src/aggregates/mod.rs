@@ -2,6 +2,9 @@
 //!
 //! The store moves bytes and never decodes them. Calls are batched, with one answer per item, in order.
 
+pub mod local;
+pub mod memory;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timespan, Timestamp};

@@ -3,6 +3,9 @@
 //! A batch is what one request brought: it becomes durable and visible as a whole or not at all. Within a sack,
 //! records keep the order in which they were accepted; a [`Position`] numbers them.
 
+pub mod log;
+pub mod memory;
+
 use std::collections::HashMap;
 
 use async_trait::async_trait;
@@ -64,7 +67,7 @@ pub struct Backlog {
 }
 
 /// Why measures were not taken or not given back.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// The backlog's limit is reached: the client should come back later (429).
     #[error("the backlog is full: {bytes} bytes wait, the limit is {limit}")]
@@ -72,7 +75,8 @@ pub enum IncomingError {
     /// No space, for now: nothing of the batch was kept, and a later append may succeed (503).
     #[error("no space left: {0}")]
     NoSpace(String),
-    /// The store can no longer promise durability and takes no more writes in this process (503).
+    /// The store can no longer promise durability and takes no more writes in this process (503). Whether the batch
+    /// that met the failure is there after a restart, the disk decides.
     #[error("the incoming store is out of order: {0}")]
     Poisoned(String),
     /// Reading back failed.
@@ -85,7 +89,8 @@ pub trait Incoming: Send + Sync + 'static {
     fn sack_count(&self) -> SackCount;
 
     /// Takes a request's measures. `Ok` means durable, as far as the configured durability says; an error means that
-    /// none of them will ever be seen by a worker.
+    /// none of them will ever be seen by a worker ([`IncomingError::Poisoned`] aside). A call that is dropped
+    /// before it answers may have taken them or not.
     async fn append(&self, batch: Batch) -> Result<(), IncomingError>;
 
     /// The records of a sack behind `after`, oldest first, whole batches, about `bytes_max` of them and at least one
@@ -98,7 +103,7 @@ pub trait Incoming: Send + Sync + 'static {
     ) -> Result<Vec<Record>, IncomingError>;
 
     /// Up to here the sack's records are in the aggregates: they no longer count as backlog and `pending` need not
-    /// return them. They may come back after a restart, until they are trimmed.
+    /// return them. They may come back after a restart, until they are trimmed. Never ahead of the newest record.
     async fn acknowledge(&self, sack: SackId, up_to: Position) -> Result<(), IncomingError>;
 
     /// Up to these positions the aggregates are durable: the space of the records may be reused. Called from time to time, for

@@ -1,0 +1,81 @@
+//! Aggregates in memory: for tests, and the model that the durable store is compared with.
+//!
+//! Deliberately simple and slow. Nothing survives the process.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{MetricId, Timestamp};
+use parking_lot::RwLock;
+
+use super::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+
+#[derive(Default)]
+pub struct MemoryAggregates {
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    heads: BTreeMap<MetricId, Bytes>,
+    blocks: BTreeMap<BlockKey, Bytes>,
+}
+
+impl State {
+    fn range<'a>(&'a self, range: &'a BlockRange) -> impl Iterator<Item = (&'a BlockKey, &'a Bytes)> {
+        let BlockRange { metric, granularity, .. } = *range;
+        let key = |at| BlockKey { metric, granularity, first: at, last: at };
+        self.blocks
+            .range(key(Timestamp(i64::MIN))..=key(Timestamp::MAX))
+            .filter(move |(key, _)| key.first <= range.to && key.last >= range.from)
+    }
+}
+
+#[async_trait]
+impl AggregateStore for MemoryAggregates {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let state = self.state.read();
+        metrics.iter().map(|metric| Ok(state.heads.get(metric).cloned())).collect()
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        let state = self.state.read();
+        let blocks = |range| state.range(range).map(|(key, bytes)| (*key, bytes.clone())).collect();
+        ranges.iter().map(|range| Ok(blocks(range))).collect()
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        let state = self.state.read();
+        ranges.iter().map(|range| Ok(state.range(range).map(|(key, _)| *key).collect())).collect()
+    }
+
+    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        let mut state = self.state.write();
+        let mut answers = Vec::with_capacity(writes.len());
+        for write in writes {
+            for key in &write.expired {
+                state.blocks.remove(key);
+            }
+            state.blocks.extend(write.blocks);
+            state.heads.insert(write.metric, write.head);
+            answers.push(Ok(()));
+        }
+        answers
+    }
+
+    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        let mut state = self.state.write();
+        let mut answers = Vec::with_capacity(metrics.len());
+        for metric in metrics {
+            state.heads.remove(metric);
+            state.blocks.retain(|key, _| key.metric != *metric);
+            answers.push(Ok(()));
+        }
+        answers
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! What every driver must do, as suites that any driver can be put through.

@@ -1,0 +1,27 @@
+//! Why a directory of the embedded store could not be opened.
+
+use std::{io, path::PathBuf};
+
+/// Each names the directory or file that an operator has to look at.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds the directory's lock.
+    #[error("the data directory {} is in use by another process", dir.display())]
+    InUse { dir: PathBuf },
+    /// Written by a newer program; opening it could lose what this one does not know.
+    #[error("{} has format version {found}, but this program knows versions up to {known} only", path.display())]
+    TooNew { path: PathBuf, found: u32, known: u32 },
+    /// Not what the name promises.
+    #[error("{}: {reason}", path.display())]
+    Invalid { path: PathBuf, reason: String },
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl OpenError {
+    /// For `map_err`: an I/O error at `path`.
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| OpenError::Io { path, source }
+    }
+}

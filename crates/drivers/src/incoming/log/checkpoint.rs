@@ -1,0 +1,68 @@
+//! The trimmed position of each sack, in a small file that is replaced as a whole.
+//!
+//! ```text
+//! 0 magic "gnuditrm" | 8 format version u32 | 12 sack count u32 | positions u64 each | CRC32C of all before u32
+//! ```
+//!
+//! Losing the file costs no measure: all records in the log are pending again, and applying them again changes nothing.
+
+use std::{io::ErrorKind, path::Path};
+
+use crate::{
+    OpenError,
+    disk::{Disk, read_file, replace_file},
+    incoming::Position,
+    quarantine::Quarantine,
+};
+
+const MAGIC: &[u8; 8] = b"gnuditrm";
+const FORMAT_VERSION: u32 = 1;
+const HEADER_BYTES: usize = 16;
+pub const FILE_NAME: &str = "trimmed";
+
+pub fn write(disk: &dyn Disk, dir: &Path, positions: &[Position]) -> std::io::Result<()> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + positions.len() * 8 + 4);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&(positions.len() as u32).to_le_bytes());
+    for position in positions {
+        bytes.extend_from_slice(&position.0.to_le_bytes());
+    }
+    bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+    replace_file(disk, &dir.join(FILE_NAME), &bytes)
+}
+
+/// A position for each sack; `None` where there is no file, or a damaged one, which is reported.
+pub fn read(
+    disk: &dyn Disk,
+    dir: &Path,
+    quarantine: &Quarantine,
+) -> Result<Option<Vec<Position>>, OpenError> {
+    let path = dir.join(FILE_NAME);
+    let bytes = match read_file(disk, &path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(OpenError::Io { path, source }),
+    };
+    let Some(body) = check(&bytes) else {
+        quarantine.report("list of trimmed positions", &path, 0, &bytes);
+        return Ok(None);
+    };
+    let found = u32::from_le_bytes(body[8..12].try_into().expect("four bytes"));
+    if found > FORMAT_VERSION {
+        return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
+    }
+    let positions = body[HEADER_BYTES..].chunks_exact(8);
+    Ok(Some(
+        positions.map(|bytes| Position(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))).collect(),
+    ))
+}
+
+/// All but the checksum, where that and the magic are right.
+fn check(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, checksum) = bytes.split_last_chunk::<4>()?;
+    let right = body.len() >= HEADER_BYTES
+        && body.starts_with(MAGIC)
+        && crc_fast::crc32_iscsi(body).to_le_bytes() == *checksum;
+    right.then_some(body)
+}

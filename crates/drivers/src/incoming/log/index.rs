@@ -1,0 +1,213 @@
+//! Where each sack's records lie in the log, in memory: what waits, what is acknowledged, what may be forgotten.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use gnudi_model::SackId;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{entries::Part, queue::Gate};
+use crate::{
+    incoming::{Backlog, Position},
+    segments::{Location, frame::ITEM_HEADER_BYTES},
+};
+
+/// A sack's part of a frame that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The frame's place: the position of its records.
+    pub frame: Location,
+    pub part: Part,
+}
+
+impl Stored {
+    pub fn position(&self) -> Position {
+        Position(self.frame.pack())
+    }
+
+    /// Where the item stands in its segment.
+    pub fn offset(&self) -> u32 {
+        self.frame.offset + self.part.offset
+    }
+}
+
+impl Part {
+    /// What it takes in the log.
+    pub fn stored_bytes(&self) -> u64 {
+        (ITEM_HEADER_BYTES as u64 + u64::from(self.length)).next_multiple_of(8)
+    }
+}
+
+pub struct Index {
+    sacks: Box<[Mutex<Sack>]>,
+    measures: AtomicU64,
+    bytes: AtomicU64,
+    gate: Arc<Gate>,
+    /// For every segment the newest frame of each sack in it: when all are trimmed, so is the segment.
+    touched: Mutex<BTreeMap<u32, HashMap<SackId, Location>>>,
+    unnamed: Mutex<Unnamed>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Sack {
+    waiting: VecDeque<Stored>,
+    trimmed: Position,
+    acknowledged: Position,
+    newest: Position,
+}
+
+/// The sacks with records that no call of `arrivals` has named.
+struct Unnamed {
+    sacks: Vec<SackId>,
+    listed: Box<[bool]>,
+}
+
+impl Index {
+    /// `trimmed` holds a position for each sack.
+    pub fn new(trimmed: &[Position], gate: Arc<Gate>) -> Self {
+        let sack = |position: &Position| {
+            let (trimmed, acknowledged, newest) = (*position, *position, *position);
+            Mutex::new(Sack { waiting: VecDeque::new(), trimmed, acknowledged, newest })
+        };
+        Self {
+            sacks: trimmed.iter().map(sack).collect(),
+            measures: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            gate,
+            touched: Mutex::default(),
+            unnamed: Mutex::new(Unnamed { sacks: Vec::new(), listed: vec![false; trimmed.len()].into() }),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// Makes the parts of written frames visible, and wakes whoever waits for arrivals. The caller has let their bytes
+    /// through the gate.
+    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [Part])>) {
+        let mut touched = self.touched.lock();
+        let mut unnamed = self.unnamed.lock();
+        for (frame, parts) in frames {
+            let in_segment = touched.entry(frame.segment).or_default();
+            for &part in parts {
+                let stored = Stored { frame, part };
+                let mut sack = self.sacks[usize::from(part.sack.0)].lock();
+                assert!(stored.position() > sack.newest, "positions grow");
+                sack.newest = stored.position();
+                sack.waiting.push_back(stored);
+                // Before anybody can acknowledge it, so that the sums never go below zero.
+                self.measures.fetch_add(part.measures.into(), Ordering::Relaxed);
+                self.bytes.fetch_add(part.stored_bytes(), Ordering::Relaxed);
+                drop(sack);
+                in_segment.insert(part.sack, frame);
+                if !std::mem::replace(&mut unnamed.listed[usize::from(part.sack.0)], true) {
+                    unnamed.sacks.push(part.sack);
+                }
+            }
+        }
+        let any = !unnamed.sacks.is_empty();
+        drop((touched, unnamed));
+        if any {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// The parts of a sack behind `after`, oldest first, about `bytes_max` of them and at least one where any waits.
+    pub fn pending(&self, sack: SackId, after: Position, bytes_max: usize) -> Vec<Stored> {
+        let sack = self.sacks[usize::from(sack.0)].lock();
+        let start = sack.waiting.partition_point(|stored| stored.position() <= after);
+        let mut bytes = 0;
+        let fits = |stored: &&Stored| {
+            let room_left = bytes < bytes_max;
+            bytes += stored.part.stored_bytes() as usize;
+            room_left || bytes == stored.part.stored_bytes() as usize
+        };
+        sack.waiting.range(start..).take_while(fits).copied().collect()
+    }
+
+    pub fn acknowledge(&self, sack: SackId, up_to: Position) {
+        let mut sack = self.sacks[usize::from(sack.0)].lock();
+        assert!(up_to <= sack.newest, "acknowledged what was never accepted");
+        sack.acknowledged = sack.acknowledged.max(up_to);
+        let count = sack.waiting.partition_point(|stored| stored.position() <= up_to);
+        for stored in sack.waiting.drain(..count) {
+            self.leave(&stored);
+        }
+        if sack.waiting.is_empty() && sack.waiting.capacity() > WAITING_KEPT_MAX {
+            sack.waiting = VecDeque::new();
+        }
+    }
+
+    /// Takes a part out that cannot be read.
+    pub fn give_up(&self, stored: &Stored) {
+        let mut sack = self.sacks[usize::from(stored.part.sack.0)].lock();
+        if let Ok(at) = sack.waiting.binary_search_by_key(&stored.position(), Stored::position) {
+            sack.waiting.remove(at);
+            self.leave(stored);
+        }
+    }
+
+    fn leave(&self, stored: &Stored) {
+        self.measures.fetch_sub(stored.part.measures.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(stored.part.stored_bytes(), Ordering::Relaxed);
+        self.gate.leave(stored.part.stored_bytes());
+    }
+
+    pub fn positions(&self, sack: SackId) -> (Position, Position) {
+        let sack = self.sacks[usize::from(sack.0)].lock();
+        (sack.acknowledged, sack.newest)
+    }
+
+    pub fn backlog(&self) -> Backlog {
+        Backlog { measures: self.measures.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    }
+
+    /// Takes up trimmed positions, and returns those of all sacks.
+    pub fn trim(&self, up_to: &[(SackId, Position)]) -> Vec<Position> {
+        for &(sack, position) in up_to {
+            let mut sack = self.sacks[usize::from(sack.0)].lock();
+            assert!(position <= sack.acknowledged, "trimmed ahead of what is acknowledged");
+            sack.trimmed = sack.trimmed.max(position);
+        }
+        self.sacks.iter().map(|sack| sack.lock().trimmed).collect()
+    }
+
+    /// Of the segments numbered, those of which all records are trimmed; they are forgotten.
+    pub fn take_trimmed(&self, numbers: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut touched = self.touched.lock();
+        let trimmed = |sack: &SackId| self.sacks[usize::from(sack.0)].lock().trimmed;
+        let numbers: Vec<u32> = numbers
+            .filter(|number| {
+                let newest = touched.get(number);
+                newest.is_none_or(|newest| {
+                    newest.iter().all(|(sack, frame)| Position(frame.pack()) <= trimmed(sack))
+                })
+            })
+            .collect();
+        for number in &numbers {
+            touched.remove(number);
+        }
+        numbers
+    }
+
+    pub async fn arrivals(&self) -> Vec<SackId> {
+        loop {
+            {
+                let mut unnamed = self.unnamed.lock();
+                if !unnamed.sacks.is_empty() {
+                    unnamed.listed.fill(false);
+                    return std::mem::take(&mut unnamed.sacks);
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+}
+
+/// A sack's list keeps room for this many parts when it is empty.
+const WAITING_KEPT_MAX: usize = 256;

@@ -1,0 +1,406 @@
+//! Incoming measures in a segmented log on the local disk.
+//!
+//! `append` encodes a batch as one frame and hands it to the one writer thread, which writes all frames that wait, makes
+//! them durable with one sync, and publishes them to an index in memory. Workers read records at the places the
+//! index names. A checkpoint file holds what is trimmed; segments that are trimmed whole are written again.
+//! The format is described in `segments::frame` and `entries`.
+
+mod checkpoint;
+mod entries;
+mod index;
+mod queue;
+mod writer;
+
+use std::{
+    collections::HashMap,
+    num::NonZeroU16,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{MetricId, SackCount, SackId};
+use parking_lot::Mutex;
+
+use self::{
+    entries::Part,
+    index::{Index, Stored},
+    queue::{Gate, Queue},
+};
+use super::{Backlog, Batch, Incoming, IncomingError, Position, Record};
+use crate::{
+    OpenError,
+    disk::{Disk, LocalDisk},
+    quarantine::Quarantine,
+    segments::{
+        Location, Segment, SegmentLog, SegmentOptions, Segments, Tear,
+        frame::{FRAME_BYTES_MAX, ITEM_HEADER_BYTES, open_item},
+    },
+};
+
+/// What an acknowledged append survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut: every append waits for a sync of the disk.
+    #[default]
+    Sync,
+    /// The end of the process, but not of the machine: the operating system writes when it likes.
+    Os,
+}
+
+#[derive(Clone, Debug)]
+pub struct LocalIncomingOptions {
+    /// For a new log; one that exists keeps its own.
+    pub sack_count: SackCount,
+    pub durability: Durability,
+    /// The size of a log file, at least 64 KiB and at most 1 GiB.
+    pub segment_bytes: u32,
+    /// How many emptied log files are kept to be written again, which costs less than making new ones.
+    pub spare_segments_max: usize,
+    /// Batches between `append` and the disk.
+    pub queue_bytes_max: u32,
+    /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
+    pub backlog_bytes_max: u64,
+}
+
+impl Default for LocalIncomingOptions {
+    fn default() -> Self {
+        Self {
+            sack_count: SackCount::DEFAULT,
+            durability: Durability::Sync,
+            segment_bytes: 64 << 20,
+            spare_segments_max: 4,
+            queue_bytes_max: 64 << 20,
+            backlog_bytes_max: 4 << 30,
+        }
+    }
+}
+
+/// Figures since the start, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IncomingFigures {
+    /// Batches made durable.
+    pub appends: u64,
+    /// Syncs that made them so: `appends / syncs` batches share one.
+    pub syncs: u64,
+    pub sync_time: Duration,
+    /// Damaged places found, at the start and since.
+    pub damaged: u64,
+    /// Log files in use.
+    pub segments: u64,
+    /// Whether a disk failure has stopped the log.
+    pub poisoned: bool,
+}
+
+pub struct LocalIncoming {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// What the writer thread and the callers share.
+struct Shared {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    sack_count: SackCount,
+    durability: Durability,
+    queue: Queue,
+    gate: Arc<Gate>,
+    index: Index,
+    log: Mutex<SegmentLog>,
+    segments: Arc<Segments>,
+    quarantine: Arc<Quarantine>,
+    poisoned: OnceLock<String>,
+    counters: Counters,
+    /// One trim at a time: a checkpoint must not go back.
+    trimming: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Counters {
+    appends: AtomicU64,
+    syncs: AtomicU64,
+    sync_nanoseconds: AtomicU64,
+}
+
+impl LocalIncoming {
+    /// Opens the log in `dir`, creating it where there is none. Damage is reported and set aside in `dir/quarantine`.
+    pub fn open(dir: &Path, options: &LocalIncomingOptions) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(Arc::new(LocalDisk), dir, options)
+    }
+
+    /// As [`LocalIncoming::open`], on another disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &LocalIncomingOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        assert!(
+            (1 << 16..=1 << 30).contains(&options.segment_bytes),
+            "segments of {}",
+            options.segment_bytes
+        );
+        let quarantine = Arc::new(Quarantine::new(Arc::clone(&disk), dir.join("quarantine")));
+        disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let trimmed = checkpoint::read(&*disk, dir, &quarantine)?;
+        let configured = trimmed.as_ref().map_or(usize::from(options.sack_count.get()), Vec::len);
+        let trimmed = trimmed.unwrap_or_default();
+        let floor = trimmed.iter().map(|position| Location::unpack(position.0).segment).max().unwrap_or(0);
+        let mut found: Vec<(Location, Vec<Part>)> = Vec::new();
+        let segment_options = SegmentOptions {
+            segment_bytes: options.segment_bytes,
+            spares_max: options.spare_segments_max,
+            sync_full: options.durability == Durability::Sync,
+            tear: Tear::KeepWhole,
+        };
+        let log = SegmentLog::open(
+            Arc::clone(&disk),
+            dir,
+            segment_options,
+            &quarantine,
+            configured as u64,
+            floor,
+            &mut |frame| {
+                let position = Position(frame.at.pack());
+                let waits =
+                    |part: &Part| trimmed.get(usize::from(part.sack.0)).is_none_or(|at| position > *at);
+                let parts: Vec<Part> = frame.items.iter().map(Part::of_item).filter(waits).collect();
+                if !parts.is_empty() {
+                    found.push((frame.at, parts));
+                }
+            },
+        )?;
+        let sack_count = sack_count(dir, &log, options.sack_count)?;
+        let gate = Gate::new(options.backlog_bytes_max);
+        let index = load_index(dir, sack_count, trimmed, &found, &gate)?;
+        let shared = Arc::new(Shared {
+            dir: dir.to_owned(),
+            sack_count,
+            durability: options.durability,
+            queue: Queue::new(options.queue_bytes_max),
+            gate,
+            index,
+            segments: Arc::clone(log.segments()),
+            log: Mutex::new(log),
+            quarantine,
+            poisoned: OnceLock::new(),
+            counters: Counters::default(),
+            trimming: tokio::sync::Mutex::default(),
+            disk,
+        });
+        shared.release_trimmed().map_err(OpenError::io(dir))?;
+        let writer = std::thread::Builder::new().name("gnudi-incoming".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || writer::run(&shared)
+        });
+        let writer = writer.map_err(OpenError::io(dir))?;
+        Ok(Arc::new(Self { shared, writer: Some(writer) }))
+    }
+
+    pub fn figures(&self) -> IncomingFigures {
+        let Shared { counters, quarantine, segments, poisoned, .. } = &*self.shared;
+        IncomingFigures {
+            appends: counters.appends.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            sync_time: Duration::from_nanos(counters.sync_nanoseconds.load(Ordering::Relaxed)),
+            damaged: quarantine.found(),
+            segments: segments.read().len() as u64,
+            poisoned: poisoned.get().is_some(),
+        }
+    }
+}
+
+impl Drop for LocalIncoming {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer of the incoming log panicked");
+        }
+    }
+}
+
+/// The count that the log was created with wins over the configured one.
+fn sack_count(dir: &Path, log: &SegmentLog, configured: SackCount) -> Result<SackCount, OpenError> {
+    let count = u16::try_from(log.word()).ok().and_then(NonZeroU16::new).map(SackCount);
+    let Some(count) = count else {
+        let reason = format!("the log says that it has {} sacks", log.word());
+        return Err(OpenError::Invalid { path: dir.to_owned(), reason });
+    };
+    if count != configured {
+        tracing::warn!(
+            "{} was created with {} sacks and keeps them; the configured count is {}",
+            dir.display(),
+            count.get(),
+            configured.get()
+        );
+    }
+    Ok(count)
+}
+
+/// The index of what recovery found.
+fn load_index(
+    dir: &Path,
+    sack_count: SackCount,
+    mut trimmed: Vec<Position>,
+    found: &[(Location, Vec<Part>)],
+    gate: &Arc<Gate>,
+) -> Result<Index, OpenError> {
+    let stray = found.iter().flat_map(|(_, parts)| parts).find(|part| part.sack.0 >= sack_count.get());
+    if let Some(part) = stray {
+        let reason =
+            format!("a record for sack {}, but there are {} sacks only", part.sack.0, sack_count.get());
+        return Err(OpenError::Invalid { path: dir.to_owned(), reason });
+    }
+    trimmed.resize(sack_count.get().into(), Position(0));
+    let index = Index::new(&trimmed, Arc::clone(gate));
+    gate.enter(found.iter().flat_map(|(_, parts)| parts).map(Part::stored_bytes).sum());
+    index.publish(found.iter().map(|(at, parts)| (*at, &parts[..])));
+    Ok(index)
+}
+
+impl Shared {
+    /// Reads parts back, in order. What cannot be read is reported and taken out of the backlog.
+    fn read(&self, parts: &[Stored]) -> Vec<Record> {
+        let mut records = Vec::with_capacity(parts.len());
+        let mut segment: Option<Arc<Segment>> = None;
+        for stored in parts {
+            let number = stored.frame.segment;
+            if segment.as_ref().is_none_or(|segment| segment.number != number) {
+                segment = self.segments.read().get(&number).cloned();
+            }
+            // A segment that is gone was trimmed meanwhile: then so were its records.
+            let Some(segment) = &segment else { continue };
+            if self.read_part(segment, stored, &mut records).is_none() {
+                self.index.give_up(stored);
+            }
+        }
+        records
+    }
+
+    /// `None` where it is damaged.
+    fn read_part(&self, segment: &Segment, stored: &Stored, records: &mut Vec<Record>) -> Option<()> {
+        let bytes = match segment.read_item(stored.offset(), stored.part.length) {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(error) => {
+                segment.unreadable.store(true, Ordering::Relaxed);
+                let what = format!("record, unreadable: {error}");
+                self.quarantine.report(&what, &segment.path, stored.offset().into(), &[]);
+                return None;
+            }
+        };
+        let before = records.len();
+        let decoded = open_item(&bytes)
+            .and_then(|_| entries::decode(&bytes.slice(ITEM_HEADER_BYTES..), stored.position(), records));
+        if decoded.is_none() {
+            records.truncate(before);
+            self.quarantine.report("record", &segment.path, stored.offset().into(), &bytes);
+        }
+        decoded
+    }
+
+    /// Gives up the segments that hold nothing but trimmed records.
+    fn release_trimmed(&self) -> std::io::Result<()> {
+        let mut log = self.log.lock();
+        let active = log.active();
+        let numbers: Vec<u32> =
+            self.segments.read().keys().copied().filter(|number| *number != active).collect();
+        let trimmed = self.index.take_trimmed(numbers.into_iter());
+        let to_remove = log.release(&trimmed)?;
+        drop(log);
+        // Outside the lock: removing a large file takes its time, and appends go on.
+        to_remove.iter().try_for_each(|path| self.disk.remove(path))
+    }
+}
+
+#[async_trait]
+impl Incoming for LocalIncoming {
+    fn sack_count(&self) -> SackCount {
+        self.shared.sack_count
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+        let shared = &self.shared;
+        if let Some(reason) = shared.poisoned.get() {
+            return Err(IncomingError::Poisoned(reason.clone()));
+        }
+        if batch.entries.is_empty() {
+            return Ok(());
+        }
+        let (frame, parts) = entries::encode(&batch, shared.sack_count);
+        drop(batch);
+        if frame.len() > FRAME_BYTES_MAX {
+            return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
+        }
+        let admission = shared.gate.admit(parts.iter().map(Part::stored_bytes).sum())?;
+        let answer = shared.queue.push(frame, parts, admission).await;
+        answer.await.unwrap_or_else(|_| Err(IncomingError::Poisoned("the writer has stopped".into())))
+    }
+
+    async fn pending(
+        &self,
+        sack: SackId,
+        after: Position,
+        bytes_max: usize,
+    ) -> Result<Vec<Record>, IncomingError> {
+        loop {
+            let parts = self.shared.index.pending(sack, after, bytes_max);
+            let records = self.shared.read(&parts);
+            // Where all of them were damaged, those behind are next.
+            if parts.is_empty() || !records.is_empty() {
+                return Ok(records);
+            }
+        }
+    }
+
+    async fn acknowledge(&self, sack: SackId, up_to: Position) -> Result<(), IncomingError> {
+        self.shared.index.acknowledge(sack, up_to);
+        Ok(())
+    }
+
+    async fn trim(&self, up_to: &[(SackId, Position)]) -> Result<(), IncomingError> {
+        let shared = &self.shared;
+        let _one_at_a_time = shared.trimming.lock().await;
+        let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
+        let positions = shared.index.trim(up_to);
+        checkpoint::write(&*shared.disk, &shared.dir, &positions).map_err(failed)?;
+        shared.release_trimmed().map_err(failed)
+    }
+
+    async fn positions(&self, sack: SackId) -> (Position, Position) {
+        self.shared.index.positions(sack)
+    }
+
+    async fn arrivals(&self) -> Vec<SackId> {
+        self.shared.index.arrivals().await
+    }
+
+    async fn backlog(&self) -> Backlog {
+        self.shared.index.backlog()
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        for sack in self.shared.sack_count.iter() {
+            let mut after = Position(0);
+            loop {
+                let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
+                let Some(last) = parts.last() else { break };
+                after = last.position();
+                for record in self.shared.read(&parts) {
+                    *measures.entry(record.metric).or_default() += u64::from(record.measures);
+                }
+            }
+        }
+        Ok(measures)
+    }
+}
+
+/// How much of the backlog is held in memory while it is counted.
+const BACKLOG_READ_BYTES: usize = 1 << 20;

@@ -1,0 +1,153 @@
+//! Batches on their way to the writer: a queue bounded by bytes, whose callers wait without blocking a thread.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::entries::Part;
+use crate::{incoming::IncomingError, segments::Frame};
+
+/// What a waiting batch takes beside its bytes; bounds the number of batches in the queue too.
+const BATCH_OVERHEAD_BYTES: usize = 256;
+
+/// A batch that waits to be written.
+pub struct Waiting {
+    pub frame: Frame,
+    pub parts: Vec<Part>,
+    pub admission: Admission,
+    pub done: oneshot::Sender<Result<(), IncomingError>>,
+    /// Given back when the batch is done with.
+    pub room: OwnedSemaphorePermit,
+}
+
+pub struct Queue {
+    state: Mutex<State>,
+    ready: Condvar,
+    room: Arc<Semaphore>,
+    bytes_max: u32,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    writer_sleeps: bool,
+    closed: bool,
+}
+
+impl Queue {
+    pub fn new(bytes_max: u32) -> Self {
+        let room = Arc::new(Semaphore::new(bytes_max as usize));
+        Self { state: Mutex::default(), ready: Condvar::new(), room, bytes_max }
+    }
+
+    /// Waits for room, hands the batch over, and returns where its answer will come.
+    pub async fn push(
+        &self,
+        frame: Frame,
+        parts: Vec<Part>,
+        admission: Admission,
+    ) -> oneshot::Receiver<Result<(), IncomingError>> {
+        // A batch larger than the whole queue takes all of it.
+        let bytes = u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.bytes_max);
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
+        let (done, answer) = oneshot::channel();
+        let mut state = self.state.lock();
+        state.waiting.push(Waiting { frame, parts, admission, done, room });
+        if std::mem::take(&mut state.writer_sleeps) {
+            self.ready.notify_one();
+        }
+        answer
+    }
+
+    /// All that waits, in order; blocks until something does. `None` once the queue is closed and empty.
+    pub fn take(&self) -> Option<Vec<Waiting>> {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state.writer_sleeps = true;
+            self.ready.wait(&mut state);
+        }
+        Some(std::mem::take(&mut state.waiting))
+    }
+
+    /// Lets the writer finish what waits and stop.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.ready.notify_one();
+    }
+}
+
+/// How many bytes of batches are let in, waiting or not yet written, below a limit.
+pub struct Gate {
+    bytes: AtomicU64,
+    limit: u64,
+}
+
+impl Gate {
+    pub fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicU64::new(0), limit })
+    }
+
+    /// Lets `bytes` in, or says that the backlog is full.
+    pub fn admit(self: &Arc<Self>, bytes: u64) -> Result<Admission, IncomingError> {
+        let within = |inside: u64| inside.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        match self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
+            Ok(_) => Ok(Admission { gate: Arc::clone(self), bytes }),
+            Err(inside) => Err(IncomingError::BacklogFull { bytes: inside, limit: self.limit }),
+        }
+    }
+
+    /// Bytes that are in already, whatever the limit: what an earlier process left.
+    pub fn enter(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes leave.
+    pub fn leave(&self, bytes: u64) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "more bytes left the backlog than came in");
+    }
+}
+
+/// Bytes that were let in; they leave when this is dropped, unless they are kept.
+pub struct Admission {
+    gate: Arc<Gate>,
+    bytes: u64,
+}
+
+impl Admission {
+    /// The bytes are part of the backlog now.
+    pub fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.gate.leave(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_lets_in_up_to_its_limit() {
+        let gate = Gate::new(100);
+        gate.enter(10);
+        let first = gate.admit(60).unwrap();
+        assert_eq!(gate.admit(31).err(), Some(IncomingError::BacklogFull { bytes: 70, limit: 100 }));
+        drop(first);
+        gate.admit(90).unwrap().keep();
+        assert!(gate.admit(1).is_err());
+        gate.leave(100);
+        gate.admit(100).unwrap();
+    }
+}

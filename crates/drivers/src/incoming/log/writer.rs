@@ -1,0 +1,112 @@
+//! The one thread that writes: takes all batches that wait, writes them, makes them durable with one sync, shows them
+//! to the workers and answers their callers. While it syncs, the next group gathers.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use super::{Durability, Shared, queue::Waiting};
+use crate::{
+    incoming::IncomingError,
+    segments::{Frame, Location, WriteError},
+};
+
+/// Runs until the queue is closed.
+pub(super) fn run(shared: &Arc<Shared>) {
+    while let Some(waiting) = shared.queue.take() {
+        let mut waiting = waiting.into_iter().peekable();
+        while let Some(next) = waiting.peek() {
+            let written = match shared.poisoned.get() {
+                Some(reason) => Err(IncomingError::Poisoned(reason.clone())),
+                None => shared.log.lock().make_room(next.frame.len()).map_err(|error| fail(shared, error)),
+            };
+            match written {
+                Ok(room) => write_group(shared, take_fitting(&mut waiting, room)),
+                // What was refused for one is refused for all that wait: they came at the same time.
+                Err(error) => waiting.by_ref().for_each(|refused| answer(refused, Err(error.clone()))),
+            }
+        }
+    }
+    if shared.poisoned.get().is_none()
+        && let Err(error) = shared.log.lock().mark()
+    {
+        tracing::warn!("the incoming log could not be closed neatly: {error:?}");
+    }
+}
+
+/// The batches in front that fit into `room` bytes; at least one.
+fn take_fitting(waiting: &mut std::iter::Peekable<std::vec::IntoIter<Waiting>>, room: usize) -> Vec<Waiting> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    while let Some(next) = waiting.next_if(|next| group.is_empty() || bytes + next.frame.len() <= room) {
+        bytes += next.frame.len();
+        group.push(next);
+    }
+    group
+}
+
+/// Writes a group that fits into the active segment, and answers it.
+fn write_group(shared: &Shared, group: Vec<Waiting>) {
+    let mut frames = Vec::with_capacity(group.len());
+    let mut rest = Vec::with_capacity(group.len());
+    for Waiting { frame, parts, admission, done, room } in group {
+        frames.push(frame);
+        rest.push((parts, admission, done, room));
+    }
+    match write_and_sync(shared, &mut frames) {
+        Ok(locations) => {
+            shared.index.publish(locations.into_iter().zip(rest.iter().map(|(parts, ..)| &parts[..])));
+            shared.counters.appends.fetch_add(rest.len() as u64, Ordering::Relaxed);
+            for (_, admission, done, _) in rest {
+                admission.keep();
+                // Nobody listens where the caller went away meanwhile.
+                done.send(Ok(())).ok();
+            }
+        }
+        Err(error) => {
+            for (_, admission, done, _) in rest {
+                drop(admission);
+                done.send(Err(error.clone())).ok();
+            }
+        }
+    }
+}
+
+fn write_and_sync(shared: &Shared, frames: &mut [Frame]) -> Result<Vec<Location>, IncomingError> {
+    let mut log = shared.log.lock();
+    let locations = log.write(frames).map_err(|error| fail(shared, error))?;
+    if shared.durability == Durability::Sync {
+        let start = Instant::now();
+        log.sync().map_err(|error| fail(shared, WriteError::Broken(error)))?;
+        let counters = &shared.counters;
+        counters.syncs.fetch_add(1, Ordering::Relaxed);
+        counters.sync_nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+    Ok(locations)
+}
+
+fn answer(waiting: Waiting, answer: Result<(), IncomingError>) {
+    let Waiting { admission, done, .. } = waiting;
+    // Before the caller hears of it: what it finds is what it was told.
+    drop(admission);
+    done.send(answer).ok();
+}
+
+/// The error for the callers. After a failure that leaves the disk's content unknown nothing is written any more.
+fn fail(shared: &Shared, error: WriteError) -> IncomingError {
+    match error {
+        WriteError::NoSpace(error) => {
+            tracing::warn!("no space for incoming measures: {error}");
+            IncomingError::NoSpace(error.to_string())
+        }
+        WriteError::Broken(error) => {
+            let reason = shared.poisoned.get_or_init(|| {
+                tracing::error!(
+                    "writing the incoming log failed, no measures are taken any more until a restart: {error}"
+                );
+                error.to_string()
+            });
+            IncomingError::Poisoned(reason.clone())
+        }
+    }
+}

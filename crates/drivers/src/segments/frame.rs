@@ -1,0 +1,230 @@
+//! The bytes of a frame: what is written, found or lost as a whole.
+//!
+//! A frame is a header and items. Each item carries its own checksum, so that it can be read alone and so that damage to
+//! one leaves the others readable. The header binds the items together and names its own place: what an earlier use of a
+//! recycled file left behind is no frame of this one. Numbers are little-endian.
+//!
+//! ```text
+//! header  0 magic u32 | 4 body length u32 | 8 position u64 | 16 bytes since the last sync u32 | 20 item count u32
+//!         24 CRC32C of the items' checksums u32 | 28 CRC32C of bytes 0..28 u32
+//! item    0 CRC32C of bytes 4.. u32 | 4 payload length u32 | 8 tag u64 | 16 payload, zeros up to a multiple of 8
+//! ```
+
+use super::Location;
+
+pub const FRAME_HEADER_BYTES: usize = 32;
+pub const ITEM_HEADER_BYTES: usize = 16;
+/// Frames start at multiples of it, which makes looking for the next one behind damage eight times cheaper.
+pub const ALIGNMENT: usize = 8;
+/// The longest frame; longer ones are refused by the callers' own limits long before.
+pub const FRAME_BYTES_MAX: usize = 1 << 30;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"gnuF");
+
+/// A frame that is being built, or waits to be written: header space, then items.
+#[derive(Debug)]
+pub struct Frame {
+    bytes: Vec<u8>,
+    items: u32,
+    checksums: Vec<u8>,
+}
+
+impl Frame {
+    /// An empty frame with room for `body_bytes` of items.
+    pub fn with_capacity(body_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + body_bytes);
+        bytes.resize(FRAME_HEADER_BYTES, 0);
+        Self { bytes, items: 0, checksums: Vec::new() }
+    }
+
+    /// Adds an item: `payload` appends its bytes. Returns where in the frame the item starts, and its payload's length.
+    pub fn push(&mut self, tag: u64, payload: impl FnOnce(&mut Vec<u8>)) -> (u32, u32) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + ITEM_HEADER_BYTES, 0);
+        payload(&mut self.bytes);
+        let length = (self.bytes.len() - start - ITEM_HEADER_BYTES) as u32;
+        self.bytes[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+        self.bytes[start + 8..start + 16].copy_from_slice(&tag.to_le_bytes());
+        let checksum = crc_fast::crc32_iscsi(&self.bytes[start + 4..]).to_le_bytes();
+        self.bytes[start..start + 4].copy_from_slice(&checksum);
+        self.checksums.extend_from_slice(&checksum);
+        self.items += 1;
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        (start as u32, length)
+    }
+
+    /// Header included.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Fills the header in: the frame will stand at `at`, and `unsynced` bytes before it are not known to be durable.
+    pub fn stamp(&mut self, at: Location, unsynced: u32) {
+        assert!(self.bytes.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", self.bytes.len());
+        let body = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
+        let header = &mut self.bytes[..FRAME_HEADER_BYTES];
+        header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        header[4..8].copy_from_slice(&body.to_le_bytes());
+        header[8..16].copy_from_slice(&at.pack().to_le_bytes());
+        header[16..20].copy_from_slice(&unsynced.to_le_bytes());
+        header[20..24].copy_from_slice(&self.items.to_le_bytes());
+        header[24..28].copy_from_slice(&crc_fast::crc32_iscsi(&self.checksums).to_le_bytes());
+        let checksum = crc_fast::crc32_iscsi(&header[..28]).to_le_bytes();
+        header[28..32].copy_from_slice(&checksum);
+    }
+}
+
+/// A frame's header, read back and found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Of the whole frame, header included.
+    pub length: usize,
+    /// How many bytes before the frame were not known to be durable when it was written.
+    pub unsynced: u32,
+    pub items: u32,
+    items_checksum: u32,
+}
+
+impl FrameHeader {
+    /// `None` where the bytes are no header of a frame at `at`.
+    pub fn parse(bytes: &[u8], at: Location) -> Option<Self> {
+        let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
+        let right = u32_at(bytes, 0) == MAGIC
+            && u64_at(bytes, 8) == at.pack()
+            && u32_at(bytes, 28) == crc_fast::crc32_iscsi(&bytes[..28]);
+        let length = FRAME_HEADER_BYTES + u32_at(bytes, 4) as usize;
+        (right && length <= FRAME_BYTES_MAX).then(|| Self {
+            length,
+            unsynced: u32_at(bytes, 16),
+            items: u32_at(bytes, 20),
+            items_checksum: u32_at(bytes, 24),
+        })
+    }
+
+    /// Whether the items are those that the header was written with, all of them whole.
+    pub fn matches(&self, items: &[ItemView]) -> bool {
+        let checksums: Vec<u8> =
+            items.iter().filter(|item| item.valid).flat_map(|item| item.checksum.to_le_bytes()).collect();
+        checksums.len() == 4 * self.items as usize
+            && items.len() == self.items as usize
+            && crc_fast::crc32_iscsi(&checksums) == self.items_checksum
+    }
+}
+
+/// An item in a frame's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemView {
+    pub tag: u64,
+    /// From the frame's start to the item's.
+    pub offset: u32,
+    /// Of the payload.
+    pub length: u32,
+    /// Whether its checksum is right.
+    pub valid: bool,
+    checksum: u32,
+}
+
+/// The items of a frame (header included in `frame`), as far as their lengths make sense.
+pub fn items(frame: &[u8]) -> Vec<ItemView> {
+    let (mut items, mut offset) = (Vec::new(), FRAME_HEADER_BYTES);
+    while let Some(header) = frame.get(offset..offset + ITEM_HEADER_BYTES) {
+        let length = u32_at(header, 4);
+        let Some(item) = frame.get(offset..offset + ITEM_HEADER_BYTES + length as usize) else {
+            // A damaged length: what follows cannot be found, but this item is known to be bad.
+            items.push(ItemView { tag: 0, offset: offset as u32, length: 0, valid: false, checksum: 0 });
+            break;
+        };
+        let checksum = u32_at(item, 0);
+        let valid = checksum == crc_fast::crc32_iscsi(&item[4..]);
+        items.push(ItemView { tag: u64_at(item, 8), offset: offset as u32, length, valid, checksum });
+        offset += item.len().next_multiple_of(ALIGNMENT);
+    }
+    items
+}
+
+/// The payload of an item read back alone (header included in `item`), with its tag; `None` where it is damaged.
+pub fn open_item(item: &[u8]) -> Option<(u64, &[u8])> {
+    let (header, payload) = item.split_at_checked(ITEM_HEADER_BYTES)?;
+    let right =
+        u32_at(header, 4) as usize == payload.len() && u32_at(header, 0) == crc_fast::crc32_iscsi(&item[4..]);
+    right.then(|| (u64_at(header, 8), payload))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Whether bytes could start a frame, before their checksum is looked at.
+pub(super) fn may_start(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(payloads: &[&[u8]]) -> Frame {
+        let mut frame = Frame::with_capacity(64);
+        for (tag, payload) in payloads.iter().enumerate() {
+            frame.push(tag as u64, |out| out.extend_from_slice(payload));
+        }
+        frame
+    }
+
+    const AT: Location = Location { segment: 7, offset: 4096 };
+
+    #[test]
+    fn a_frame_reads_back_item_by_item() {
+        let payloads: [&[u8]; 3] = [b"one", b"", b"a longer payload"];
+        let mut frame = frame(&payloads);
+        frame.stamp(AT, 24);
+        let header = FrameHeader::parse(frame.bytes(), AT).unwrap();
+        assert_eq!((header.length, header.unsynced, header.items), (frame.len(), 24, 3));
+        let items = items(frame.bytes());
+        assert!(header.matches(&items));
+        for (item, payload) in items.iter().zip(payloads) {
+            let start = item.offset as usize;
+            let bytes = &frame.bytes()[start..start + ITEM_HEADER_BYTES + item.length as usize];
+            assert_eq!(open_item(bytes), Some((item.tag, payload)));
+        }
+    }
+
+    #[test]
+    fn a_frame_is_only_right_in_its_place() {
+        let mut frame = frame(&[b"x"]);
+        frame.stamp(AT, 0);
+        assert_eq!(FrameHeader::parse(frame.bytes(), Location { segment: 8, ..AT }), None);
+        assert_eq!(FrameHeader::parse(frame.bytes(), Location { offset: 4104, ..AT }), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let mut frame = frame(&[b"one", b"the second item"]);
+        frame.stamp(AT, 0);
+        for bit in 0..frame.len() * 8 {
+            let mut bytes = frame.bytes().to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let whole = FrameHeader::parse(&bytes, AT).is_some_and(|header| header.matches(&items(&bytes)));
+            let padding = bit / 8 >= 32 + 16 + 3 && bit / 8 < 32 + 24 || bit / 8 >= frame.len() - 1;
+            assert_eq!(whole, padding, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn items_of_an_earlier_use_of_the_file_do_not_fit_a_new_header() {
+        let (mut old, mut new) = (frame(&[b"old"]), frame(&[b"new"]));
+        old.stamp(AT, 0);
+        new.stamp(AT, 0);
+        let torn = [&new.bytes()[..FRAME_HEADER_BYTES], &old.bytes()[FRAME_HEADER_BYTES..]].concat();
+        let header = FrameHeader::parse(&torn, AT).unwrap();
+        assert!(!header.matches(&items(&torn)));
+    }
+}

@@ -1,0 +1,298 @@
+//! A log of frames in numbered files: the ground under the incoming log and the aggregate store.
+//!
+//! It writes frames, makes them durable, finds them again after a crash, reports damage and uses files again. It knows
+//! nothing of what the frames say, holds no index, and has one writer, its owner.
+
+pub mod frame;
+mod recovery;
+mod segment;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IoSlice},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
+
+use parking_lot::RwLock;
+
+use self::segment::{SegmentHeader, file_name};
+pub use self::{
+    frame::{Frame, ItemView},
+    recovery::{Found, Tear},
+    segment::{SEGMENT_HEADER_BYTES, Segment},
+};
+use crate::{
+    OpenError,
+    disk::{Disk, is_no_space, with_suffix, write_all_at},
+    quarantine::Quarantine,
+};
+
+/// Where a frame or an item stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    pub segment: u32,
+    pub offset: u32,
+}
+
+impl Location {
+    /// As one number, in the log's order; 0 stands for "before the first", for segments count from 1.
+    pub fn pack(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.offset)
+    }
+
+    pub fn unpack(packed: u64) -> Self {
+        Self { segment: (packed >> 32) as u32, offset: packed as u32 }
+    }
+}
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub struct SegmentOptions {
+    /// The size of a file; a longer frame gets a file of its own.
+    pub segment_bytes: u32,
+    /// How many emptied files are kept to be written again.
+    pub spares_max: usize,
+    /// Whether a full file is synced before the next one is begun. Without it the owner gives up durability.
+    pub sync_full: bool,
+    /// What to do with whole frames behind a torn one that were written after the last sync.
+    pub tear: Tear,
+}
+
+/// Why frames were not written.
+#[derive(Debug)]
+pub enum WriteError {
+    /// No room for now: nothing of the frames is left in the log.
+    NoSpace(io::Error),
+    /// The disk failed, and what is in the file is not known: the log must not be written any more.
+    Broken(io::Error),
+}
+
+/// The segments that can be read, by number.
+pub type Segments = RwLock<BTreeMap<u32, Arc<Segment>>>;
+
+pub struct SegmentLog {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    options: SegmentOptions,
+    word: u64,
+    segments: Arc<Segments>,
+    active: Active,
+    spares: Vec<PathBuf>,
+}
+
+/// The segment that is written. The end of the frames before may differ from its own for an old file in use again.
+struct Active {
+    segment: Arc<Segment>,
+    /// Where the next frame goes.
+    end: u32,
+    /// Up to here everything is durable.
+    synced: u32,
+}
+
+impl SegmentLog {
+    /// Opens the log in `dir`, creating it where there is none, and shows every frame found to `visit`, oldest first.
+    ///
+    /// `word` goes into the headers of a new log; `floor` is a segment number that has been in use, whatever the files
+    /// say. The last segment is closed where its frames end, and a new one begun.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: SegmentOptions,
+        quarantine: &Quarantine,
+        word: u64,
+        floor: u32,
+        visit: &mut dyn FnMut(Found<'_>),
+    ) -> Result<Self, OpenError> {
+        disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let recovered = recovery::recover(&*disk, dir, options.tear, quarantine, visit)?;
+        let word = recovered.word.unwrap_or(word);
+        let last = recovered.last.unwrap_or_default();
+        let number = last.number.max(floor) + 1;
+        let mut spares = recovered.spares;
+        let header = SegmentHeader {
+            number,
+            previous: last.number,
+            previous_end: last.end,
+            previous_synced: last.certain,
+            word,
+        };
+        let segment = create(&*disk, dir, &header, options.segment_bytes, &mut spares)
+            .map_err(OpenError::io(dir.join(file_name(number))))?;
+        let mut segments = recovered.segments;
+        segments.insert(number, Arc::clone(&segment));
+        let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
+        let segments = Arc::new(RwLock::new(segments));
+        let mut log = Self { disk, dir: dir.to_owned(), options, word, segments, active, spares };
+        log.drop_spares(log.options.spares_max).map_err(OpenError::io(dir))?;
+        Ok(log)
+    }
+
+    /// The owner's word, as the log was created with it.
+    pub fn word(&self) -> u64 {
+        self.word
+    }
+
+    pub fn segments(&self) -> &Arc<Segments> {
+        &self.segments
+    }
+
+    /// The number of the segment that is written.
+    pub fn active(&self) -> u32 {
+        self.active.segment.number
+    }
+
+    /// Makes room for a frame of `bytes`, beginning a new segment where the active one lacks it, and says how many bytes
+    /// of frames may now be written at once.
+    pub fn make_room(&mut self, bytes: usize) -> Result<usize, WriteError> {
+        let room = self.options.segment_bytes.saturating_sub(self.active.end) as usize;
+        if bytes <= room {
+            return Ok(room);
+        }
+        if self.active.end > SEGMENT_HEADER_BYTES {
+            self.roll()?;
+        }
+        // An empty segment takes one frame of any length.
+        Ok(bytes.max((self.options.segment_bytes - SEGMENT_HEADER_BYTES) as usize))
+    }
+
+    /// Writes frames, not yet durable, and says where each stands. All of them or none: see [`WriteError`].
+    pub fn write(&mut self, frames: &mut [Frame]) -> Result<Vec<Location>, WriteError> {
+        let mut end = self.active.end;
+        let mut locations = Vec::with_capacity(frames.len());
+        for frame in &mut *frames {
+            let at = self.active.segment.at(end);
+            frame.stamp(at, end - self.active.synced);
+            locations.push(at);
+            end += frame.len() as u32;
+        }
+        let mut slices: Vec<IoSlice<'_>> = frames.iter().map(|frame| IoSlice::new(frame.bytes())).collect();
+        let start = u64::from(self.active.end);
+        match write_all_at(&*self.active.segment.file, &mut slices, start) {
+            Ok(()) => {
+                self.active.end = end;
+                Ok(locations)
+            }
+            Err(error) if is_no_space(&error) => self.undo(error),
+            Err(error) => Err(WriteError::Broken(error)),
+        }
+    }
+
+    /// Takes back what a failed write left, so that no later recovery finds a frame that was refused.
+    fn undo<T>(&mut self, error: io::Error) -> Result<T, WriteError> {
+        let file = &self.active.segment.file;
+        file.truncate(u64::from(self.active.end))
+            .and_then(|()| file.sync_data())
+            .map_err(WriteError::Broken)?;
+        Err(WriteError::NoSpace(error))
+    }
+
+    /// Makes all that was written durable. After an error the log must not be written any more.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.active.segment.file.sync_data()?;
+        self.active.synced = self.active.end;
+        Ok(())
+    }
+
+    /// Writes an empty frame. It tells a later recovery that all before it was synced, so that damage there is not
+    /// taken for a torn tail.
+    pub fn mark(&mut self) -> Result<(), WriteError> {
+        let mut mark = Frame::with_capacity(0);
+        self.make_room(mark.len())?;
+        self.write(std::slice::from_mut(&mut mark)).map(|_| ())
+    }
+
+    /// Closes the active segment and begins the next one.
+    pub fn roll(&mut self) -> Result<(), WriteError> {
+        let previous_end = self.active.end;
+        self.active.segment.file.truncate(u64::from(previous_end)).map_err(WriteError::Broken)?;
+        if self.options.sync_full {
+            self.sync().map_err(WriteError::Broken)?;
+        }
+        let previous = self.active.segment.number;
+        let number = previous.checked_add(1).expect("four milliards of segments are enough");
+        let previous_synced = self.active.synced == previous_end;
+        let header = SegmentHeader { number, previous, previous_end, previous_synced, word: self.word };
+        let segment = create(&*self.disk, &self.dir, &header, self.options.segment_bytes, &mut self.spares)
+            .map_err(|error| {
+            if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
+        })?;
+        self.segments.write().insert(number, Arc::clone(&segment));
+        self.active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
+        Ok(())
+    }
+
+    /// Gives up segments that nobody needs any more: some files are kept as spares, the others are returned for the
+    /// caller to remove. The active segment stays.
+    pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {
+        let (mut renamed, mut to_remove) = (false, Vec::new());
+        for number in numbers.iter().filter(|number| **number != self.active.segment.number) {
+            let Some(segment) = self.segments.write().remove(number) else { continue };
+            if segment.unreadable.load(Ordering::Relaxed) {
+                self.disk.rename(&segment.path, &with_suffix(&segment.path, ".unreadable"))?;
+                continue;
+            }
+            // A reader may still hold the file: then it is removed, and lives until the reader is done.
+            let reusable = Arc::strong_count(&segment) == 1
+                && self.spares.len() < self.options.spares_max
+                && segment.file.len()? <= self.options.segment_bytes.into();
+            if reusable {
+                let spare = with_suffix(&segment.path, SPARE_SUFFIX);
+                self.disk.rename(&segment.path, &spare)?;
+                self.spares.push(spare);
+                renamed = true;
+            } else {
+                to_remove.push(segment.path.clone());
+            }
+        }
+        // Before a spare is overwritten its old name must be gone for good.
+        if renamed {
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(to_remove)
+    }
+
+    fn drop_spares(&mut self, keep: usize) -> io::Result<()> {
+        while self.spares.len() > keep {
+            let spare = self.spares.pop().expect("just counted");
+            self.disk.remove(&spare)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names of files that wait to be used again end in it.
+const SPARE_SUFFIX: &str = ".spare";
+
+/// Creates a segment, or makes one of a spare: written under another name, synced, renamed, directory synced.
+///
+/// Overwriting a file costs a fraction of extending one: its blocks and, mostly, its pages are there
+/// (docs/store-comparison.md has the figures).
+fn create(
+    disk: &dyn Disk,
+    dir: &Path,
+    header: &SegmentHeader,
+    segment_bytes: u32,
+    spares: &mut Vec<PathBuf>,
+) -> io::Result<Arc<Segment>> {
+    let path = dir.join(file_name(header.number));
+    let spare = spares.pop();
+    let temporary = spare.clone().unwrap_or_else(|| with_suffix(&path, ".tmp"));
+    let prepare = || {
+        let file = if spare.is_some() { disk.open(&temporary)? } else { disk.create(&temporary)? };
+        file.allocate(u64::from(segment_bytes))?;
+        header.write(&*file)?;
+        file.sync_data()?;
+        disk.rename(&temporary, &path)?;
+        disk.sync_dir(dir)?;
+        Ok(file)
+    };
+    match prepare() {
+        Ok(file) => Ok(Arc::new(Segment::new(header.number, file, path.clone()))),
+        Err(error) => {
+            // Give the space back; what cannot be removed is removed at the next start.
+            disk.remove(&temporary).ok();
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Finding the frames again: reads every segment from the front, and where bytes are no frame, decides between the end,
+//! a tail torn by a crash, and damage.
+//!
+//! Only the last segment can have a torn tail, for a full one is synced and cut to its length before the next is begun.
+//! A frame says how many bytes before it were not yet synced when it was written. So a hole with a frame behind it that
+//! was written after a sync of that hole is damage: the bytes were durable once. A hole with later frames that
+//! were all written before the next sync may be a tear: none of them was promised to anybody.
+
+use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc};
+
+use super::{
+    Location, SPARE_SUFFIX,
+    frame::{FRAME_HEADER_BYTES, FrameHeader, ItemView, items},
+    segment::{
+        FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, number_of,
+    },
+};
+use crate::{OpenError, disk::Disk, quarantine::Quarantine};
+
+/// What becomes of whole frames behind a torn one, none of them known to have been synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tear {
+    /// They go too: each frame may rely on those before it.
+    Cut,
+    /// They stay: each stands for itself.
+    KeepWhole,
+}
+
+/// A frame as recovery finds it.
+pub struct Found<'a> {
+    pub at: Location,
+    /// Header and items.
+    pub bytes: &'a [u8],
+    /// The items that are whole. Of a damaged frame that was durable once, those that are left.
+    pub items: &'a [ItemView],
+}
+
+pub(super) struct Recovered {
+    pub segments: BTreeMap<u32, Arc<Segment>>,
+    pub spares: Vec<PathBuf>,
+    pub word: Option<u64>,
+    pub last: Option<Last>,
+}
+
+/// The last segment; all zero where there is none.
+#[derive(Default)]
+pub(super) struct Last {
+    pub number: u32,
+    /// Where its frames end.
+    pub end: u32,
+    /// Whether every hole in it is damage, none a tear.
+    pub certain: bool,
+}
+
+pub(super) fn recover(
+    disk: &dyn Disk,
+    dir: &Path,
+    tear: Tear,
+    quarantine: &Quarantine,
+    visit: &mut dyn FnMut(Found<'_>),
+) -> Result<Recovered, OpenError> {
+    let mut numbers = Vec::new();
+    let mut spares = Vec::new();
+    for name in disk.list(dir).map_err(OpenError::io(dir))? {
+        if let Some(number) = number_of(&name) {
+            numbers.push(number);
+        } else if name.ends_with(SPARE_SUFFIX) {
+            spares.push(dir.join(name));
+        } else if name.ends_with(".log.tmp") {
+            disk.remove(&dir.join(&name)).map_err(OpenError::io(dir.join(&name)))?;
+        }
+    }
+    numbers.sort_unstable();
+    let mut recovered = Recovered { segments: BTreeMap::new(), spares, word: None, last: None };
+    let mut headers = BTreeMap::new();
+    for &number in &numbers {
+        let segment = Segment::open(disk, dir, number).map_err(OpenError::io(dir))?;
+        headers.insert(number, read_header(&segment, quarantine)?);
+        recovered.segments.insert(number, Arc::new(segment));
+    }
+    recovered.word = headers.values().rev().flatten().map(|header| header.word).next();
+    for (&number, segment) in &recovered.segments {
+        let is_last = numbers.last() == Some(&number);
+        let next = headers.range(number + 1..).next();
+        let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
+        let scan = Scan::new(segment, successor, is_last, tear, quarantine)?;
+        let (end, certain) = scan.run(visit)?;
+        if is_last {
+            segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
+            segment.file.sync_data().map_err(OpenError::io(&segment.path))?;
+            recovered.last = Some(Last { number, end, certain });
+        }
+    }
+    Ok(recovered)
+}
+
+/// `None` where it is damaged, which is reported: the frames speak for themselves.
+fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<SegmentHeader>, OpenError> {
+    let path = &segment.path;
+    match SegmentHeader::read(&*segment.file, segment.number).map_err(OpenError::io(path))? {
+        Ok(header) => Ok(Some(header)),
+        Err(HeaderError::TooNew(found)) => {
+            Err(OpenError::TooNew { path: path.clone(), found, known: FORMAT_VERSION })
+        }
+        Err(HeaderError::Damaged) => {
+            let mut bytes = [0; 64];
+            let length = segment.file.read_at(&mut bytes, 0).map_err(OpenError::io(path))?;
+            quarantine.report("segment header", path, 0, &bytes[..length]);
+            Ok(None)
+        }
+    }
+}
+
+/// One segment's reading.
+struct Scan<'a> {
+    segment: &'a Segment,
+    reader: SegmentReader<'a>,
+    /// Frames are looked for up to here.
+    limit: u32,
+    is_last: bool,
+    /// Whether all of it is known to have been durable once.
+    synced: bool,
+    tear: Tear,
+    quarantine: &'a Quarantine,
+}
+
+/// What stands at an offset.
+enum Sight {
+    Whole(FrameHeader, Vec<ItemView>),
+    /// The header is right, but not all of the items.
+    Damaged(FrameHeader, Vec<ItemView>),
+    Nothing,
+}
+
+impl<'a> Scan<'a> {
+    fn new(
+        segment: &'a Segment,
+        successor: Option<SegmentHeader>,
+        is_last: bool,
+        tear: Tear,
+        quarantine: &'a Quarantine,
+    ) -> Result<Self, OpenError> {
+        let length = segment.file.len().map_err(OpenError::io(&segment.path))?;
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let promised = successor.map(|header| header.previous_end);
+        let synced = successor.is_some_and(|header| header.previous_synced);
+        if let Some(promised) = promised.filter(|promised| *promised > length) {
+            quarantine.report(
+                &format!("segment, {} bytes short", promised - length),
+                &segment.path,
+                length.into(),
+                &[],
+            );
+        }
+        let limit = promised.map_or(length, |promised| promised.min(length));
+        let reader = SegmentReader::new(segment, limit);
+        Ok(Self { segment, reader, limit, is_last, synced, tear, quarantine })
+    }
+
+    /// Shows the frames and returns where they end, and whether all before is known to have been durable once.
+    fn run(mut self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(u32, bool), OpenError> {
+        let mut offset = SEGMENT_HEADER_BYTES;
+        let mut certain = true;
+        while offset < self.limit {
+            let sight = self.look(offset)?;
+            if let Sight::Whole(header, items) = &sight {
+                self.show(offset, header.length, items, visit)?;
+                offset += header.length as u32;
+                continue;
+            }
+            let hole_end = match &sight {
+                Sight::Damaged(header, _) => offset + header.length as u32,
+                _ => offset + super::frame::ALIGNMENT as u32,
+            };
+            let next = self.next_header(hole_end)?;
+            let synced = self.was_synced(offset, next)?;
+            if !synced && self.is_last && (next.is_none() || self.tear == Tear::Cut) {
+                self.torn(offset, &sight);
+                return Ok((offset, certain));
+            }
+            certain &= synced;
+            let hole_end = next.map_or(self.limit, |(next, _)| next);
+            self.damage(offset, hole_end, sight, synced, visit)?;
+            offset = hole_end;
+        }
+        Ok((offset.min(self.limit), certain))
+    }
+
+    fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
+        let at = self.segment.at(offset);
+        let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) else {
+            return Ok(Sight::Nothing);
+        };
+        let frame = self.bytes(offset, header.length)?;
+        let whole_length = frame.len() == header.length;
+        let items = items(frame);
+        Ok(if whole_length && header.matches(&items) {
+            Sight::Whole(header, items)
+        } else {
+            Sight::Damaged(header, items.into_iter().filter(|item| item.valid).collect())
+        })
+    }
+
+    fn show(
+        &mut self,
+        offset: u32,
+        length: usize,
+        items: &[ItemView],
+        visit: &mut dyn FnMut(Found<'_>),
+    ) -> Result<(), OpenError> {
+        let at = self.segment.at(offset);
+        visit(Found { at, bytes: self.bytes(offset, length)?, items });
+        Ok(())
+    }
+
+    /// The first right frame header at or behind `offset`.
+    fn next_header(&mut self, mut offset: u32) -> Result<Option<(u32, FrameHeader)>, OpenError> {
+        while offset < self.limit {
+            if self.reader.may_start(offset).map_err(OpenError::io(&self.segment.path))? {
+                let at = self.segment.at(offset);
+                if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
+                    return Ok(Some((offset, header)));
+                }
+            }
+            offset += super::frame::ALIGNMENT as u32;
+        }
+        Ok(None)
+    }
+
+    /// Whether the bytes at `hole` are known to have been durable once: by the segment behind, or by a frame at `next`
+    /// or later that was written after a sync of them.
+    fn was_synced(&mut self, hole: u32, mut next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
+        if self.synced {
+            return Ok(true);
+        }
+        while let Some((offset, header)) = next {
+            if offset - header.unsynced.min(offset) > hole {
+                return Ok(true);
+            }
+            next = self.next_header(offset + header.length as u32)?;
+        }
+        Ok(false)
+    }
+
+    /// Reports a hole, and shows what is left of the frame that stood there. Of bytes that were never synced nothing is
+    /// left: they may be mixed with what the file held before.
+    fn damage(
+        &mut self,
+        start: u32,
+        end: u32,
+        sight: Sight,
+        synced: bool,
+        visit: &mut dyn FnMut(Found<'_>),
+    ) -> Result<(), OpenError> {
+        let (quarantine, path) = (self.quarantine, &self.segment.path);
+        quarantine.report("frame", path, start.into(), self.bytes(start, (end - start) as usize)?);
+        match sight {
+            Sight::Damaged(header, items) if synced && !items.is_empty() => {
+                self.show(start, header.length, &items, visit)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn torn(&self, offset: u32, sight: &Sight) {
+        if matches!(sight, Sight::Damaged(..)) {
+            let file = self.segment.path.display();
+            tracing::warn!(%file, offset, "the last write was torn by a crash: cut, it was never acknowledged");
+        }
+    }
+
+    fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8], OpenError> {
+        self.reader.bytes(offset, length).map_err(OpenError::io(&self.segment.path))
+    }
+}

@@ -1,0 +1,225 @@
+//! A segment: one file of the log, its name and its header.
+//!
+//! ```text
+//! header  0 magic "gnudiseg" | 8 format version u32 | 12 segment number u32 | 16 number of the segment before u32
+//!         20 end of the segment before u32 | 24 the owner's word u64 | 32 whether the segment before was synced u32
+//!         36 CRC32C of bytes 0..36 u32
+//! ```
+//!
+//! Frames start at [`SEGMENT_HEADER_BYTES`]. The end of a segment is written in the header of the one behind it: a file
+//! may be longer than its frames, for space is reserved ahead and files are used again.
+
+use std::{
+    io::{self, IoSlice},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{
+    Location,
+    frame::{self, ITEM_HEADER_BYTES, u32_at, u64_at},
+};
+use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
+
+/// A page, so that writing frames never rewrites the header.
+pub const SEGMENT_HEADER_BYTES: u32 = 4096;
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"gnudiseg";
+const HEADER_BYTES: usize = 40;
+const CHECKSUM_AT: usize = 36;
+
+/// A segment's open file; readers hold it while they read.
+pub struct Segment {
+    pub number: u32,
+    pub path: PathBuf,
+    pub file: Arc<dyn DiskFile>,
+    /// Whether the disk failed to read some of it: then the file is kept when its frames are no longer needed.
+    pub unreadable: AtomicBool,
+}
+
+/// What a segment's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    pub number: u32,
+    /// The segment before and where its frames end; 0 where there is none.
+    pub previous: u32,
+    pub previous_end: u32,
+    /// Whether all of the segment before was durable when this one was begun.
+    pub previous_synced: bool,
+    /// A number of the log's owner, the same in all its segments: the incoming log keeps its sack count here.
+    pub word: u64,
+}
+
+/// Why a header could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    Damaged,
+    TooNew(u32),
+}
+
+impl SegmentHeader {
+    pub fn write(&self, file: &dyn DiskFile) -> io::Result<()> {
+        let mut page = vec![0; SEGMENT_HEADER_BYTES as usize];
+        page[0..8].copy_from_slice(MAGIC);
+        for (at, number) in
+            [(8, FORMAT_VERSION), (12, self.number), (16, self.previous), (20, self.previous_end)]
+        {
+            page[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        page[24..32].copy_from_slice(&self.word.to_le_bytes());
+        page[32] = u8::from(self.previous_synced);
+        let checksum = crc_fast::crc32_iscsi(&page[..CHECKSUM_AT]);
+        page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        write_all_at(file, &mut [IoSlice::new(&page)], 0)
+    }
+
+    /// The outer error is the disk's.
+    pub fn read(file: &dyn DiskFile, number: u32) -> io::Result<Result<Self, HeaderError>> {
+        let mut bytes = [0; HEADER_BYTES];
+        match read_exact_at(file, &mut bytes, 0) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Err(HeaderError::Damaged));
+            }
+            answer => answer?,
+        }
+        let checksum_right = u32_at(&bytes, CHECKSUM_AT) == crc_fast::crc32_iscsi(&bytes[..CHECKSUM_AT]);
+        let version = u32_at(&bytes, 8);
+        if bytes[..8] != *MAGIC || !checksum_right {
+            return Ok(Err(HeaderError::Damaged));
+        }
+        if version > FORMAT_VERSION {
+            return Ok(Err(HeaderError::TooNew(version)));
+        }
+        let header = Self {
+            number: u32_at(&bytes, 12),
+            previous: u32_at(&bytes, 16),
+            previous_end: u32_at(&bytes, 20),
+            word: u64_at(&bytes, 24),
+            previous_synced: u32_at(&bytes, 32) != 0,
+        };
+        Ok(if header.number == number { Ok(header) } else { Err(HeaderError::Damaged) })
+    }
+}
+
+impl Segment {
+    pub fn new(number: u32, file: Arc<dyn DiskFile>, path: PathBuf) -> Self {
+        Self { number, path, file, unreadable: AtomicBool::new(false) }
+    }
+
+    pub fn open(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Self> {
+        let path = dir.join(file_name(number));
+        Ok(Self::new(number, disk.open(&path)?, path))
+    }
+
+    /// Reads an item's bytes, its header included, unchecked.
+    pub fn read_item(&self, offset: u32, payload_length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; ITEM_HEADER_BYTES + payload_length as usize];
+        read_exact_at(&*self.file, &mut bytes, u64::from(offset))?;
+        Ok(bytes)
+    }
+
+    pub fn at(&self, offset: u32) -> Location {
+        Location { segment: self.number, offset }
+    }
+}
+
+/// `0000002a.log`
+pub fn file_name(number: u32) -> String {
+    format!("{number:08x}.log")
+}
+
+/// The number of a segment's file; `None` for other files.
+pub fn number_of(name: &str) -> Option<u32> {
+    let number = u32::from_str_radix(name.strip_suffix(".log")?, 16).ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// Reads frames out of a segment from the front, through a buffer.
+pub struct SegmentReader<'a> {
+    segment: &'a Segment,
+    end: u32,
+    buffer: Vec<u8>,
+    buffer_start: u32,
+}
+
+/// How much is read at once.
+const READ_BYTES: usize = 1 << 20;
+/// How much is given up where the disk cannot read.
+const PIECE_BYTES: usize = 4096;
+
+impl<'a> SegmentReader<'a> {
+    /// Nothing from `end` on is looked at.
+    pub fn new(segment: &'a Segment, end: u32) -> Self {
+        Self { segment, end, buffer: Vec::new(), buffer_start: 0 }
+    }
+
+    /// Up to `length` bytes at `offset`, fewer only at the end.
+    pub fn bytes(&mut self, offset: u32, length: usize) -> io::Result<&[u8]> {
+        let length = length.min(self.end.saturating_sub(offset) as usize);
+        let held = self.buffer_start..self.buffer_start + self.buffer.len() as u32;
+        if offset < held.start || offset as usize + length > held.end as usize {
+            let wanted = length.max(READ_BYTES).min(self.end.saturating_sub(offset) as usize);
+            self.buffer.resize(wanted, 0);
+            self.buffer_start = offset;
+            self.fill()?;
+        }
+        let start = (offset - self.buffer_start) as usize;
+        Ok(&self.buffer[start..start + length])
+    }
+
+    /// Reads the buffer. A bad place of the disk must not cost the rest: what cannot be read counts as zeros, which are
+    /// no frame.
+    fn fill(&mut self) -> io::Result<()> {
+        let (file, start) = (&*self.segment.file, u64::from(self.buffer_start));
+        match read_exact_at(file, &mut self.buffer, start) {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                tracing::error!(file = %self.segment.path.display(), offset = start, "unreadable: {error}");
+                self.segment.unreadable.store(true, Ordering::Relaxed);
+            }
+            answer => return answer,
+        }
+        for (index, piece) in self.buffer.chunks_mut(PIECE_BYTES).enumerate() {
+            if read_exact_at(file, piece, start + (index * PIECE_BYTES) as u64).is_err() {
+                piece.fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether bytes at `offset` could start a frame.
+    pub fn may_start(&mut self, offset: u32) -> io::Result<bool> {
+        Ok(frame::may_start(self.bytes(offset, 4)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    #[test]
+    fn names_carry_numbers() {
+        assert_eq!(file_name(42), "0000002a.log");
+        assert_eq!(number_of("0000002a.log"), Some(42));
+        for name in ["2a.log", "0000002A.log", "0000002a.tmp", "trimmed", "+000002a.log"] {
+            assert_eq!(number_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn headers_read_back_and_damage_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = LocalDisk.create(&dir.path().join(file_name(3))).unwrap();
+        let header =
+            SegmentHeader { number: 3, previous: 2, previous_end: 8192, previous_synced: true, word: 128 };
+        header.write(&*file).unwrap();
+        assert_eq!(SegmentHeader::read(&*file, 3).unwrap(), Ok(header));
+        assert_eq!(SegmentHeader::read(&*file, 4).unwrap(), Err(HeaderError::Damaged));
+        write_all_at(&*file, &mut [IoSlice::new(b"?")], 21).unwrap();
+        assert_eq!(SegmentHeader::read(&*file, 3).unwrap(), Err(HeaderError::Damaged));
+    }
+}
