@@ -101,7 +101,7 @@ impl GrainState {
         let mut differences = Vec::new();
         let mut from = raw.partition_point(|point| point.timestamp.0 < self.final_until);
         let step = self.granularity.0;
-        let mut bucket = i64::MIN;
+        let mut bucket = -step;
         while from < raw.len() && raw[from].timestamp.0 < until {
             let time = raw[from].timestamp.0;
             // The next bucket mostly follows at once, which saves a division.
