@@ -1,0 +1,140 @@
+//! The measures that a load sends, as text: times that advance, values that look measured.
+
+use std::io::Write;
+
+use gnudi_model::Timestamp;
+
+/// Where the measures of every load begin: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
+pub const START_MS: i64 = 1_420_070_400_123;
+
+/// A reproducible source of values (xorshift64*): a figure between 0 and 100 with two digits behind the point.
+#[derive(Clone, Debug)]
+pub struct Values(u64);
+
+impl Values {
+    pub fn new(seed: u64) -> Self {
+        Values(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The value in hundredths, 0 to 9999.
+    pub fn next_hundredths(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % 10_000
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>) {
+        let hundredths = self.next_hundredths();
+        write!(out, "{}.{:02}", hundredths / 100, hundredths % 100).expect("a Vec takes it");
+    }
+}
+
+/// So many measures, one every `step_ms` from `start_ms` on.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub start_ms: i64,
+    pub step_ms: i64,
+    pub count: usize,
+}
+
+impl Span {
+    fn times(self) -> impl Iterator<Item = i64> {
+        (0..self.count as i64).map(move |index| self.start_ms + index * self.step_ms)
+    }
+
+    /// Gnocchi's JSON: `[{"timestamp": "2015-01-01T00:00:00.123", "value": 1.23}, ...]`.
+    pub fn write_gnocchi(self, values: &mut Values, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (index, time_ms) in self.times().enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(b"{\"timestamp\": \"");
+            let end = out.len() + b"YYYY-MM-DDTHH:MM:SS".len();
+            Timestamp(time_ms * 1_000_000).write_iso(out);
+            out.truncate(end);
+            write!(out, ".{:03}\", \"value\": ", time_ms.rem_euclid(1000)).expect("a Vec takes it");
+            values.write(out);
+            out.push(b'}');
+        }
+        out.push(b']');
+    }
+
+    /// The end of a line for VictoriaMetrics' `/api/v1/import`, behind the metric:
+    /// `,"values":[1.23,...],"timestamps":[1420070400123,...]}`.
+    pub fn write_columns(self, values: &mut Values, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"values\":[");
+        for index in 0..self.count {
+            if index > 0 {
+                out.push(b',');
+            }
+            values.write(out);
+        }
+        out.extend_from_slice(b"],\"timestamps\":[");
+        for (index, time_ms) in self.times().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write!(out, "{time_ms}").expect("a Vec takes it");
+        }
+        out.extend_from_slice(b"]}\n");
+    }
+
+    /// Lines for VictoriaMetrics' `/api/v1/import/prometheus`: `name 1.23 1420070400123`.
+    pub fn write_lines(self, name: &str, values: &mut Values, out: &mut Vec<u8>) {
+        for time_ms in self.times() {
+            out.extend_from_slice(name.as_bytes());
+            out.push(b' ');
+            values.write(out);
+            writeln!(out, " {time_ms}").expect("a Vec takes it");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPAN: Span = Span { start_ms: START_MS, step_ms: 60_000, count: 2 };
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn gnocchis_json() {
+        let text = text(|out| SPAN.write_gnocchi(&mut Values::new(1), out));
+        let measures: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(measures[0]["timestamp"], "2015-01-01T00:00:00.123");
+        assert_eq!(measures[1]["timestamp"], "2015-01-01T00:01:00.123");
+        assert!(measures[1]["value"].as_f64().is_some_and(|value| (0.0..100.0).contains(&value)));
+        assert!(text.starts_with("[{\"timestamp\": \"2015-01-01T00:00:00.123\", \"value\": "), "{text}");
+    }
+
+    #[test]
+    fn the_same_values_in_every_form() {
+        let columns = text(|out| {
+            out.extend_from_slice(b"{\"metric\":{}");
+            SPAN.write_columns(&mut Values::new(7), out);
+        });
+        let columns: serde_json::Value = serde_json::from_str(&columns).unwrap();
+        assert_eq!(columns["timestamps"], serde_json::json!([START_MS, START_MS + 60_000]));
+        let lines = text(|out| SPAN.write_lines("m{i=\"1\"}", &mut Values::new(7), out));
+        let lines: Vec<Vec<&str>> = lines.lines().map(|line| line.split(' ').collect()).collect();
+        assert_eq!(lines[1][2], (START_MS + 60_000).to_string());
+        for (line, value) in lines.iter().zip(columns["values"].as_array().unwrap()) {
+            assert_eq!(line[0], "m{i=\"1\"}");
+            assert_eq!(line[1].parse::<f64>().unwrap(), value.as_f64().unwrap());
+        }
+    }
+
+    #[test]
+    fn values_differ() {
+        let mut values = Values::new(3);
+        let drawn: std::collections::HashSet<u64> = (0..1000).map(|_| values.next_hundredths()).collect();
+        assert!(drawn.len() > 900, "{}", drawn.len());
+    }
+}

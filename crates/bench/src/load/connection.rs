@@ -1,0 +1,137 @@
+//! One connection of a load: send a request, read its answer, count, again.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{
+    Outcome, Shared,
+    requests::Parts,
+    response::{Answer, Parser},
+};
+
+/// Read at most so much at once: answers of megabytes are not cut into many system calls.
+const READ_BYTES: usize = 256 << 10;
+
+/// Before a refused request is sent again, and before a lost connection is opened again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Attempts to get one request answered, before it counts as a failure.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A connection with its parser.
+pub(super) struct Connection {
+    address: SocketAddr,
+    /// `None` after an error or where the peer closes after each answer.
+    stream: Option<TcpStream>,
+    parser: Parser,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Opens a connection; where that fails, the first request tries again.
+    pub(super) async fn open(address: SocketAddr) -> Self {
+        let stream = connect(address).await.ok();
+        Connection { address, stream, parser: Parser::default(), buffer: vec![0; READ_BYTES] }
+    }
+
+    /// Sends a request and reads its answer on the open connection, or on a new one.
+    async fn exchange(&mut self, parts: &Parts<'_>, mut body: Option<&mut Vec<u8>>) -> io::Result<Answer> {
+        self.parser.reset();
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => connect(self.address).await?,
+        };
+        send(&mut stream, parts).await?;
+        loop {
+            let count = stream.read(&mut self.buffer).await?;
+            let answer = match count {
+                0 => Some(self.parser.close()),
+                _ => self.parser.feed(&self.buffer[..count], body.as_deref_mut()).transpose(),
+            };
+            if let Some(answer) = answer.transpose().map_err(|bad| io::Error::other(bad.0))? {
+                if answer.keep_alive {
+                    self.stream = Some(stream);
+                }
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Writes the parts with as few system calls as the socket allows.
+async fn send(stream: &mut TcpStream, parts: &Parts<'_>) -> io::Result<()> {
+    let mut slices = parts.map(IoSlice::new);
+    let mut slices = &mut slices[..];
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match stream.write_vectored(slices).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => IoSlice::advance_slices(&mut slices, count),
+        }
+    }
+    Ok(())
+}
+
+/// Sends requests until the load ends.
+pub(super) async fn drive(mut connection: Connection, shared: &Shared<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut start = Instant::now();
+    while let Some(index) = shared.claim(start) {
+        let parts = shared.load.requests.parts(index);
+        let mut attempts = 0;
+        loop {
+            let mut body = shared.load.keep_bodies.then(Vec::new);
+            outcome.reconnects += u64::from(connection.stream.is_none());
+            let result = connection.exchange(&parts, body.as_mut()).await;
+            let end = Instant::now();
+            attempts += 1;
+            match result {
+                Ok(answer) if (200..300).contains(&answer.status) => {
+                    outcome.calls += 1;
+                    outcome.latency.record(end - start);
+                    outcome.body_bytes += answer.body_bytes;
+                    outcome.bodies.extend(body.map(|body| (index, body)));
+                    start = end;
+                    break;
+                }
+                // Back-pressure: what the server asks for is patience, so the request is not lost.
+                Ok(answer) if matches!(answer.status, 429 | 503) => {
+                    outcome.refused += 1;
+                    tokio::time::sleep(PAUSE).await;
+                    start = Instant::now();
+                    if shared.is_over(start) {
+                        break;
+                    }
+                }
+                // The peer may close an idle connection just as a request goes out.
+                Err(_) if attempts < ATTEMPTS_MAX && connection.parser.is_untouched() => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                failed => {
+                    outcome.failures += 1;
+                    outcome.failure.get_or_insert_with(|| match failed {
+                        Ok(answer) => format!("status {}", answer.status),
+                        Err(error) => error.to_string(),
+                    });
+                    start = end;
+                    break;
+                }
+            }
+        }
+    }
+    outcome
+}

@@ -1,0 +1,141 @@
+//! The requests of a load: bytes built before the clock starts.
+//!
+//! Request `index` is a few slices, sent one behind the other without a copy. Requests that share parts share their memory, so
+//! that time can go on from one request to the next without gigabytes of text.
+
+/// Slices of one request, in order; the last ones may be empty.
+pub type Parts<'a> = [&'a [u8]; 3];
+
+/// What a load sends.
+#[derive(Debug)]
+pub enum Requests {
+    /// Whole requests, in turn.
+    Listed(Vec<Vec<u8>>),
+    /// Metric by metric, then step by step in time: `heads[metric]` (up to the header before `Content-Length`), then
+    /// `bodies[step]` (`Content-Length`, the empty line and the body).
+    Grid { heads: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
+    /// As `Grid`, where the metric is named inside the body: `heads[step]` (whole), `names[metric]` (all of one length),
+    /// `bodies[step]`.
+    Named { heads: Vec<Vec<u8>>, names: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
+}
+
+impl Requests {
+    /// How many requests there are before the first comes again.
+    pub fn distinct(&self) -> u64 {
+        match self {
+            Requests::Listed(requests) => requests.len() as u64,
+            Requests::Grid { heads, bodies } => (heads.len() * bodies.len()) as u64,
+            Requests::Named { names, bodies, .. } => (names.len() * bodies.len()) as u64,
+        }
+    }
+
+    pub fn parts(&self, index: u64) -> Parts<'_> {
+        let index = (index % self.distinct()) as usize;
+        match self {
+            Requests::Listed(requests) => [&requests[index], &[], &[]],
+            Requests::Grid { heads, bodies } => {
+                [&heads[index % heads.len()], &bodies[index / heads.len()], &[]]
+            }
+            Requests::Named { heads, names, bodies } => {
+                let step = index / names.len();
+                [&heads[step], &names[index % names.len()], &bodies[step]]
+            }
+        }
+    }
+}
+
+/// Headers that every request to a server carries.
+#[derive(Clone, Debug)]
+pub struct Headers {
+    /// `host:port`.
+    pub host: String,
+    /// Path before `/v1`, without a slash at the end.
+    pub prefix: String,
+}
+
+impl Headers {
+    /// A request's head without its end: another header or an empty line has to follow.
+    pub fn open_head(&self, method: &str, path: &str) -> Vec<u8> {
+        // `admin:` in base64: basic authentication without a password.
+        format!(
+            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic YWRtaW46\r\n",
+            self.prefix, self.host
+        )
+        .into_bytes()
+    }
+
+    /// A whole request without a body.
+    pub fn bare(&self, method: &str, path: &str) -> Vec<u8> {
+        let mut request = self.open_head(method, path);
+        request.extend_from_slice(b"\r\n");
+        request
+    }
+
+    /// A whole POST of JSON.
+    pub fn post(&self, path: &str, body: &[u8]) -> Vec<u8> {
+        let mut request = self.open_json_head(path);
+        request.extend_from_slice(&with_length(body, 0));
+        request
+    }
+
+    /// The open head of a POST of JSON.
+    pub fn open_json_head(&self, path: &str) -> Vec<u8> {
+        let mut request = self.open_head("POST", path);
+        request.extend_from_slice(b"Content-Type: application/json\r\n");
+        request
+    }
+}
+
+/// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent apart.
+pub fn with_length(body: &[u8], missing_bytes: usize) -> Vec<u8> {
+    let mut text = length_header(body.len() + missing_bytes);
+    text.extend_from_slice(body);
+    text
+}
+
+/// `Content-Length` and the empty line.
+pub fn length_header(bytes: usize) -> Vec<u8> {
+    format!("Content-Length: {bytes}\r\n\r\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(requests: &Requests, index: u64) -> String {
+        String::from_utf8(requests.parts(index).concat()).unwrap()
+    }
+
+    fn bytes(texts: &[&str]) -> Vec<Vec<u8>> {
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn every_metric_gets_a_step_before_time_goes_on() {
+        let grid = Requests::Grid { heads: bytes(&["a", "b"]), bodies: bytes(&["1", "2", "3"]) };
+        let sent: Vec<_> = (0..8).map(|index| text(&grid, index)).collect();
+        assert_eq!(sent, ["a1", "b1", "a2", "b2", "a3", "b3", "a1", "b1"]);
+        let named = Requests::Named {
+            heads: bytes(&["H1 ", "H2 "]),
+            names: bytes(&["a", "b", "c"]),
+            bodies: bytes(&["1", "2"]),
+        };
+        let sent: Vec<_> = (0..6).map(|index| text(&named, index)).collect();
+        assert_eq!(sent, ["H1 a1", "H1 b1", "H1 c1", "H2 a2", "H2 b2", "H2 c2"]);
+        assert_eq!(named.distinct(), 6);
+        let listed = Requests::Listed(bytes(&["x", "y"]));
+        assert_eq!((text(&listed, 1), text(&listed, 2)), ("y".to_owned(), "x".to_owned()));
+    }
+
+    #[test]
+    fn heads_are_http() {
+        let headers = Headers { host: "h:1".to_owned(), prefix: "/gnocchi".to_owned() };
+        assert_eq!(
+            String::from_utf8(headers.post("/v1/metric", b"{}")).unwrap(),
+            "POST /gnocchi/v1/metric HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic YWRtaW46\r\n\
+             Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+        );
+        assert!(headers.bare("GET", "/").ends_with(b"YWRtaW46\r\n\r\n"));
+        assert_eq!(with_length(b"ab", 3), b"Content-Length: 5\r\n\r\nab");
+    }
+}

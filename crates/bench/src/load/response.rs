@@ -1,0 +1,336 @@
+//! Reads HTTP/1.1 answers from whatever pieces the socket gives: status, `Content-Length`, `Transfer-Encoding: chunked`,
+//! `Connection: close`.
+//!
+//! Only what a load generator meets: one answer at a time (no pipelining), no trailers that matter, no 1xx.
+
+/// A longer head means that the peer does not speak HTTP.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// An answer's head, and how much body followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// The connection may carry another request.
+    pub keep_alive: bool,
+    pub body_bytes: u64,
+}
+
+/// The bytes are not an answer that this parser can follow; the connection is of no more use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAnswer(pub &'static str);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Collecting the head.
+    Head,
+    /// So many bytes of body are to come.
+    Length(u64),
+    /// Reading a chunk's size line; the value so far, and whether its digits have ended.
+    ChunkSize {
+        value: u64,
+        digits: bool,
+        ended: bool,
+    },
+    /// So many bytes of the chunk, and its line end, are to come.
+    Chunk(u64),
+    /// Behind the last chunk: lines up to an empty one; how many bytes the present line has.
+    Trailer {
+        line_bytes: u64,
+    },
+    /// The body goes on until the peer closes.
+    UntilClose,
+    Done,
+}
+
+/// A parser for one answer after the other.
+#[derive(Debug)]
+pub struct Parser {
+    state: State,
+    head: Vec<u8>,
+    answer: Answer,
+}
+
+const NO_ANSWER: Answer = Answer { status: 0, keep_alive: true, body_bytes: 0 };
+
+impl Default for Parser {
+    fn default() -> Self {
+        Parser { state: State::Head, head: Vec::new(), answer: NO_ANSWER }
+    }
+}
+
+impl Parser {
+    /// Forgets the last answer.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.head.clear();
+        self.answer = NO_ANSWER;
+    }
+
+    /// Takes the next bytes. `Some` once the answer is whole; body bytes go to `body` where it is wanted.
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        mut body: Option<&mut Vec<u8>>,
+    ) -> Result<Option<Answer>, BadAnswer> {
+        while !bytes.is_empty() {
+            let taken = match self.state {
+                State::Head => self.feed_head(bytes)?,
+                State::Length(left) => {
+                    let taken = self.take_body(bytes, left, &mut body);
+                    self.state = match left - taken as u64 {
+                        0 => State::Done,
+                        left => State::Length(left),
+                    };
+                    taken
+                }
+                State::UntilClose => self.take_body(bytes, u64::MAX, &mut body),
+                State::Chunk(left) => self.feed_chunk(bytes, left, &mut body)?,
+                State::ChunkSize { value, digits, ended } => {
+                    self.feed_chunk_size(bytes[0], value, digits, ended)?;
+                    1
+                }
+                State::Trailer { line_bytes } => {
+                    self.state = match bytes[0] {
+                        b'\n' if line_bytes == 0 => State::Done,
+                        b'\n' => State::Trailer { line_bytes: 0 },
+                        b'\r' => State::Trailer { line_bytes },
+                        _ => State::Trailer { line_bytes: line_bytes + 1 },
+                    };
+                    1
+                }
+                State::Done => return Err(BadAnswer("bytes behind the end of the answer")),
+            };
+            bytes = &bytes[taken..];
+        }
+        Ok((self.state == State::Done).then_some(self.answer))
+    }
+
+    /// The peer closed: the end of an answer that goes on until then, else an error.
+    pub fn close(&mut self) -> Result<Answer, BadAnswer> {
+        match self.state {
+            State::UntilClose => {
+                self.state = State::Done;
+                Ok(self.answer)
+            }
+            _ => Err(BadAnswer("closed before the end of the answer")),
+        }
+    }
+
+    /// Whether no byte of an answer has come yet.
+    pub fn is_untouched(&self) -> bool {
+        self.state == State::Head && self.head.is_empty()
+    }
+
+    fn take_body(&mut self, bytes: &[u8], left: u64, body: &mut Option<&mut Vec<u8>>) -> usize {
+        let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        self.answer.body_bytes += taken as u64;
+        if let Some(body) = body {
+            body.extend_from_slice(&bytes[..taken]);
+        }
+        taken
+    }
+
+    fn feed_head(&mut self, bytes: &[u8]) -> Result<usize, BadAnswer> {
+        // The usual case: the whole head in one piece, read where it lies.
+        if self.head.is_empty()
+            && let Some(end) = head_end(bytes, 0)
+        {
+            self.read_head(&bytes[..end])?;
+            return Ok(end);
+        }
+        let before = self.head.len();
+        self.head.extend_from_slice(bytes);
+        match head_end(&self.head, before.saturating_sub(3)) {
+            Some(end) => {
+                let head = std::mem::take(&mut self.head);
+                self.read_head(&head[..end])?;
+                Ok(end - before)
+            }
+            None if self.head.len() > HEAD_BYTES_MAX => Err(BadAnswer("a head without an end")),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn read_head(&mut self, head: &[u8]) -> Result<(), BadAnswer> {
+        let status = match head {
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', a, b, c, ..]
+                if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) =>
+            {
+                self.answer.keep_alive = *minor != b'0';
+                [a, b, c].iter().fold(0, |value, digit| value * 10 + u16::from(**digit - b'0'))
+            }
+            _ => return Err(BadAnswer("not an HTTP/1 status line")),
+        };
+        self.answer.status = status;
+        let (mut length, mut chunked) = (None, false);
+        for line in head.split(|&byte| byte == b'\n').skip(1) {
+            // Only three headers matter; their first letters tell most others apart.
+            if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
+                continue;
+            }
+            if let Some(value) = header(line, b"content-length") {
+                length = Some(decimal(value)?);
+            } else if let Some(value) = header(line, b"transfer-encoding") {
+                chunked = value.eq_ignore_ascii_case(b"chunked");
+            } else if let Some(value) = header(line, b"connection") {
+                if value.eq_ignore_ascii_case(b"close") {
+                    self.answer.keep_alive = false;
+                } else if value.eq_ignore_ascii_case(b"keep-alive") {
+                    self.answer.keep_alive = true;
+                }
+            }
+        }
+        self.state = match (status, length, chunked) {
+            (204 | 304, ..) | (_, Some(0), false) => State::Done,
+            (.., true) => State::ChunkSize { value: 0, digits: false, ended: false },
+            (_, Some(length), false) => State::Length(length),
+            (_, None, false) => {
+                self.answer.keep_alive = false;
+                State::UntilClose
+            }
+        };
+        Ok(())
+    }
+
+    fn feed_chunk_size(&mut self, byte: u8, value: u64, digits: bool, ended: bool) -> Result<(), BadAnswer> {
+        self.state = match byte {
+            b'\n' if !digits => return Err(BadAnswer("a chunk without a size")),
+            b'\n' if value == 0 => State::Trailer { line_bytes: 0 },
+            // The chunk's own line end counts as part of it.
+            b'\n' => State::Chunk(value + 2),
+            // A chunk extension, or the carriage return.
+            _ if ended || !byte.is_ascii_hexdigit() => State::ChunkSize { value, digits, ended: true },
+            _ => {
+                let digit = char::from(byte).to_digit(16).expect("a hexadecimal digit");
+                let value = value
+                    .checked_mul(16)
+                    .and_then(|value| value.checked_add(u64::from(digit)))
+                    .filter(|value| *value < u64::MAX - 2)
+                    .ok_or(BadAnswer("a chunk too large"))?;
+                State::ChunkSize { value, digits: true, ended: false }
+            }
+        };
+        Ok(())
+    }
+
+    /// `left` counts the data that is to come and the two bytes of its line end.
+    fn feed_chunk(
+        &mut self,
+        bytes: &[u8],
+        left: u64,
+        body: &mut Option<&mut Vec<u8>>,
+    ) -> Result<usize, BadAnswer> {
+        let taken = match left {
+            2 if bytes[0] != b'\r' => return Err(BadAnswer("a chunk longer than its size")),
+            1 if bytes[0] != b'\n' => return Err(BadAnswer("a chunk longer than its size")),
+            1 | 2 => 1,
+            _ => self.take_body(bytes, left - 2, body),
+        };
+        self.state = match left - taken as u64 {
+            0 => State::ChunkSize { value: 0, digits: false, ended: false },
+            left => State::Chunk(left),
+        };
+        Ok(taken)
+    }
+}
+
+/// Where the head ends, seeking from `from` on.
+fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
+    bytes[from..].windows(4).position(|window| window == b"\r\n\r\n").map(|at| from + at + 4)
+}
+
+/// The value of a header line of this (lower-case) name.
+fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (found, value) = line.split_at_checked(name.len())?;
+    (found.eq_ignore_ascii_case(name) && value.first() == Some(&b':')).then(|| value[1..].trim_ascii())
+}
+
+fn decimal(text: &[u8]) -> Result<u64, BadAnswer> {
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(BadAnswer("a Content-Length that is not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds an answer in pieces of `step` bytes.
+    fn parse(text: &[u8], step: usize) -> Result<(Answer, Vec<u8>), BadAnswer> {
+        let mut parser = Parser::default();
+        let mut body = Vec::new();
+        let mut answer = None;
+        for piece in text.chunks(step) {
+            assert_eq!(answer, None, "whole before its last byte");
+            answer = parser.feed(piece, Some(&mut body))?;
+        }
+        match answer {
+            Some(answer) => Ok((answer, body)),
+            None => parser.close().map(|answer| (answer, body)),
+        }
+    }
+
+    #[test]
+    fn answers_are_the_same_however_they_are_cut() {
+        let cases: &[(&str, u16, bool, &str)] = &[
+            ("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", 202, true, ""),
+            ("HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n", 204, true, ""),
+            ("HTTP/1.1 200 OK\r\ncontent-length:5\r\nConnection: Close\r\n\r\nhello", 200, false, "hello"),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nB;x=1\r\n, world.\r\n.\r\n0\r\n\r\n",
+                200,
+                true,
+                "hello, world.\r\n.",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n",
+                200,
+                true,
+                "a",
+            ),
+            ("HTTP/1.1 500 Oops\r\n\r\nuntil the end", 500, false, "until the end"),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, false, "x"),
+            ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", 200, true, "x"),
+        ];
+        for (text, status, keep_alive, body) in cases {
+            for step in [1, 2, 3, 7, text.len()] {
+                let (answer, found) = parse(text.as_bytes(), step).unwrap();
+                let body_bytes = body.len() as u64;
+                assert_eq!(answer, Answer { status: *status, keep_alive: *keep_alive, body_bytes }, "{text}");
+                assert_eq!(found, body.as_bytes(), "{text}, {step} bytes at a time");
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_answers_are_errors() {
+        for text in [
+            "",
+            "HTTP/1.1 20x OK\r\n\r\n",
+            "SSH-2.0-OpenSSH\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na",
+            "HTTP/1.1 202 OK\r\nContent-Length: 0\r\n\r\nx",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        ] {
+            assert!(parse(text.as_bytes(), text.len().max(1)).is_err(), "{text}");
+        }
+        let mut parser = Parser::default();
+        let endless = vec![b'x'; HEAD_BYTES_MAX + 1];
+        assert_eq!(parser.feed(&endless, None), Err(BadAnswer("a head without an end")));
+    }
+
+    #[test]
+    fn one_parser_reads_many_answers() {
+        let mut parser = Parser::default();
+        for _ in 0..3 {
+            assert!(parser.is_untouched());
+            let answer = parser.feed(b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok", None).unwrap();
+            assert_eq!(answer.map(|answer| answer.status), Some(202));
+            parser.reset();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One figure of a run: what was done, how long it took, and what it cost.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{histogram::Histogram, load::Outcome, peers::Peer};
+
+/// What a row counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Measures,
+    Metrics,
+    Points,
+    /// The figure is an amount of memory, and less is better.
+    Bytes,
+}
+
+/// A row of the report: one kind of work, done by every peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its name on the command line.
+    pub key: &'static str,
+    pub title: &'static str,
+    pub unit: Unit,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "these are the names in the results, and units come last")]
+pub struct Latency {
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+}
+
+impl Latency {
+    /// `None` where nothing was counted.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let us = |duration: Duration| duration.as_secs_f64() * 1e6;
+        (!histogram.is_empty()).then(|| Latency {
+            p50_us: us(histogram.percentile(0.5)),
+            p90_us: us(histogram.percentile(0.9)),
+            p99_us: us(histogram.percentile(0.99)),
+            max_us: us(histogram.max()),
+        })
+    }
+}
+
+/// Work that was done, before its cost is added.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// In the row's unit.
+    pub done: f64,
+    pub elapsed: Duration,
+    /// Of the load, where there was one.
+    pub outcome: Outcome,
+    pub notes: Vec<String>,
+}
+
+impl Work {
+    /// A load of which every call did `per_call`.
+    pub fn of(outcome: Outcome, per_call: usize) -> Self {
+        Work {
+            done: outcome.calls as f64 * per_call as f64,
+            elapsed: outcome.elapsed,
+            outcome,
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// A peer's figure for a row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measurement {
+    pub row: &'static str,
+    pub peer: Peer,
+    /// How it was spoken to, where there are several ways.
+    pub variant: Option<&'static str>,
+    pub unit: Unit,
+    /// In the row's unit; for `Bytes` the figure itself.
+    pub done: f64,
+    pub seconds: f64,
+    pub calls: u64,
+    /// 429 and 503, each sent again.
+    pub refused: u64,
+    pub failures: u64,
+    pub latency: Option<Latency>,
+    pub server_cpu_seconds: Option<f64>,
+    pub generator_cpu_seconds: f64,
+    pub server_memory_bytes: Option<u64>,
+    pub notes: Vec<String>,
+}
+
+impl Measurement {
+    /// Work a second; for `Bytes` the figure itself.
+    pub fn figure(&self) -> f64 {
+        if self.unit == Unit::Bytes { self.done } else { self.done / self.seconds }
+    }
+
+    /// How many times better this figure is than another: faster, or smaller.
+    pub fn times_better_than(&self, other: &Measurement) -> f64 {
+        if self.unit == Unit::Bytes { other.done / self.done } else { self.figure() / other.figure() }
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn sample(row: &'static str, peer: Peer, unit: Unit, done: f64, seconds: f64) -> Measurement {
+    Measurement {
+        row,
+        peer,
+        variant: None,
+        unit,
+        done,
+        seconds,
+        calls: 10,
+        refused: 0,
+        failures: 0,
+        latency: None,
+        server_cpu_seconds: None,
+        generator_cpu_seconds: 0.0,
+        server_memory_bytes: None,
+        notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faster_and_smaller_are_better() {
+        let fast = sample("push-1", Peer::Gnudi, Unit::Measures, 1000.0, 2.0);
+        let slow = sample("push-1", Peer::Gnocchi, Unit::Measures, 50.0, 1.0);
+        assert_eq!(fast.figure(), 500.0);
+        assert_eq!(fast.times_better_than(&slow), 10.0);
+        let small = sample("memory", Peer::Gnudi, Unit::Bytes, 100.0, 0.0);
+        let large = sample("memory", Peer::Gnocchi, Unit::Bytes, 400.0, 0.0);
+        assert_eq!(small.times_better_than(&large), 4.0);
+    }
+
+    #[test]
+    fn latencies_are_microseconds() {
+        let mut histogram = Histogram::default();
+        assert_eq!(Latency::of(&histogram), None);
+        histogram.record(Duration::from_millis(2));
+        assert_eq!(Latency::of(&histogram).map(|latency| latency.max_us), Some(2000.0));
+    }
+}

@@ -1,0 +1,201 @@
+//! Server processes: started in a process group of their own, and never left behind.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// How long a process may take to stop before it is killed.
+const STOP_DELAY_MAX: Duration = Duration::from_secs(20);
+
+/// A signal, by the name that `kill` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Term,
+    /// PostgreSQL's immediate stop.
+    Quit,
+    Kill,
+}
+
+impl Signal {
+    fn name(self) -> &'static str {
+        match self {
+            Signal::Term => "TERM",
+            Signal::Quit => "QUIT",
+            Signal::Kill => "KILL",
+        }
+    }
+}
+
+/// What is to be cleaned up if the run is interrupted: process groups and directories.
+#[derive(Clone, Debug, Default)]
+pub struct Leftovers(Arc<Mutex<(Vec<u32>, Vec<PathBuf>)>>);
+
+impl Leftovers {
+    fn with<T>(&self, change: impl FnOnce(&mut (Vec<u32>, Vec<PathBuf>)) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A directory to remove, should nobody else come to it.
+    pub fn add_directory(&self, directory: &Path) {
+        self.with(|(_, directories)| directories.push(directory.to_owned()));
+    }
+
+    /// Kills every group and removes every directory.
+    pub fn clean(&self) {
+        let (groups, directories) = self.with(std::mem::take);
+        for group in groups {
+            signal_group(group, Signal::Kill);
+        }
+        for directory in directories {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// A process that is stopped when this is dropped, with everything in its process group.
+#[derive(Debug)]
+pub struct Guarded {
+    child: Child,
+    name: String,
+    stop: Signal,
+    log: PathBuf,
+    leftovers: Leftovers,
+}
+
+impl Guarded {
+    /// Starts `command`, whose output goes to `log`; `stop` is how it wants to be told to end.
+    pub fn start(mut command: Command, log: &Path, stop: Signal, leftovers: &Leftovers) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let output = File::create(log).with_context(|| log.display().to_string())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        leftovers.with(|(groups, _)| groups.push(child.id()));
+        Ok(Guarded { child, name, stop, log: log.to_owned(), leftovers: leftovers.clone() })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `ready` says so; the error shows the end of the log.
+    pub fn wait_ready(&mut self, timeout: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
+        const LOOK_DELAY: Duration = Duration::from_millis(20);
+        let start = Instant::now();
+        while !ready() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended with {status}: {}", self.name, self.log_end());
+            }
+            if start.elapsed() > timeout {
+                bail!("{} is not ready after {} s: {}", self.name, timeout.as_secs(), self.log_end());
+            }
+            std::thread::sleep(LOOK_DELAY);
+        }
+        Ok(())
+    }
+
+    /// The last lines of the log, on one line.
+    pub fn log_end(&self) -> String {
+        const LINES: usize = 5;
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().rev().take(LINES).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        signal_group(self.child.id(), self.stop);
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if start.elapsed() > STOP_DELAY_MAX {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Also those that outlive their parent.
+        signal_group(self.child.id(), Signal::Kill);
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.end();
+        let group = self.child.id();
+        self.leftovers.with(|(groups, _)| groups.retain(|known| *known != group));
+    }
+}
+
+/// Signals a process group by the shell's own `kill`; it does not matter if the group is gone.
+fn signal_group(group: u32, signal: Signal) {
+    let _ = Command::new("sh")
+        .args(["-c", &format!("kill -{} -{group}", signal.name())])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// Runs a command to its end; the error shows what it wrote.
+pub fn run_to_end(mut command: Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {name}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let end: Vec<&str> = text.lines().rev().take(3).collect();
+        bail!("{name} ended with {}: {}", output.status, end.join(" | "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, directory: &Path, leftovers: &Leftovers) -> Guarded {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Guarded::start(command, &directory.join("log"), Signal::Term, leftovers).unwrap()
+    }
+
+    fn is_alive(pid: u32) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn a_dropped_process_takes_its_children_along() {
+        let directory = tempfile::tempdir().unwrap();
+        let leftovers = Leftovers::default();
+        let file = directory.path().join("pid");
+        let script = format!("sleep 60 & echo $! > {}; wait", file.display());
+        let mut parent = sh(&script, directory.path(), &leftovers);
+        let child = || std::fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+        parent.wait_ready(Duration::from_secs(10), || child().is_some()).unwrap();
+        let (parent_pid, child) = (parent.pid(), child().unwrap());
+        assert!(is_alive(child));
+        drop(parent);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!is_alive(parent_pid) && !is_alive(child));
+        assert!(leftovers.with(|(groups, _)| groups.is_empty()));
+    }
+
+    #[test]
+    fn an_early_end_is_told_with_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = sh("echo no such option >&2; exit 3", directory.path(), &Leftovers::default());
+        let error = process.wait_ready(Duration::from_secs(10), || false).unwrap_err().to_string();
+        assert!(error.contains("no such option") && error.contains('3'), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! gnudi itself: `gnudi serve` on an empty data directory.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    path::Path,
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    Programs, START_DELAY_MAX, answers,
+    child::{Guarded, Leftovers, Signal},
+};
+
+pub(super) fn start(
+    programs: &Programs,
+    directory: &Path,
+    address: SocketAddr,
+    leftovers: &Leftovers,
+) -> Result<Vec<Guarded>> {
+    if !programs.gnudi.exists() {
+        bail!("{} does not exist: build it with `cargo build --release -p gnudi`", programs.gnudi.display());
+    }
+    let mut command = Command::new(&programs.gnudi);
+    command
+        .args(["serve", "--listen", &address.to_string(), "--without", "host", "--data-dir"])
+        .arg(directory.join("data"));
+    let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
+    process.wait_ready(START_DELAY_MAX, || answers(address, "/v1/status?details=false"))?;
+    Ok(vec![process])
+}
+
+/// The address and the path prefix of a URL.
+pub(super) fn resolve(url: &str) -> Result<(SocketAddr, String)> {
+    let rest = url.strip_prefix("http://").with_context(|| format!("{url}: the scheme must be http"))?;
+    let (host, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let address = host.to_socket_addrs().with_context(|| host.clone())?.next().context("no address")?;
+    Ok((address, prefix.trim_end_matches('/').to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_url_gives_address_and_prefix() {
+        let (address, prefix) = super::resolve("http://127.0.0.1:8041/gnocchi/").unwrap();
+        assert_eq!((address.to_string().as_str(), prefix.as_str()), ("127.0.0.1:8041", "/gnocchi"));
+        let (address, prefix) = super::resolve("http://127.0.0.1").unwrap();
+        assert_eq!((address.port(), prefix.as_str()), (80, ""));
+        assert!(super::resolve("https://127.0.0.1").is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! The servers that are measured: how each is started, what it promises, and how it is spoken to.
+
+pub mod child;
+mod gnocchi;
+mod gnudi;
+mod victoria_metrics;
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use gnudi_client::{Client, ClientOptions};
+use tempfile::TempDir;
+
+use crate::{load::Headers, noop::NoopServer, process::Probe};
+use child::{Guarded, Leftovers};
+
+/// How long a server may take to answer its first request.
+const START_DELAY_MAX: Duration = Duration::from_mins(1);
+
+/// A server to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Peer {
+    /// A server that does nothing: what the load generator itself reaches.
+    Limit,
+    Gnudi,
+    Gnocchi,
+    VictoriaMetrics,
+}
+
+impl serde::Serialize for Peer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Peer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Limit => "limit",
+            Peer::Gnudi => "gnudi",
+            Peer::Gnocchi => "gnocchi",
+            Peer::VictoriaMetrics => "victoria-metrics",
+        }
+    }
+
+    /// What an accepted request is worth when the power goes.
+    pub fn durability(self) -> &'static str {
+        match self {
+            Peer::Limit => "none: answers and forgets",
+            Peer::Gnudi => "every accepted measure is on disk (fdatasync) before its 202",
+            Peer::Gnocchi => {
+                "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync"
+            }
+            Peer::VictoriaMetrics => "measures are on disk after up to about 5 s",
+        }
+    }
+
+    /// Whether it speaks Gnocchi's API.
+    pub fn speaks_gnocchi(self) -> bool {
+        self != Peer::VictoriaMetrics
+    }
+}
+
+/// Where programs are found.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    pub gnudi: PathBuf,
+    /// A virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
+    pub gnocchi_venv: PathBuf,
+    pub victoria_metrics: PathBuf,
+    /// A running gnudi to use instead of an own one: no fresh store, no processor time, no restart.
+    pub gnudi_url: Option<String>,
+}
+
+/// A running server with a store of its own.
+pub struct Server {
+    pub peer: Peer,
+    pub address: SocketAddr,
+    pub headers: Headers,
+    pub probe: Probe,
+    running: Running,
+}
+
+/// What has to stay alive, in the order in which it ends.
+enum Running {
+    Noop(#[expect(dead_code, reason = "held until the server is dropped")] NoopServer),
+    Processes { processes: Vec<Guarded>, directory: TempDir },
+    Elsewhere,
+}
+
+impl Server {
+    /// Starts a server with an empty store.
+    pub fn start(peer: Peer, programs: &Programs, leftovers: &Leftovers) -> Result<Self> {
+        if peer == Peer::Limit {
+            let noop = NoopServer::start()?;
+            let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
+            return Ok(Server::new(peer, address, "", probe, Running::Noop(noop)));
+        }
+        if let (Peer::Gnudi, Some(url)) = (peer, &programs.gnudi_url) {
+            let (address, prefix) = gnudi::resolve(url)?;
+            return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
+        }
+        let directory = tempfile::Builder::new().prefix("gnudi-bench-").tempdir().context("a directory")?;
+        leftovers.add_directory(directory.path());
+        open_to_others(&directory)?;
+        let address = free_address()?;
+        let processes = processes(peer, programs, &directory, address, leftovers)?;
+        let probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
+        Ok(Server::new(peer, address, "", probe, Running::Processes { processes, directory }))
+    }
+
+    fn new(peer: Peer, address: SocketAddr, prefix: &str, probe: Probe, running: Running) -> Self {
+        let headers = Headers { host: address.to_string(), prefix: prefix.to_owned() };
+        Server { peer, address, headers, probe, running }
+    }
+
+    /// Stops the server and starts it again on the same store; `false` where that cannot be done.
+    pub fn restart(&mut self, programs: &Programs, leftovers: &Leftovers) -> Result<bool> {
+        let Running::Processes { processes: old, directory } = &mut self.running else { return Ok(false) };
+        if self.peer == Peer::Gnocchi {
+            return Ok(false);
+        }
+        old.clear();
+        *old = processes(self.peer, programs, directory, self.address, leftovers)?;
+        self.probe = Probe::Processes(old.iter().map(Guarded::pid).collect());
+        Ok(true)
+    }
+
+    /// A client of Gnocchi's API.
+    pub fn client(&self) -> Result<Client> {
+        let url = format!("http://{}{}", self.headers.host, self.headers.prefix);
+        let options = ClientOptions { timeout: Duration::from_mins(5), ..ClientOptions::default() };
+        Ok(Client::new(&url, &options)?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Running::Processes { processes, .. } = &mut self.running {
+            // The last started depends on those before it.
+            while let Some(process) = processes.pop() {
+                drop(process);
+            }
+        }
+    }
+}
+
+fn processes(
+    peer: Peer,
+    programs: &Programs,
+    directory: &TempDir,
+    address: SocketAddr,
+    leftovers: &Leftovers,
+) -> Result<Vec<Guarded>> {
+    match peer {
+        Peer::Gnudi => gnudi::start(programs, directory.path(), address, leftovers),
+        Peer::Gnocchi => gnocchi::start(programs, directory.path(), address, leftovers),
+        Peer::VictoriaMetrics => victoria_metrics::start(programs, directory.path(), address, leftovers),
+        Peer::Limit => unreachable!("the no-op server has no process"),
+    }
+}
+
+/// Other users may enter: PostgreSQL runs as its own.
+fn open_to_others(directory: &TempDir) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))?)
+}
+
+/// An address of loopback that nobody listens on at the moment.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Whether a GET of the path is answered with 200.
+fn answers(address: SocketAddr, path: &str) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic YWRtaW46\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )?;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status)?;
+        Ok(&status[8..] == b" 200")
+    };
+    ask().unwrap_or(false)
+}

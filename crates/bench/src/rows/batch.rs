@@ -1,0 +1,87 @@
+//! Batch requests: measures of many metrics in one call.
+
+use std::io::Write as _;
+
+use gnudi_model::MetricId;
+
+use super::setup;
+use crate::{
+    body::{Span, Values},
+    load::requests::with_length,
+    peers::Server,
+};
+
+/// The metrics of a peer: by id where the server gives ids, else by number.
+pub enum Metrics {
+    Ids(Vec<MetricId>),
+    Numbered(usize),
+}
+
+impl Metrics {
+    pub fn len(&self) -> usize {
+        match self {
+            Metrics::Ids(ids) => ids.len(),
+            Metrics::Numbered(count) => *count,
+        }
+    }
+
+    pub fn ids(&self) -> &[MetricId] {
+        match self {
+            Metrics::Ids(ids) => ids,
+            Metrics::Numbered(_) => &[],
+        }
+    }
+
+    /// One request with the span's measures of each metric of the range.
+    pub fn request(
+        &self,
+        server: &Server,
+        range: std::ops::Range<usize>,
+        span: Span,
+        values: &mut Values,
+    ) -> Vec<u8> {
+        let mut body = Vec::new();
+        match self {
+            Metrics::Ids(ids) => {
+                for (index, id) in ids[range].iter().enumerate() {
+                    let separator = if index == 0 { "{" } else { ", " };
+                    write!(body, "{separator}\"{id}\": ").expect("a Vec takes it");
+                    span.write_gnocchi(values, &mut body);
+                }
+                body.push(b'}');
+                server.headers.post("/v1/batch/metrics/measures", &body)
+            }
+            Metrics::Numbered(_) if span.count == 1 => {
+                for metric in range {
+                    span.write_lines(&setup::series_name(metric), values, &mut body);
+                }
+                let mut request = server.headers.open_head("POST", "/api/v1/import/prometheus");
+                request.extend_from_slice(&with_length(&body, 0));
+                request
+            }
+            Metrics::Numbered(_) => {
+                for metric in range {
+                    body.extend_from_slice(setup::series_object(metric).as_bytes());
+                    span.write_columns(values, &mut body);
+                }
+                server.headers.post("/api/v1/import", &body)
+            }
+        }
+    }
+
+    /// Requests of at most `batch` metrics each that together give every metric the span's measures.
+    pub fn requests(&self, server: &Server, batch: usize, span: Span, values: &mut Values) -> Vec<Vec<u8>> {
+        (0..self.len())
+            .step_by(batch)
+            .map(|start| self.request(server, start..self.len().min(start + batch), span, values))
+            .collect()
+    }
+}
+
+/// Metrics of the policy on a server that wants them created, else numbers.
+pub fn metrics(bench: &super::Bench, server: &Server, policy: &str, count: usize) -> anyhow::Result<Metrics> {
+    if !server.peer.speaks_gnocchi() {
+        return Ok(Metrics::Numbered(count));
+    }
+    Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))
+}

@@ -1,0 +1,64 @@
+//! Whether throughput holds as metrics grow in number: the same measures over few metrics and over many, until processed.
+
+use anyhow::Result;
+
+use super::{Bench, batch, process, setup};
+use crate::{
+    body::{START_MS, Span, Values},
+    measurement::{Row, Unit},
+    peers::Server,
+};
+
+pub const ROWS: [Row; 2] = [
+    Row {
+        key: "many-few",
+        title: "5 measures a metric and call over 1,000 metrics (medium), until processed",
+        unit: Unit::Measures,
+    },
+    Row {
+        key: "many",
+        title: "the same number of measures over many metrics, until processed",
+        unit: Unit::Measures,
+    },
+];
+
+const POINTS: usize = 5;
+const BATCH: usize = 100;
+const CONNECTIONS: usize = 4;
+const STEP_MS: i64 = 60_000;
+
+pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    let counts = bench.counts(server.peer);
+    if counts.many_metrics == 0 {
+        return Ok(());
+    }
+    let [few, many] = &ROWS;
+    let mut rates = Vec::new();
+    for (row, count) in [(few, counts.few_metrics), (many, counts.many_metrics)] {
+        let metrics = batch::metrics(bench, server, "medium", count)?;
+        let rounds = (counts.many_measures / (count * POINTS)).max(1);
+        let mut values = Values::new(1);
+        let requests: Vec<Vec<u8>> = (0..rounds as i64)
+            .flat_map(|round| {
+                let start_ms = START_MS + round * POINTS as i64 * STEP_MS;
+                let span = Span { start_ms, step_ms: STEP_MS, count: POINTS };
+                metrics.requests(server, BATCH, span, &mut values)
+            })
+            .collect();
+        let measures = count * POINTS * rounds;
+        let measurement = bench.measure(server, row, None, |bench| {
+            let work = process::until_processed(bench, server, requests, CONNECTIONS, measures)?;
+            Ok(work.note(format!("{measures} measures over {count} metrics")))
+        })?;
+        rates.push(measurement.figure());
+        if let [few, many] = rates[..] {
+            measurement.notes.push(format!(
+                "{:.0} % of the rate with {}",
+                100.0 * many / few,
+                counts.few_metrics
+            ));
+        }
+        setup::check_counts(bench, server, metrics.ids(), POINTS * rounds)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Memory of a server whose metrics lie idle: each has had one measure, which is processed.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Bench, batch, process};
+use crate::{
+    body::{START_MS, Span, Values},
+    measurement::{Row, Unit, Work},
+    peers::Server,
+};
+
+pub const ROWS: [Row; 2] = [
+    Row { key: "memory", title: "memory with 20,000 idle metrics (medium)", unit: Unit::Bytes },
+    Row { key: "memory-restart", title: "memory of the same after a restart", unit: Unit::Bytes },
+];
+
+const BATCH: usize = 1_000;
+/// What a server may use up to come to rest.
+const REST: Duration = Duration::from_secs(2);
+
+pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    let [idle, restarted] = &ROWS;
+    let metrics = batch::metrics(bench, server, "medium", bench.counts(server.peer).memory_metrics)?;
+    let span = Span { start_ms: START_MS, step_ms: 1, count: 1 };
+    let requests = metrics.requests(server, BATCH, span, &mut Values::new(1));
+    process::until_processed(bench, server, requests, 1, metrics.len())?;
+    std::thread::sleep(REST);
+    let note = format!("{} metrics", metrics.len());
+    measure(bench, server, idle, &note)?;
+    if bench.options.wants(restarted.key) {
+        let (programs, leftovers) = (bench.programs.clone(), bench.leftovers.clone());
+        if server.restart(&programs, &leftovers)? {
+            std::thread::sleep(REST);
+            measure(bench, server, restarted, &note)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing to do but to look; a server whose memory cannot be seen gets no line.
+fn measure(bench: &mut Bench, server: &Server, row: &Row, note: &str) -> Result<()> {
+    let Some(bytes) = server.probe.memory_bytes() else { return Ok(()) };
+    bench.measure(server, row, None, |_| Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The kinds of work that are measured. A group of rows shares a freshly started server; within a group every peer is measured
+//! before the next group begins, so that what is compared was measured close together.
+
+mod batch;
+mod many;
+mod memory;
+mod metadata;
+mod process;
+mod push;
+mod read;
+mod setup;
+
+use anyhow::Result;
+use tokio::runtime::Runtime;
+
+use crate::{
+    load::{Load, Requests, Until},
+    measurement::{Latency, Measurement, Row, Work},
+    options::{Counts, Options},
+    peers::{Peer, Programs, Server, child::Leftovers},
+    process::{Probe, own_cpu_seconds},
+    table,
+};
+
+/// Rows that share a server.
+struct Group {
+    rows: &'static [Row],
+    /// Whether the peer can do this work at all.
+    suits: fn(Peer) -> bool,
+    run: fn(&mut Bench, &mut Server) -> Result<()>,
+}
+
+const GROUPS: [Group; 7] = [
+    Group { rows: &push::ROWS, suits: |_| true, run: push::run },
+    Group { rows: &metadata::ROWS, suits: Peer::speaks_gnocchi, run: metadata::run },
+    Group { rows: &read::ROWS, suits: |_| true, run: read::run },
+    Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
+    Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
+    Group { rows: &memory::ROWS, suits: |peer| peer != Peer::Limit, run: memory::run },
+    Group { rows: &many::ROWS, suits: |_| true, run: many::run },
+];
+
+/// A run in progress.
+pub struct Bench {
+    pub options: Options,
+    pub programs: Programs,
+    pub leftovers: Leftovers,
+    /// For the calls that are not measured.
+    pub runtime: Runtime,
+    pub measurements: Vec<Measurement>,
+    /// Peers that could not be measured, and why.
+    pub missing: Vec<(Peer, String)>,
+}
+
+impl Bench {
+    pub fn new(options: Options, leftovers: Leftovers) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let programs = options.programs();
+        Ok(Bench { options, programs, leftovers, runtime, measurements: Vec::new(), missing: Vec::new() })
+    }
+
+    /// Measures everything that was asked for; prints each group's rows as they are done.
+    pub fn run(&mut self) -> Result<()> {
+        for group in &GROUPS {
+            let wanted: Vec<&Row> = group.rows.iter().filter(|row| self.options.wants(row.key)).collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            for peer in self.options.peers.clone() {
+                if (group.suits)(peer) && !self.missing.iter().any(|(missing, _)| *missing == peer) {
+                    self.run_group(group, peer)?;
+                }
+            }
+            for row in wanted {
+                let of_row: Vec<_> = self.measurements.iter().filter(|found| found.row == row.key).collect();
+                if !of_row.is_empty() {
+                    println!("{}", table::block(row, &of_row));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer that does not start is left out from then on; one that fails at its work ends the run.
+    fn run_group(&mut self, group: &Group, peer: Peer) -> Result<()> {
+        match Server::start(peer, &self.programs, &self.leftovers) {
+            Ok(mut server) => (group.run)(self, &mut server),
+            Err(error) => {
+                eprintln!("{}: not measured: {error:#}", peer.name());
+                self.missing.push((peer, format!("{error:#}")));
+                Ok(())
+            }
+        }
+    }
+
+    pub fn counts(&self, peer: Peer) -> Counts {
+        self.options.counts(peer)
+    }
+
+    /// A load on the server with this run's threads.
+    pub fn load<'a>(
+        &self,
+        server: &Server,
+        requests: &'a Requests,
+        connections: usize,
+        until: Until,
+    ) -> Load<'a> {
+        let threads = self.options.threads.min(connections);
+        Load { address: server.address, requests, connections, threads, until, keep_bodies: false }
+    }
+
+    /// Does a piece of work, and keeps what it cost.
+    pub fn measure(
+        &mut self,
+        server: &Server,
+        row: &Row,
+        variant: Option<&'static str>,
+        work: impl FnOnce(&Bench) -> Result<Work>,
+    ) -> Result<&mut Measurement> {
+        eprintln!("{}: {}", server.peer.name(), row.title);
+        let before = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
+        let work = work(self)?;
+        let after = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
+        let mut notes = work.notes;
+        notes.extend(work.outcome.failure.map(|failure| format!("a failure: {failure}")));
+        self.measurements.push(Measurement {
+            row: row.key,
+            peer: server.peer,
+            variant,
+            unit: row.unit,
+            done: work.done,
+            seconds: work.elapsed.as_secs_f64(),
+            calls: work.outcome.calls,
+            refused: work.outcome.refused,
+            failures: work.outcome.failures,
+            latency: Latency::of(&work.outcome.latency),
+            server_cpu_seconds: after.0.zip(before.0).map(|(after, before)| after - before),
+            generator_cpu_seconds: after.1 - before.1,
+            server_memory_bytes: server.probe.memory_bytes(),
+            notes,
+        });
+        Ok(self.measurements.last_mut().expect("it was just added"))
+    }
+}
+
+/// Processor time of this process, without the no-op server's thread where that is what is measured.
+fn generator_seconds(probe: &Probe) -> f64 {
+    let own = own_cpu_seconds();
+    match probe {
+        Probe::Thread(_) => own - probe.cpu_seconds().unwrap_or(0.0),
+        _ => own,
+    }
+}

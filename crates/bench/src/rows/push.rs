@@ -1,0 +1,152 @@
+//! Pushing measures: 1 to 5,000 of one metric a call, over some hundred metrics, for a fixed time.
+//!
+//! Time goes on from call to call: a metric never gets a measure older than one it has. How long the server takes
+//! to process what it has accepted is told, but not part of the rate.
+
+use anyhow::Result;
+
+use super::{Bench, setup};
+use crate::{
+    body::{START_MS, Span, Values},
+    load::{
+        Requests, Until,
+        requests::{length_header, with_length},
+    },
+    measurement::{Row, Unit, Work},
+    peers::{Peer, Server},
+};
+
+const fn row(key: &'static str, title: &'static str) -> Row {
+    Row { key, title, unit: Unit::Measures }
+}
+
+pub const ROWS: [Row; 6] = [
+    row("push-1", "push, 1 measure a call, 8 connections"),
+    row("push-1-c64", "push, 1 measure a call, 64 connections"),
+    row("push-10", "push, 10 measures a call, 8 connections"),
+    row("push-100", "push, 100 measures a call, 8 connections"),
+    row("push-1000", "push, 1,000 measures a call, 8 connections"),
+    row("push-5000", "push, 5,000 measures a call, 8 connections"),
+];
+
+/// A row's calls.
+struct Shape {
+    measures: usize,
+    /// Distinct bodies, each later than the one before: enough that time does not start again within a run.
+    steps: usize,
+    connections: usize,
+}
+
+const SHAPES: [Shape; 6] = [
+    Shape { measures: 1, steps: 4096, connections: 8 },
+    Shape { measures: 1, steps: 4096, connections: 64 },
+    Shape { measures: 10, steps: 2048, connections: 8 },
+    Shape { measures: 100, steps: 1024, connections: 8 },
+    Shape { measures: 1000, steps: 256, connections: 8 },
+    Shape { measures: 5000, steps: 96, connections: 8 },
+];
+
+/// A measure a second.
+const STEP_MS: i64 = 1000;
+
+pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    for (row, shape) in ROWS.iter().zip(&SHAPES) {
+        if !bench.options.wants(row.key) {
+            continue;
+        }
+        let metrics = bench.counts(server.peer).push_metrics;
+        if server.peer.speaks_gnocchi() {
+            // Fresh metrics: what an earlier row sent would make these measures late ones.
+            let (ids, _) = setup::create_metrics(bench, server, "low", metrics)?;
+            let heads = ids
+                .iter()
+                .map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures")))
+                .collect();
+            measure(bench, server, row, shape, None, &Requests::Grid { heads, bodies: bodies(shape) })?;
+            tell_processing(bench, server)?;
+        } else {
+            measure(bench, server, row, shape, Some("columns"), &columns(server, shape, metrics))?;
+            if shape.measures >= 100 {
+                measure(bench, server, row, shape, Some("lines"), &lines(server, shape, metrics))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    shape: &Shape,
+    variant: Option<&'static str>,
+    requests: &Requests,
+) -> Result<()> {
+    let until = Until::Elapsed(bench.counts(server.peer).load);
+    bench.measure(server, row, variant, |bench| {
+        let outcome = bench.load(server, requests, shape.connections, until).run();
+        let began_again = outcome.calls > requests.distinct() && variant != Some("lines");
+        let work = Work::of(outcome, shape.measures);
+        Ok(if began_again { work.note("time began again: measures came late") } else { work })
+    })?;
+    Ok(())
+}
+
+/// Notes how long the server went on processing after the last call. Gnocchi takes minutes: it is not waited for.
+fn tell_processing(bench: &mut Bench, server: &Server) -> Result<()> {
+    if server.peer != Peer::Gnudi {
+        return Ok(());
+    }
+    let waited = setup::wait_processed(bench, server)?.as_secs_f64();
+    let last = bench.measurements.last_mut().expect("a row was just measured");
+    let rate = crate::table::short(last.done / (last.seconds + waited));
+    last.notes.push(format!("all processed {waited:.2} s later: {rate}/s"));
+    Ok(())
+}
+
+fn span(shape: &Shape, step: usize) -> Span {
+    let start_ms = START_MS + (step * shape.measures) as i64 * STEP_MS;
+    Span { start_ms, step_ms: STEP_MS, count: shape.measures }
+}
+
+fn bodies(shape: &Shape) -> Vec<Vec<u8>> {
+    let mut values = Values::new(1);
+    (0..shape.steps)
+        .map(|step| {
+            let mut body = Vec::new();
+            span(shape, step).write_gnocchi(&mut values, &mut body);
+            with_length(&body, 0)
+        })
+        .collect()
+}
+
+fn columns(server: &Server, shape: &Shape, metrics: usize) -> Requests {
+    let mut values = Values::new(1);
+    let names: Vec<Vec<u8>> = (0..metrics).map(|metric| setup::series_object(metric).into_bytes()).collect();
+    let name_bytes = names[0].len();
+    let open_head = server.headers.open_json_head("/api/v1/import");
+    let (mut heads, mut bodies) = (Vec::new(), Vec::new());
+    for step in 0..shape.steps {
+        let mut body = Vec::new();
+        span(shape, step).write_columns(&mut values, &mut body);
+        heads.push([open_head.as_slice(), &length_header(name_bytes + body.len())].concat());
+        bodies.push(body);
+    }
+    Requests::Named { heads, names, bodies }
+}
+
+/// Lines name their metric, so requests share nothing: fewer of them, and time may begin again.
+fn lines(server: &Server, shape: &Shape, metrics: usize) -> Requests {
+    const MEASURES_MAX: usize = 1_000_000;
+    let mut values = Values::new(1);
+    let open_head = server.headers.open_head("POST", "/api/v1/import/prometheus");
+    let requests = (0..MEASURES_MAX / shape.measures)
+        .map(|index| {
+            let mut body = Vec::new();
+            let name = setup::series_name(index % metrics);
+            span(shape, index / metrics).write_lines(&name, &mut values, &mut body);
+            [open_head.as_slice(), &with_length(&body, 0)].concat()
+        })
+        .collect();
+    Requests::Listed(requests)
+}

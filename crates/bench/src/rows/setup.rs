@@ -1,0 +1,111 @@
+//! What several rows need before or after their measurement: metrics, a policy, an empty backlog, a check of the result.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use gnudi_client::MeasuresFilter;
+use gnudi_model::{AggregationMethod, MetricId, Statistic};
+use serde::Deserialize;
+
+use super::Bench;
+use crate::{
+    load::{Outcome, Requests, Until},
+    peers::Server,
+};
+
+/// Connections that create metrics.
+pub const CREATE_CONNECTIONS: usize = 16;
+
+/// How often the backlog is looked at.
+const LOOK_DELAY: Duration = Duration::from_millis(10);
+
+/// A backlog that does not shrink for so long is given up.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Creates metrics: their ids in the order of creation, and how it went.
+pub fn create_metrics(
+    bench: &Bench,
+    server: &Server,
+    policy: &str,
+    count: usize,
+) -> Result<(Vec<MetricId>, Outcome)> {
+    #[derive(Deserialize)]
+    struct Created {
+        id: MetricId,
+    }
+    let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
+    let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
+    let mut load = bench.load(server, &requests, CREATE_CONNECTIONS, Until::Count(count as u64));
+    load.keep_bodies = true;
+    let mut outcome = load.run();
+    let ids: Vec<MetricId> = std::mem::take(&mut outcome.bodies)
+        .iter()
+        .map(|(_, body)| serde_json::from_slice::<Created>(body).map(|created| created.id))
+        .collect::<Result<_, _>>()
+        .context("an answer to the creation of a metric")?;
+    check(&outcome)?;
+    ensure!(ids.len() == count, "{} metrics created, not {count}", ids.len());
+    Ok((ids, outcome))
+}
+
+/// An error where a call failed: what is built on it would be wrong.
+pub fn check(outcome: &Outcome) -> Result<()> {
+    match &outcome.failure {
+        Some(failure) => bail!("{} calls failed: {failure}", outcome.failures),
+        None => Ok(()),
+    }
+}
+
+/// Waits until nothing is left to process: how long that took. Servers without a backlog are asked to make all that they
+/// have taken searchable.
+pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
+    let start = Instant::now();
+    if !server.peer.speaks_gnocchi() {
+        let requests = Requests::Listed(vec![server.headers.bare("GET", "/internal/force_flush")]);
+        check(&bench.load(server, &requests, 1, Until::Count(1)).run())?;
+        return Ok(start.elapsed());
+    }
+    let client = server.client()?;
+    let (mut least, mut progress) = (u64::MAX, start);
+    loop {
+        let waiting = bench.runtime.block_on(client.status())?.backlog.measures;
+        if waiting == 0 {
+            return Ok(start.elapsed());
+        }
+        if waiting < least {
+            (least, progress) = (waiting, Instant::now());
+        }
+        ensure!(progress.elapsed() < STALL_MAX, "{waiting} measures wait, and nobody processes them");
+        std::thread::sleep(LOOK_DELAY);
+    }
+}
+
+/// Checks that metrics hold so many measures by the minute, over some of them: the sum of `count`.
+pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measures: usize) -> Result<()> {
+    const SAMPLE: usize = 5;
+    if server.peer == crate::peers::Peer::Limit || !server.peer.speaks_gnocchi() {
+        return Ok(());
+    }
+    let client = server.client()?;
+    let filter = MeasuresFilter {
+        aggregation: Some(AggregationMethod::new(Statistic::Count)),
+        granularity: Some("60".to_owned()),
+        ..MeasuresFilter::default()
+    };
+    for metric in metrics.iter().step_by((metrics.len() / SAMPLE).max(1)) {
+        let points = bench.runtime.block_on(client.get_measures(*metric, &filter))?;
+        let found: f64 = points.iter().map(|point| point.value).sum();
+        ensure!(found == measures as f64, "metric {metric} holds {found} measures, not {measures}");
+    }
+    Ok(())
+}
+
+/// The name by which VictoriaMetrics knows a metric: always of the same length.
+pub fn series_name(index: usize) -> String {
+    format!("gnudi_bench{{metric=\"{index:08}\"}}")
+}
+
+/// The beginning of a line for `/api/v1/import`, up to the metric's end: always of the same length.
+pub fn series_object(index: usize) -> String {
+    format!("{{\"metric\":{{\"__name__\":\"gnudi_bench\",\"metric\":\"{index:08}\"}}")
+}

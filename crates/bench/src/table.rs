@@ -1,0 +1,174 @@
+//! The report as text: a block for each row, a line in it for each peer.
+
+use std::fmt::Write as _;
+
+use crate::{
+    measurement::{Measurement, Row, Unit},
+    peers::Peer,
+};
+
+const HEADINGS: [&str; 10] =
+    ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "memory"];
+
+/// A number with three digits and a magnitude: `950`, `1.23k`, `12.0M`.
+pub fn short(value: f64) -> String {
+    for (limit, divisor, magnitude) in [(999.5, 1.0, ""), (999_500.0, 1e3, "k"), (999_500_000.0, 1e6, "M")] {
+        if value < limit {
+            return digits(value / divisor) + magnitude;
+        }
+    }
+    digits(value / 1e9) + "G"
+}
+
+fn digits(value: f64) -> String {
+    let places = if value == 0.0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.places$}")
+}
+
+/// A duration in the unit that suits it: `85 µs`, `1.20 ms`, `3.00 s`.
+fn span(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{} µs", digits(us)),
+        us if us < 999_500.0 => format!("{} ms", digits(us / 1e3)),
+        us => format!("{} s", digits(us / 1e6)),
+    }
+}
+
+fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => "-".to_owned(),
+        ratio => format!("{}x", short(ratio)),
+    }
+}
+
+fn figure(measurement: &Measurement) -> String {
+    let figure = short(measurement.figure());
+    match measurement.unit {
+        Unit::Bytes => format!("{figure}B"),
+        _ => format!("{figure}/s"),
+    }
+}
+
+fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; 10] {
+    let absent = || "-".to_owned();
+    let latency = |us: fn(&crate::measurement::Latency) -> f64| {
+        measurement.latency.as_ref().map_or_else(absent, |latency| span(us(latency)))
+    };
+    let name = match measurement.variant {
+        Some(variant) => format!("{} ({variant})", measurement.peer.name()),
+        None => measurement.peer.name().to_owned(),
+    };
+    [
+        name,
+        figure(measurement),
+        match gnudi {
+            Some(gnudi) if measurement.peer != Peer::Gnudi => times(gnudi.times_better_than(measurement)),
+            _ => absent(),
+        },
+        latency(|latency| latency.p50_us),
+        latency(|latency| latency.p90_us),
+        latency(|latency| latency.p99_us),
+        latency(|latency| latency.max_us),
+        measurement.server_cpu_seconds.map_or_else(absent, |seconds| format!("{seconds:.2} s")),
+        format!("{:.2} s", measurement.generator_cpu_seconds),
+        measurement.server_memory_bytes.map_or_else(absent, |bytes| format!("{}B", short(bytes as f64))),
+    ]
+}
+
+/// What a reader should know of a measurement beyond its figures.
+fn remarks(measurement: &Measurement) -> Vec<String> {
+    let mut remarks = measurement.notes.clone();
+    if measurement.refused > 0 {
+        remarks.push(format!("{} calls refused (429, 503) and sent again", measurement.refused));
+    }
+    if measurement.failures > 0 {
+        remarks.push(format!("{} CALLS FAILED", measurement.failures));
+    }
+    remarks
+}
+
+/// A row's block: its title, then a line for each peer, in the order given.
+pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
+    let gnudi = measurements.iter().find(|measurement| measurement.peer == Peer::Gnudi).copied();
+    let lines: Vec<[String; 10]> = std::iter::once(HEADINGS.map(str::to_owned))
+        .chain(measurements.iter().map(|measurement| cells(measurement, gnudi)))
+        .collect();
+    let widths: Vec<usize> = (0..HEADINGS.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = format!("{} [{}]\n", row.title, row.key);
+    for (index, line) in lines.iter().enumerate() {
+        let mut shown = String::new();
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            // Names stand left, figures right.
+            let padded = if column == 0 { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
+            shown.push_str(&padded);
+        }
+        if index > 0 {
+            let remarks = remarks(measurements[index - 1]);
+            if !remarks.is_empty() {
+                write!(shown, "  {}", remarks.join("; ")).expect("a String takes it");
+            }
+        }
+        text.push_str(shown.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{Latency, sample};
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.5, "0.50"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (999.4, "999"),
+            (999.6, "1.00k"),
+            (12_345.0, "12.3k"),
+            (999_600.0, "1.00M"),
+            (56_000_000.0, "56.0M"),
+            (2.5e9, "2.50G"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(
+            (span(85.0), span(1200.0), span(3e6)),
+            ("85.0 µs".into(), "1.20 ms".into(), "3.00 s".into())
+        );
+        assert_eq!((times(123.4), times(f64::INFINITY)), ("123x".into(), "-".into()));
+    }
+
+    #[test]
+    fn a_block_lines_up_and_compares() {
+        let row = Row { key: "push-1", title: "push, 1 measure a call", unit: Unit::Measures };
+        let mut gnudi = sample("push-1", Peer::Gnudi, Unit::Measures, 80_000.0, 2.0);
+        gnudi.latency = Some(Latency { p50_us: 10.0, p90_us: 20.0, p99_us: 1500.0, max_us: 2e6 });
+        let mut gnocchi = sample("push-1", Peer::Gnocchi, Unit::Measures, 400.0, 2.0);
+        gnocchi.failures = 3;
+        gnocchi.notes.push("scaled down".to_owned());
+        let text = block(&row, &[&gnudi, &gnocchi]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "push, 1 measure a call [push-1]");
+        assert!(
+            lines[2].contains("gnudi") && lines[2].contains("40.0k/s") && lines[2].contains("1.50 ms"),
+            "{text}"
+        );
+        assert!(lines[3].contains("200/s") && lines[3].contains(" 200x"), "{text}");
+        assert!(lines[3].ends_with("scaled down; 3 CALLS FAILED"), "{text}");
+        let end_of = |line: &str, word: &str| line[..line.find(word).unwrap() + word.len()].chars().count();
+        assert_eq!(end_of(lines[1], "rate"), end_of(lines[2], "40.0k/s"), "{text}");
+    }
+}
