@@ -161,7 +161,7 @@ class Generator:
         if choice < 0.7:
             return f"{self.rng.uniform(-9, 9):.3f}{self.rng.choice('eE')}{self.rng.randint(-300, 300):+d}"
         if choice < 0.8:
-            return self.rng.choice(["1e5", "1E-7", "123456789012345678", "0.1", "1e16", "5e-324", "1.0e+22", "1e15"])
+            return self.rng.choice(["1e5", "1E-7", "123456789012345678", "0.1", "1e16", "5e-324", "1.0e+22", "1e15", "1e400", "123456789012345678901234567890"])
         if choice < 0.85:
             return self.rng.choice(["NaN", "Infinity", "-Infinity"])
         if choice < 0.9:

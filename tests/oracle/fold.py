@@ -139,6 +139,8 @@ class Case:
         self.seed = seed
         self.random = random.Random(seed)
         self.policy = self.make_policy()
+        # Of all policies so far.
+        self.timespans = set(self.policy["definition"])
         self.zero = self.random.choice([0.0, -0.0])
         self.kind = self.random.choice(["whole", "float", "odd", "constant", "huge"])
         coarsest = self.policy["definition"][-1][0]
@@ -164,20 +166,24 @@ class Case:
         definition = []
         for _ in range(r.randint(1, 3)):
             timespan = r.choice([None, None, granularity * r.randint(1, 20), granularity * r.randint(100, 9000)])
+            if timespan is not None and timespan > 10**17:
+                timespan = None
             definition.append((granularity, timespan))
             granularity *= r.choice([2, 3, 5, 12, 60])
         return {"back_window": r.choice([0, 0, 1, 2, 3]), "methods": sorted(methods), "definition": definition}
 
     def change_policy(self):
-        # DIFFERS: with a back window that grew Gnocchi overwrites final buckets with what the late points give.
+        # DIFFERS: with a back window that grew Gnocchi overwrites final buckets with what the late points give; with a
+        # timespan that grew it computes buckets again that had been passed, as far as the raw points go.
         r = self.random
         definition = []
         for granularity, timespan in self.policy["definition"]:
             if timespan is not None and r.random() < 0.5:
-                timespan = granularity * r.choice([r.randint(1, 30), r.randint(100, 9000)])
+                timespan = granularity * r.randint(1, timespan // granularity)
             definition.append((granularity, timespan))
         back_window = r.randint(0, self.policy["back_window"])
         self.policy = dict(self.policy, definition=definition, back_window=back_window)
+        self.timespans |= set(definition)
 
     def value(self):
         r = self.random
@@ -232,6 +238,17 @@ class Case:
             if r.random() < 0.4 and start is None:
                 resample = r.choice(CALENDAR)
         return method, granularity, start, stop, resample
+
+    def differs(self, query, times):
+        """Whether the answer may differ.
+
+        DIFFERS: gnudi counts a timespan from the last bucket. Gnocchi counts it, when it writes, from the last
+        bucket that has a value of the method, so that buckets of std and rates, which may lack one, live longer.
+        """
+        method, granularity = query[0], query[1]
+        timespans = [timespan for step, timespan in self.timespans if step == granularity]
+        lacks = method == "std" or method.startswith("rate:")
+        return lacks and any(timespan is not None and timespan < max(times) - min(times) for timespan in timespans)
 
     def events(self):
         """Yields what happens."""
@@ -310,7 +327,9 @@ def main():
     failed = compared = 0
     program = subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for seed in range(arguments.seed, arguments.seed + arguments.cases):
-        events = list(Case(seed).events())
+        case = Case(seed)
+        events = list(case.events())
+        times = [time for event, what in events if event == "fold" for time, _ in what]
         reads = [what for event, what in events if event == "read"]
         answers = list(expected(events))
         lines = list(lines_of(events))
@@ -321,10 +340,15 @@ def main():
         for query, answer in zip(reads, answers):
             series = parse(program.stdout.readline().rstrip("\n"))
             got = series if isinstance(series, str) else text_of(series, query[0])
+            if case.differs(query, times):
+                continue
             compared += 1
             if got != answer:
                 failed += 1
-                print("case %d: %s\n  gnocchi %s\n  gnudi   %s" % (seed, query, answer[-600:], got[-600:]))
+                ours, theirs = got.split(" "), answer.split(" ")
+                print("case %d: %s\n  only gnocchi %s\n  only gnudi   %s" % (
+                    seed, query, [row for row in theirs if row not in ours][:5],
+                    [row for row in ours if row not in theirs][:5]))
                 if arguments.show:
                     print("\n".join(lines))
                     sys.exit(1)
