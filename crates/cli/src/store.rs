@@ -14,7 +14,7 @@ use gnudi_drivers::{
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::{
-    cache::{CachedIndexer, CacheOptions},
+    cache::{CacheOptions, CachedIndexer},
     sql::{SqlIndexer, SqliteOptions},
 };
 use gnudi_model::SackCount;
@@ -38,25 +38,25 @@ impl Store {
         let dir = DataDir::open(&path)?;
         let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(NonZeroU16::new);
         let incoming = LocalIncoming::open(
-            &path.join("incoming"),
-            LocalIncomingOptions {
-                sacks: sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT),
+            &dir.incoming(),
+            &LocalIncomingOptions {
+                sack_count: sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT),
                 durability: match config.text("incoming", "durability") {
                     Some("os") => Durability::Os,
-                    _ => Durability::Disk,
+                    _ => Durability::Sync,
                 },
                 backlog_bytes_max: config.size("incoming", "backlog_bytes_max") as u64,
                 ..LocalIncomingOptions::default()
             },
         )?;
         let aggregates = LocalAggregates::open(
-            &path.join("aggregates"),
+            &dir.aggregates(),
             &LocalAggregatesOptions {
                 cache_bytes: config.size("storage", "cache_bytes_max") as u64,
                 ..LocalAggregatesOptions::default()
             },
         )?;
-        let sql = SqlIndexer::open(&SqliteOptions::new(path.join("index.sqlite"))).await?;
+        let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
         let options = CacheOptions { metrics_cached_max: config.size("indexer", "metrics_cached_max") };
         let indexer = Arc::new(CachedIndexer::new(sql, &options));
         indexer.warm().await.context("loading the index")?;

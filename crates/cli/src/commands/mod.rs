@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod api;
 pub mod metricd;
 pub mod serve;
 pub mod upgrade;
@@ -19,7 +20,8 @@ fn processors() -> usize {
 
 /// Threads for requests.
 fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime> {
-    let threads = threads.or(config.int("DEFAULT", "parallel_operations")).map_or_else(processors, |n| n as usize);
+    let threads =
+        threads.or(config.int("DEFAULT", "parallel_operations")).map_or_else(processors, |n| n as usize);
     Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)
@@ -32,7 +34,8 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
 fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
     let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
-    let reporting = config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
+    let reporting =
+        config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
     let options = MetricdOptions {
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
         greedy: config.bool("metricd", "greedy"),

@@ -1,12 +1,12 @@
 //! `gnudi serve`: the API and the workers in one process.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientOptions};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
 
 use crate::{args::ServeArgs, config::Config, logging, store::Store};
 
@@ -31,28 +31,20 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
     }
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     let address = listener.local_addr()?;
-    tracing::info!("serving http://{address}{}", args.path_prefix);
 
     let metricd = {
         let _on_workers = workers.enter();
         super::start_metricd(&store.engine, config)
     };
     let host = start_host_collector(args, config, address)?;
-    let (stop, stopped) = watch::channel(false);
-    tokio::spawn(async move {
-        if let Err(error) = super::told_to_stop().await {
-            tracing::error!(%error, "signals cannot be heard");
-        }
-        let _ = stop.send(true);
-    });
-    super::api::serve(listener, &store, config, args, methods, stopped).await;
+    let served = super::api::serve(listener, &store, config, args, methods).await;
     tracing::info!("stopping");
     if let Some(host) = host {
         host.abort();
     }
     metricd.stop().await;
     tracing::info!("stopped");
-    Ok(())
+    served
 }
 
 /// Where to listen: with authentication that believes every caller, only loopback, unless told otherwise.
@@ -95,7 +87,7 @@ fn start_host_collector(
     }
     let user = "admin".to_owned();
     let options = ClientOptions { user: Some(user.clone()), ..ClientOptions::default() };
-    let client = Client::new(&format!("http://{target}{}", args.path_prefix), &options)?;
+    let client = Client::new(&format!("http://{target}{}", super::api::path_prefix(&args.path_prefix)), &options)?;
     let options = CollectorOptions {
         interval: Duration::from_secs(config.size("host", "interval") as u64),
         archive_policy_name: config.text("host", "archive_policy_name").unwrap_or("high").to_owned(),

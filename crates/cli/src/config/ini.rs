@@ -48,9 +48,8 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
                 bail!("line {line}: `{}` stands before the first section", key.trim());
             };
             let value = value.trim();
-            let quoted = ['"', '\''].iter().find_map(|quote| {
-                value.strip_prefix(*quote)?.strip_suffix(*quote)
-            });
+            let quoted =
+                ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
             settings.push(Setting {
                 section: section.clone(),
                 key: key.trim().replace('-', "_"),

@@ -61,7 +61,13 @@ const AMQP: &str = "comes with the amqpd program";
 /// All options, by section, in the order in which `gnudi config` prints them.
 pub const OPTIONS: &[Spec] = &[
     option("DEFAULT", "debug", Kind::Bool, "false", "Log at level debug."),
-    option("DEFAULT", "verbose", Kind::Bool, "true", "Log at level info; otherwise only warnings and errors."),
+    option(
+        "DEFAULT",
+        "verbose",
+        Kind::Bool,
+        "true",
+        "Log at level info; otherwise only warnings and errors.",
+    ),
     option(
         "DEFAULT",
         "parallel_operations",
@@ -90,7 +96,13 @@ pub const OPTIONS: &[Spec] = &[
         "127.0.0.1",
         "Address to listen on. Another than loopback needs --allow-open-access with auth_mode basic, which trusts whoever calls.",
     ),
-    option("api", "port", Kind::Int { min: 0, max: 65_535 }, "8041", "Port to listen on; 0 for any free one."),
+    option(
+        "api",
+        "port",
+        Kind::Int { min: 0, max: 65_535 },
+        "8041",
+        "Port to listen on; 0 for any free one.",
+    ),
     option(
         "api",
         "auth_mode",
@@ -117,17 +129,17 @@ pub const OPTIONS: &[Spec] = &[
         "api",
         "body_bytes_max",
         POSITIVE,
-        "67108864",
+        "33554432",
         "gnudi: largest request body; a larger one is answered 413.",
     ),
     option(
         "api",
         "request_measures_max",
         POSITIVE,
-        "1000000",
+        "500000",
         "gnudi: most measures in one request; more are answered 413.",
     ),
-    option("api", "connections_max", POSITIVE, "4096", "gnudi: most connections at the same time."),
+    option("api", "connections_max", POSITIVE, "10000", "gnudi: most connections at the same time."),
     option(
         "api",
         "header_timeout_ms",
@@ -203,7 +215,7 @@ pub const OPTIONS: &[Spec] = &[
         "incoming",
         "backlog_bytes_max",
         POSITIVE,
-        "8589934592",
+        "4294967296",
         "gnudi: how many bytes of measures may wait; beyond it measures are answered 429.",
     ),
     option(
@@ -220,7 +232,13 @@ pub const OPTIONS: &[Spec] = &[
         "2000000",
         "gnudi: how many metrics the hot path keeps in memory, at about 150 bytes each.",
     ),
-    option("metricd", "workers", POSITIVE, "", "Sacks processed at the same time. Unset: one for each processor."),
+    option(
+        "metricd",
+        "workers",
+        POSITIVE,
+        "",
+        "Sacks processed at the same time. Unset: one for each processor.",
+    ),
     option(
         "metricd",
         "metric_processing_delay",
@@ -250,7 +268,13 @@ pub const OPTIONS: &[Spec] = &[
         "120",
         "Seconds between log lines about the backlog; -1 for none.",
     ),
-    option("metricd", "metric_cleanup_delay", POSITIVE, "300", "Seconds between removals of deleted metrics."),
+    option(
+        "metricd",
+        "metric_cleanup_delay",
+        POSITIVE,
+        "300",
+        "Seconds between removals of deleted metrics.",
+    ),
     option("metricd", "cleanup_batch_size", POSITIVE, "10000", "Most metrics that are removed at once."),
     idle("metricd", "processing_replicas", "3", SHARED),
     idle("metricd", "metric_inactive_after", "0", "comes with resources"),

@@ -1,0 +1,67 @@
+//! The figures of the engine and the drivers, for `/metrics`.
+
+use std::{fmt, sync::Arc};
+
+use gnudi_drivers::incoming::log::LocalIncoming;
+use gnudi_engine::Engine;
+use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+
+use crate::store::Store;
+
+/// Reads the counters of an open store each time they are asked for.
+pub struct StoreFigures {
+    engine: Arc<Engine>,
+    indexer: Arc<CachedIndexer<SqlIndexer>>,
+    incoming: Arc<LocalIncoming>,
+}
+
+impl StoreFigures {
+    pub fn of(store: &Store) -> Self {
+        StoreFigures {
+            engine: store.engine.clone(),
+            indexer: store.indexer.clone(),
+            incoming: store.incoming.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for StoreFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreFigures")
+    }
+}
+
+impl Collector for StoreFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        for (name, help, value) in self.engine.figures().list() {
+            counter(&mut encoder, &format!("gnudi_metricd_{name}"), help, value)?;
+        }
+        let cache = self.indexer.figures();
+        counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
+        counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
+        let log = self.incoming.figures();
+        counter(&mut encoder, "gnudi_incoming_appends", "Requests made durable", log.appends as f64)?;
+        counter(&mut encoder, "gnudi_incoming_syncs", "Syncs that made them so", log.syncs as f64)?;
+        let seconds = log.sync_time.as_secs_f64();
+        counter(&mut encoder, "gnudi_incoming_sync_seconds", "Time of the syncs in seconds", seconds)?;
+        counter(&mut encoder, "gnudi_incoming_damaged", "Damaged places found", log.damaged as f64)?;
+        gauge(&mut encoder, "gnudi_incoming_segments", "Log files in use", log.segments as f64)?;
+        let poisoned = f64::from(u8::from(log.poisoned));
+        gauge(&mut encoder, "gnudi_incoming_poisoned", "1 once a disk failure has stopped the log", poisoned)
+    }
+}
+
+fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> fmt::Result {
+    let metric = ConstCounter::new(value);
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> fmt::Result {
+    let metric = ConstGauge::new(value);
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
