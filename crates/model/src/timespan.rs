@@ -50,63 +50,120 @@ impl Timespan {
     }
 }
 
-/// Units by name, in seconds; the longest spellings first, so that "min" is not read as "m".
-const UNITS: &[(&[&str], f64)] = &[
-    (&["weeks", "week", "wks", "wk", "w"], 604_800.0),
-    (&["days", "day", "dys", "dy", "d"], 86_400.0),
-    (&["hours", "hour", "hrs", "hr", "h"], 3_600.0),
-    (&["minutes", "minute", "mins", "min", "m"], 60.0),
-    (&["seconds", "second", "secs", "sec", "s"], 1.0),
+/// Units by name, in seconds, the longest first; in a text they come in this order.
+const UNITS: [(&[&str], i128); 5] = [
+    (&["w", "wk", "wks", "week", "weeks"], 604_800),
+    (&["d", "dy", "dys", "day", "days"], 86_400),
+    (&["h", "hr", "hrs", "hour", "hours"], 3_600),
+    (&["m", "min", "mins", "minute", "minutes"], 60),
+    (&["s", "sec", "secs", "second", "seconds"], 1),
 ];
 
+/// Behind seconds no separator may follow, which the other units allow.
+const SECONDS_UNIT: usize = UNITS.len() - 1;
+
+/// Decimal fractions are summed exactly, as counts of 10^-FRACTION_DIGITS.
+const FRACTION_DIGITS: usize = 18;
+const FRACTION_ONE: i128 = 10_i128.pow(FRACTION_DIGITS as u32);
+
+/// An amount of a unit, as it is written.
+struct Part<'t> {
+    number: &'t str,
+    unit_seconds: i128,
+}
+
+/// Seconds, as the Python package pytimeparse 1.1.10 reads them: words (`1h 30m`), a clock (`1:30:00`), or both.
 fn parse_units(text: &str) -> Option<f64> {
-    let text = text.trim().to_ascii_lowercase();
+    let text = text.trim();
     let (sign, body) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest.trim_start()),
-        None => (1.0, text.strip_prefix('+').unwrap_or(&text).trim_start()),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text).trim_start()),
     };
-    if body.contains(':') {
-        return parse_clock(body).map(|seconds| sign * seconds);
-    }
-    let (mut rest, mut total, mut next_unit) = (body, 0.0, 0);
-    if rest.is_empty() {
+    let body = body.to_ascii_lowercase();
+    let mut parts = Vec::new();
+    let rest = take_words(&body, &mut parts);
+    let weeks_and_days_only = parts.iter().all(|part| part.unit_seconds >= 86_400);
+    if rest.is_empty() && parts.is_empty()
+        || !rest.is_empty() && !(weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts))
+    {
         return None;
     }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = rest[digits..].trim_start();
-        let (index, spelling) = UNITS.iter().enumerate().skip(next_unit).find_map(|(index, (names, _))| {
-            names.iter().find(|name| starts_with_word(rest, name)).map(|name| (index, name))
-        })?;
-        total += number * UNITS[index].1;
-        next_unit = index + 1;
-        rest = rest[spelling.len()..].trim_start_matches([' ', ',']);
-    }
-    Some(sign * total)
+    sum(&parts).map(|seconds| sign * seconds)
 }
 
-fn starts_with_word(text: &str, word: &str) -> bool {
-    text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-}
-
-/// `[days:]hours:minutes:seconds[.fraction]` or `minutes:seconds[.fraction]`.
-fn parse_clock(text: &str) -> Option<f64> {
-    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
-    let weights: &[f64] = match parts.len() {
-        2 => &[60.0, 1.0],
-        3 => &[3_600.0, 60.0, 1.0],
-        4 => &[86_400.0, 3_600.0, 60.0, 1.0],
-        _ => return None,
-    };
-    let mut total = 0.0;
-    for (part, weight) in parts.iter().zip(weights) {
-        if !part.starts_with(|c: char| c.is_ascii_digit()) {
-            return None;
+/// Takes numbers with units off the front; what is left is a clock, or nothing.
+fn take_words<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) -> &'t str {
+    let (mut rest, mut next_unit) = (text, 0);
+    loop {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let word = rest[number_end..].trim_start();
+        let word_end = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+        let unit = (next_unit..UNITS.len()).find(|unit| UNITS[*unit].0.contains(&&word[..word_end]));
+        let (Some(unit), 1..) = (unit, number_end) else { return rest };
+        parts.push(Part { number: &rest[..number_end], unit_seconds: UNITS[unit].1 });
+        next_unit = unit + 1;
+        rest = word[word_end..].trim_start();
+        if unit != SECONDS_UNIT && rest.starts_with([',', '/']) {
+            rest = rest[1..].trim_start();
         }
-        total += part.parse::<f64>().ok()? * weight;
     }
-    Some(total)
+}
+
+/// Takes `[[days:]hours:]minutes:seconds` or `:seconds`; behind weeks and days, only with hours and without days of its own.
+fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Part<'t>>) -> bool {
+    let mut fields: Vec<&str> = text.split(':').collect();
+    if alone && fields.len() == 3 && fields[0].contains('-') {
+        let (days, hours) = fields[0].split_once('-').expect("it contains one");
+        fields.splice(0..1, [days, hours]);
+    }
+    let digits = |field: &str, lengths: std::ops::RangeInclusive<usize>| {
+        lengths.contains(&field.len()) && field.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let Some((seconds, leading)) = fields.split_last() else { return false };
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let fits = digits(whole, 2..=2)
+        && digits(fraction, 1..=usize::MAX)
+        && match leading {
+            [""] => alone,
+            [minutes] => alone && digits(minutes, 1..=2),
+            [hours, minutes] => digits(hours, 1..=usize::MAX) && digits(minutes, 2..=2),
+            [days, hours, minutes] => {
+                alone && digits(days, 1..=usize::MAX) && digits(hours, 2..=2) && digits(minutes, 2..=2)
+            }
+            _ => false,
+        };
+    if fits {
+        let units = UNITS[UNITS.len() - fields.len()..].iter();
+        let timed = fields.iter().zip(units).filter(|(field, _)| !field.is_empty());
+        parts.extend(timed.map(|(field, (_, seconds))| Part { number: field, unit_seconds: *seconds }));
+    }
+    fits
+}
+
+/// With fractions of seconds, a sum of floats; otherwise exact and cut to whole seconds.
+fn sum(parts: &[Part<'_>]) -> Option<f64> {
+    let is_float = parts.iter().any(|part| part.unit_seconds == 1 && part.number.contains('.'));
+    if is_float {
+        let amount = |part: &Part<'_>| Some(part.unit_seconds as f64 * part.number.parse::<f64>().ok()?);
+        return parts.iter().try_fold(0.0, |total, part| Some(total + amount(part)?));
+    }
+    let total = parts.iter().try_fold(0_i128, |total, part| {
+        part.unit_seconds.checked_mul(fixed_point(part.number)?)?.checked_add(total)
+    })?;
+    Some((total / FRACTION_ONE) as f64)
+}
+
+/// A decimal number in units of 10^-FRACTION_DIGITS; more digits than that are cut.
+fn fixed_point(text: &str) -> Option<i128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let kept = &fraction[..fraction.len().min(FRACTION_DIGITS)];
+    let fraction: i128 = if kept.is_empty() { 0 } else { kept.parse().ok()? };
+    let scale = 10_i128.pow((FRACTION_DIGITS - kept.len()) as u32);
+    whole.checked_mul(FRACTION_ONE)?.checked_add(fraction * scale)
 }
 
 #[cfg(test)]
@@ -126,10 +183,49 @@ mod tests {
             ("-10 seconds", -10.0),
             ("2 weeks", 1_209_600.0),
             ("1s", 1.0),
+            (":30", 30.0),
+            ("00:60", 60.0),
+            ("1:00:00.5", 3600.5),
+            ("1-01:00:00", 90_000.0),
+            ("1:01:00:00", 90_000.0),
+            ("1d1:00:00", 90_000.0),
+            ("1w, 1d 1:00:00", 694_800.0),
+            ("2w 3d", 1_468_800.0),
+            ("5 m / 3 s", 303.0),
+            ("5 m ,", 300.0),
+            ("1 MINUTE", 60.0),
+            ("4.1m", 246.0),
+            ("1.01m", 60.0),
+            ("1.01m 1.0s", 61.6),
+            ("5. s", 5.0),
+            (".5 s", 0.5),
+            ("- 1 hour", -3600.0),
+            ("\n5s\n", 5.0),
         ] {
             assert_eq!(Timespan::parse(text), Timespan::from_secs_f64(seconds), "{text}");
         }
-        for text in ["", "abc", "5 parsecs", "3m 4h", "1::2", "m"] {
+        for text in [
+            "",
+            "abc",
+            "5 parsecs",
+            "3m 4h",
+            "1::2",
+            "m",
+            "5mi",
+            "5 s ,",
+            "5 m,, 3s",
+            "1.5.1 m",
+            ". m",
+            "0:5",
+            "100:00",
+            "1.0:00:00",
+            "1m 1:00:00",
+            "1d 1:00",
+            "1d 1-01:00:00",
+            "--5s",
+            "-",
+            "1 minute 1 minute",
+        ] {
             assert_eq!(Timespan::parse(text), None, "{text}");
         }
     }
