@@ -21,7 +21,8 @@ const CALLERS: usize = 64;
 
 #[tokio::main]
 async fn main() {
-    let metrics_total: usize = std::env::args().nth(1).map_or(100, |text| text.parse().expect("a number")) * 1000;
+    let metrics_total: usize =
+        std::env::args().nth(1).map_or(100, |text| text.parse().expect("a number")) * 1000;
     let ordered_ids = std::env::args().nth(2).is_some_and(|text| text == "ordered");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("index.sqlite");
@@ -44,7 +45,10 @@ async fn create(indexer: &Arc<SqlIndexer>, count: usize, ordered_ids: bool) {
         .map(|caller| {
             let (indexer, left) = (indexer.clone(), left.clone());
             tokio::spawn(async move {
-                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                while left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                    .is_ok()
+                {
                     let outcomes = indexer.create_metrics(vec![metric(caller, ordered_ids)]).await;
                     assert!(outcomes[0].is_ok());
                 }
@@ -59,19 +63,18 @@ async fn create(indexer: &Arc<SqlIndexer>, count: usize, ordered_ids: bool) {
 }
 
 fn metric(caller: usize, ordered_id: bool) -> NewMetric {
-    let mut id = Uuid::new_v4();
-    if ordered_id {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
-        id = Uuid::from_u128((now.as_micros() << 64) | (id.as_u128() >> 64));
-    }
+    let random = Uuid::new_v4();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
+    let now = Timestamp(now.as_nanos() as i64);
+    let id = if ordered_id { MetricId::new(now, random.as_u128()) } else { MetricId(random) };
     NewMetric {
-        id: MetricId(id),
+        id,
         creator: format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", caller % 8),
-        name: Some(format!("name.{}", id.as_u128() % 100)),
+        name: Some(format!("name.{}", random.as_u128() % 100)),
         unit: Some("B/s".to_owned()),
         archive_policy_name: "low".to_owned(),
         resource_id: None,
-        created_at: Timestamp::EPOCH,
+        created_at: now,
     }
 }
 
@@ -82,9 +85,17 @@ async fn list(indexer: &SqlIndexer) {
         ("all by id", none.clone(), vec![]),
         ("a creator's", MetricFilter { creator: creator.clone(), ..none.clone() }, vec![]),
         ("a name's", MetricFilter { name: Some("name.7".to_owned()), ..none.clone() }, vec![]),
-        ("a creator's, a name's", MetricFilter { creator, name: Some("name.7".to_owned()), ..none.clone() }, vec![]),
+        (
+            "a creator's, a name's",
+            MetricFilter { creator, name: Some("name.7".to_owned()), ..none.clone() },
+            vec![],
+        ),
         ("a policy's", MetricFilter { archive_policy_name: Some("low".to_owned()), ..none.clone() }, vec![]),
-        ("no policy's", MetricFilter { archive_policy_name: Some("high".to_owned()), ..none.clone() }, vec![]),
+        (
+            "no policy's",
+            MetricFilter { archive_policy_name: Some("high".to_owned()), ..none.clone() },
+            vec![],
+        ),
         ("a unit's", MetricFilter { unit: Some("B/s".to_owned()), ..none.clone() }, vec![]),
         ("no unit's", MetricFilter { unit: Some("none".to_owned()), ..none.clone() }, vec![]),
         ("all by name", none.clone(), vec!["name:asc"]),
@@ -111,6 +122,10 @@ async fn list(indexer: &SqlIndexer) {
         }
         let first = times[0];
         times.sort();
-        println!("list {what}: first page {first:?}, median of {} pages {:?}", times.len(), times[times.len() / 2]);
+        println!(
+            "list {what}: first page {first:?}, median of {} pages {:?}",
+            times.len(),
+            times[times.len() / 2]
+        );
     }
 }

@@ -1,10 +1,14 @@
 //! The statements for metrics: multi-row, and of few shapes, so that the database prepares each once.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
-use sqlx::{QueryBuilder, Row, Sqlite, sqlite::SqliteRow};
+use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row, Sqlite, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
@@ -42,7 +46,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        let mut found = std::collections::HashMap::with_capacity(ids.len());
+        let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(IDS_NAMED_MAX) {
             let mut query =
                 QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id IN ("));
@@ -169,18 +173,34 @@ pub(super) async fn insert(
 }
 
 async fn insert_rows(connection: &mut Connection, metrics: &[Arc<Metric>]) -> Result<(), sqlx::Error> {
-    let mut query = QueryBuilder::<Sqlite>::new(format!("INSERT INTO metric ({COLUMNS}) "));
-    query.push_values(metrics, |mut row, metric| {
-        row.push_bind(metric.id.0.as_bytes().to_vec())
-            .push_bind(metric.creator.to_string())
-            .push_bind(metric.name.as_deref().map(str::to_owned))
-            .push_bind(metric.unit.as_deref().map(str::to_owned))
-            .push_bind(metric.archive_policy_name.to_string())
-            .push_bind(metric.resource_id.map(|id| id.as_bytes().to_vec()))
-            .push_bind(status_code(metric.status))
-            .push_bind(metric.created_at.0);
+    // Shared slices are bound as they are; anything else costs a copy more.
+    let text = |text: &Text| Arc::<str>::from(text.as_str());
+    let mut query = sqlx::query(AssertSqlSafe(insert_statement(metrics.len())));
+    for metric in metrics {
+        query = query
+            .bind(metric.id.0.as_bytes().to_vec())
+            .bind(text(&metric.creator))
+            .bind(metric.name.as_ref().map(text))
+            .bind(metric.unit.as_ref().map(text))
+            .bind(text(&metric.archive_policy_name))
+            .bind(metric.resource_id.map(|id| id.as_bytes().to_vec()))
+            .bind(metric.created_at.0);
+    }
+    query.execute(connection).await.map(|_| ())
+}
+
+/// The statement for so many active metrics, up to [`ROWS_INSERTED_MAX`].
+fn insert_statement(rows: usize) -> Arc<str> {
+    static STATEMENTS: OnceLock<Vec<Arc<str>>> = OnceLock::new();
+    let statements = STATEMENTS.get_or_init(|| {
+        (1..=ROWS_INSERTED_MAX)
+            .map(|rows| {
+                let values = vec!["(?, ?, ?, ?, ?, ?, 0, ?)"; rows].join(", ");
+                format!("INSERT INTO metric ({COLUMNS}) VALUES {values}").into()
+            })
+            .collect()
     });
-    query.build().execute(connection).await.map(|_| ())
+    statements[rows - 1].clone()
 }
 
 /// Marks active metrics as deleted, one answer each; the second mention of an id finds none.

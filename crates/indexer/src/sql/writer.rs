@@ -228,6 +228,8 @@ async fn write_groups(
             abandon(&mut connection).await;
         }
         group.answer(outcomes);
+        // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
+        tokio::task::yield_now().await;
     }
     if let Some(connection) = connection {
         connection.close().await.ok();
