@@ -1,0 +1,54 @@
+# `make help` lists what there is.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: help build run check test test-fast crash fuzz-diff bench
+
+CARGO ?= cargo
+CARGO_DENY_VERSION := 0.18.9
+ROUNDS ?= 1000
+PYTHON := .venv/bin/python
+# Test results in one place, and no byte code beside the sources.
+PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: ## compile gnudi (target/release/gnudi)
+	$(CARGO) build --release --locked
+
+run: build ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
+	target/release/gnudi serve
+
+check: target/tools/bin/cargo-deny ## format, lints, licences, house rules
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	target/tools/bin/cargo-deny --locked check licenses bans sources
+	scripts/check-house-rules
+
+test: build .venv/installed ## every test (installs what it needs, or says what is missing)
+	$(CARGO) test --workspace --locked
+	$(PYTEST)
+
+test-fast: build .venv/installed ## every test with few random rounds: under three minutes once compiled
+	$(CARGO) test --workspace --locked
+	$(PYTEST) --rounds 5
+
+crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
+	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
+
+fuzz-diff: build .venv/installed ## compare aggregates of ROUNDS random series (1000) with real Gnocchi
+	$(PYTEST) differential/test_measures.py -s --rounds $(ROUNDS)
+
+bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run
+	target/release/gnudi-bench
+
+# What the black-box tests need: system packages, then a virtual environment with pinned versions.
+.venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps
+	scripts/install-test-deps
+	test -x $(PYTHON) || python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt -c tests/constraints.txt
+	touch $@
+
+target/tools/bin/cargo-deny:
+	$(CARGO) install --locked --quiet --root target/tools cargo-deny@$(CARGO_DENY_VERSION)

@@ -1,0 +1,102 @@
+"""kill -9 at a random instant under load, start again: every acknowledged measure is there exactly once.
+
+50 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
+"""
+
+import random
+import time
+
+from crash import load
+from support.http import create_metric
+
+ROUNDS = 50
+WRITERS = 4
+METRICS_PER_WRITER = 3
+LOAD_S_MAX = 0.3
+
+
+def start_writers(server, rng):
+    writers = []
+    for _ in range(WRITERS):
+        client = server.client(timeout_s=10)
+        metrics = [load.Metric(create_metric(client, load.POLICY)) for _ in range(METRICS_PER_WRITER)]
+        writers.append(load.Writer(client, metrics, rng.random()))
+    for writer in writers:
+        writer.start()
+    return writers
+
+
+def restart(server, rng):
+    """Starts the server again; one time in four it is killed once more while it starts."""
+    if rng.random() < 0.25:
+        server.spawn()
+        time.sleep(rng.uniform(0, 0.05))
+        server.kill()
+    server.start()
+
+
+def test_acknowledged_measures_survive_kill(gnudi, pytestconfig):
+    rounds = pytestconfig.getoption("rounds") or ROUNDS
+    seed = pytestconfig.getoption("seed")
+    rng = random.Random(random.randrange(2**32) if seed is None else seed)
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    load.make_policy(server.client())
+    metrics = []
+    requests = 0
+    for _ in range(rounds):
+        writers = start_writers(server, rng)
+        time.sleep(rng.uniform(0.01, LOAD_S_MAX))
+        server.kill()
+        for writer in writers:
+            writer.join(30)
+            assert not writer.is_alive()
+            assert not writer.refused, writer.refused
+            requests += writer.requests
+        fresh = [metric for writer in writers for metric in writer.metrics]
+        restart(server, rng)
+        client = server.client()
+        for metric in fresh:
+            load.check(client, metric)
+        metrics += fresh
+    client = server.client()
+    for metric in metrics:
+        load.check(client, metric)
+    acknowledged = sum(len(metric.acknowledged) for metric in metrics)
+    print(f"crash: {rounds} kills, {requests} requests and {acknowledged} measures acknowledged, none lost")
+    # A run that acknowledged next to nothing proves nothing.
+    assert acknowledged > rounds * 20
+    assert server.stop() == 0
+
+
+def test_acknowledged_measures_survive_kill_with_a_backlog(gnudi):
+    """Nothing is processed before the kill: all of it is read back from the log."""
+    rng = random.Random(7)
+    config = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
+    server = gnudi(config=config, arguments=["--skip-archive-policies-creation"])
+    load.make_policy(server.client())
+    writers = start_writers(server, rng)
+    time.sleep(1)
+    server.kill()
+    for writer in writers:
+        writer.join(30)
+    server.start()
+    for writer in writers:
+        for metric in writer.metrics:
+            load.check(server.client(), metric)
+
+
+def test_stop_drains(gnudi):
+    """SIGTERM under load: requests in progress are answered, the exit status is 0, and nothing is lost."""
+    rng = random.Random(8)
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    load.make_policy(server.client())
+    writers = start_writers(server, rng)
+    time.sleep(0.3)
+    assert server.stop() == 0
+    for writer in writers:
+        writer.join(30)
+        assert not writer.is_alive()
+    server.start()
+    for writer in writers:
+        for metric in writer.metrics:
+            load.check(server.client(), metric)

@@ -1,0 +1,114 @@
+"""Clients that send slowly or never: they are cut off and hold up nobody else."""
+
+import socket
+import time
+
+import pytest
+
+HEADER_TIMEOUT_S = 0.5
+CONFIG = f"[api]\nheader_timeout_ms = {int(HEADER_TIMEOUT_S * 1000)}\nconnections_max = 200\n"
+# How long after the limit a busy machine may take to notice.
+GRACE_S = 5
+
+
+def connect(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=HEADER_TIMEOUT_S + GRACE_S + 30)
+
+
+def seconds_until_closed(connection):
+    """Reads until the server closes the connection; answers how long that took, and what it said."""
+    began, said = time.monotonic(), b""
+    try:
+        while chunk := connection.recv(65536):
+            said += chunk
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - began, said
+
+
+def assert_serves(server):
+    began = time.monotonic()
+    server.client(timeout_s=GRACE_S).get("/v1/metric").expect(200)
+    assert time.monotonic() - began < GRACE_S
+
+
+@pytest.mark.parametrize("head", [b"", b"GET", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_an_unfinished_head_is_cut_off(gnudi, head):
+    server = gnudi(config=CONFIG)
+    with connect(server) as connection:
+        connection.sendall(head)
+        elapsed_s, _ = seconds_until_closed(connection)
+    assert elapsed_s < HEADER_TIMEOUT_S + GRACE_S
+    assert_serves(server)
+
+
+def test_a_head_byte_by_byte_is_cut_off(gnudi):
+    """Each byte is in time, the head as a whole isn't."""
+    server = gnudi(config=CONFIG)
+    with connect(server) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        connection.setblocking(False)
+        end = time.monotonic() + HEADER_TIMEOUT_S + GRACE_S
+        closed = False
+        while time.monotonic() < end and not closed:
+            time.sleep(HEADER_TIMEOUT_S / 10)
+            try:
+                connection.send(b"X")
+                closed = connection.recv(1) == b""
+            except BlockingIOError:
+                pass
+            except OSError:
+                closed = True
+    assert closed
+    assert_serves(server)
+
+
+def test_half_open_connections_block_nobody(gnudi):
+    server = gnudi(config=CONFIG)
+    connections = [connect(server) for _ in range(100)]
+    for connection in connections:
+        connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\n")
+    assert_serves(server)
+    for connection in connections:
+        elapsed_s, _ = seconds_until_closed(connection)
+        assert elapsed_s < HEADER_TIMEOUT_S + GRACE_S
+        connection.close()
+    assert_serves(server)
+
+
+def test_unfinished_bodies_block_nobody(gnudi):
+    server = gnudi(config=CONFIG)
+    head = (b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+    connections = [connect(server) for _ in range(50)]
+    for connection in connections:
+        connection.sendall(head)
+    assert_serves(server)
+    for connection in connections:
+        connection.close()
+    assert_serves(server)
+
+
+def test_connections_beyond_the_limit_wait_or_are_refused_and_later_ones_served(gnudi):
+    server = gnudi(config="[api]\nconnections_max = 5\nheader_timeout_ms = 500\n")
+    connections = [connect(server) for _ in range(20)]
+    for connection in connections:
+        elapsed_s, _ = seconds_until_closed(connection)
+        assert elapsed_s < 5 * HEADER_TIMEOUT_S + GRACE_S
+        connection.close()
+    assert_serves(server)
+
+
+def test_rubbish_instead_of_http(gnudi):
+    server = gnudi(config=CONFIG)
+    for rubbish in (b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 100, b"HELO x\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+                    b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"\r\n" * 50 + b"x",
+                    b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+                    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+        with connect(server) as connection:
+            connection.sendall(rubbish)
+            elapsed_s, said = seconds_until_closed(connection)
+            assert b" 500 " not in said.split(b"\r\n")[0]
+            assert elapsed_s < HEADER_TIMEOUT_S + GRACE_S, rubbish
+    assert_serves(server)
+    assert "panicked" not in server.log()
