@@ -1,3 +1,42 @@
-//! api
+//! Gnocchi's REST API over the engine.
+//!
+//! [`App`] answers requests; [`serve`] puts it on a socket. `router` lists every route and who may use it, `routes` has
+//! the handlers, `measures` the hot paths in and out. This crate decides nothing about storage: it calls
+//! [`gnudi_engine::Engine`].
+
+mod accept;
+mod app;
+pub mod auth;
+mod body;
+mod buffers;
+mod connection;
+pub mod cors;
+mod document;
+mod error;
+mod figures;
 pub mod json;
+mod limits;
+mod links;
 pub mod measures;
+mod options;
+mod pagination;
+pub mod policy;
+pub mod python;
+mod query;
+mod reply;
+mod request;
+mod resource_id;
+mod router;
+mod routes;
+mod schema;
+mod server;
+
+pub use app::App;
+pub use auth::AuthMode;
+pub use connection::Watch;
+pub use cors::CorsOptions;
+pub use error::ApiError;
+pub use limits::Limits;
+pub use options::ApiOptions;
+pub use reply::{ReplyBody, Response};
+pub use server::serve;

@@ -9,7 +9,6 @@ mod parse;
 mod print;
 mod repr;
 
-
 pub use parse::{DEPTH_MAX, ParseError, parse};
 pub use print::write_string;
 pub use repr::repr_str;

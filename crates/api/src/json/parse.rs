@@ -184,8 +184,7 @@ impl Parser<'_> {
                 _ => return error("Unmatched '\"' when decoding 'string'"),
             }
         }
-        String::from_utf8(text)
-            .or_else(|_| error("Invalid UTF-8 sequence length when decoding 'string'"))
+        String::from_utf8(text).or_else(|_| error("Invalid UTF-8 sequence length when decoding 'string'"))
     }
 
     fn escape(&mut self) -> Result<char> {
@@ -217,8 +216,7 @@ impl Parser<'_> {
             }
             code => code,
         };
-        char::from_u32(code)
-            .map_or_else(|| error("Unpaired high surrogate when decoding 'string'"), Ok)
+        char::from_u32(code).map_or_else(|| error("Unpaired high surrogate when decoding 'string'"), Ok)
     }
 
     fn four_hex_digits(&mut self) -> Result<u32> {

@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn prints_as_python_does() {
         let value = Value::object([
-            ("a\"\\\n", Value::Array(vec![Value::Int(-1), Value::Float(2.0), Value::Bool(true), Value::Null])),
+            (
+                "a\"\\\n",
+                Value::Array(vec![Value::Int(-1), Value::Float(2.0), Value::Bool(true), Value::Null]),
+            ),
             ("é€😀\u{7f}\u{1}", Value::object([])),
             ("big", Value::BigInt("-123456789012345678901234567890".to_owned())),
             ("empty", Value::Array(vec![])),

@@ -1,4 +1,97 @@
 //! Measures as they come in and go out over HTTP.
+//!
+//! `scan` reads the common bodies fast, `slow` all others exactly as Gnocchi would; `write` prints what is read back.
 
 pub mod number;
 pub mod scan;
+pub mod slow;
+pub mod write;
+
+use std::collections::HashMap;
+
+use gnudi_model::{Measure, Timestamp};
+
+pub(crate) use scan::days_in_month;
+use scan::{MetricMeasures, Scan};
+
+use crate::error::ApiError;
+
+/// Which parser read a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    Scanner,
+    SlowParser,
+}
+
+/// The measures of a list, by whichever parser can; `out` is filled anew.
+///
+/// # Errors
+/// As [`slow::list`].
+pub fn read_list(
+    input: &[u8],
+    now: impl FnOnce() -> Timestamp,
+    measures_max: usize,
+    out: &mut Vec<Measure>,
+) -> Result<ReadBy, ApiError> {
+    out.clear();
+    match scan::list(input, measures_max, out) {
+        Scan::Regular => Ok(ReadBy::Scanner),
+        Scan::TooMany => Err(too_many(measures_max)),
+        Scan::Irregular => {
+            out.clear();
+            slow::list(input, now(), measures_max, out)?;
+            Ok(ReadBy::SlowParser)
+        }
+    }
+}
+
+/// The measures of a batch, by whichever parser can; both vectors are filled anew, and name each metric once.
+///
+/// # Errors
+/// As [`slow::batch`].
+pub fn read_batch(
+    input: &[u8],
+    now: impl FnOnce() -> Timestamp,
+    measures_max: usize,
+    metrics: &mut Vec<MetricMeasures>,
+    out: &mut Vec<Measure>,
+) -> Result<ReadBy, ApiError> {
+    metrics.clear();
+    out.clear();
+    match scan::batch(input, measures_max, metrics, out) {
+        Scan::Regular => {
+            keep_last_of_duplicates(metrics);
+            Ok(ReadBy::Scanner)
+        }
+        Scan::TooMany => Err(too_many(measures_max)),
+        Scan::Irregular => {
+            metrics.clear();
+            out.clear();
+            slow::batch(input, now(), measures_max, metrics, out)?;
+            Ok(ReadBy::SlowParser)
+        }
+    }
+}
+
+fn too_many(measures_max: usize) -> ApiError {
+    ApiError::too_large(format!("There are more than {measures_max} measures"))
+}
+
+/// Of several lists for one metric, Python's dictionary keeps the last, in the place of the first.
+fn keep_last_of_duplicates(metrics: &mut Vec<MetricMeasures>) {
+    let mut places = HashMap::with_capacity(metrics.len());
+    let mut kept: Vec<MetricMeasures> = Vec::with_capacity(metrics.len());
+    for part in metrics.drain(..) {
+        match places.get(&part.metric) {
+            Some(&place) => {
+                let earlier: &mut MetricMeasures = &mut kept[place];
+                earlier.range = part.range;
+            }
+            None => {
+                places.insert(part.metric, kept.len());
+                kept.push(part);
+            }
+        }
+    }
+    *metrics = kept;
+}

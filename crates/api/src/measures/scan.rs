@@ -419,7 +419,7 @@ fn date_ns(text: &[u8; 10]) -> Option<i64> {
 }
 
 /// Days of a month, 1 to 12, of the proleptic Gregorian calendar.
-pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
+pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -452,9 +452,7 @@ mod tests {
     fn measures(input: &str) -> Option<Vec<(i64, f64)>> {
         let mut out = Vec::new();
         match list(input.as_bytes(), 1000, &mut out) {
-            Scan::Regular => {
-                Some(out.iter().map(|measure| (measure.timestamp.0, measure.value)).collect())
-            }
+            Scan::Regular => Some(out.iter().map(|measure| (measure.timestamp.0, measure.value)).collect()),
             Scan::Irregular => None,
             Scan::TooMany => panic!("{input}"),
         }
@@ -532,7 +530,8 @@ mod tests {
             "5DFE182A-51D2-4122-B90B-DF0F215B736F": [], "00000000-0000-0000-0000-000000000001":[{"value":0.5,"timestamp":"1970-01-01T00:00:00"}]}"#;
         let (mut metrics, mut out) = (Vec::new(), Vec::new());
         assert_eq!(batch(body, 3, &mut metrics, &mut out), Scan::Regular);
-        let ranges: Vec<_> = metrics.iter().map(|part| (part.metric.to_string(), part.range.clone())).collect();
+        let ranges: Vec<_> =
+            metrics.iter().map(|part| (part.metric.to_string(), part.range.clone())).collect();
         assert_eq!(
             ranges,
             [
@@ -543,8 +542,18 @@ mod tests {
         );
         assert_eq!(out[2], Measure { timestamp: Timestamp(0), value: 0.5 });
         assert_eq!(batch(body, 2, &mut Vec::new(), &mut Vec::new()), Scan::TooMany);
-        for body in ["[]", r#"{"foo": []}"#, r#"{"5dfe182a51d24122b90bdf0f215b736e":[]}"#, "{} x", r#"{"5dfe182a-51d2-4122-b90b-df0f215b736e": 1}"#] {
-            assert_eq!(batch(body.as_bytes(), 2, &mut Vec::new(), &mut Vec::new()), Scan::Irregular, "{body}");
+        for body in [
+            "[]",
+            r#"{"foo": []}"#,
+            r#"{"5dfe182a51d24122b90bdf0f215b736e":[]}"#,
+            "{} x",
+            r#"{"5dfe182a-51d2-4122-b90b-df0f215b736e": 1}"#,
+        ] {
+            assert_eq!(
+                batch(body.as_bytes(), 2, &mut Vec::new(), &mut Vec::new()),
+                Scan::Irregular,
+                "{body}"
+            );
         }
     }
 }

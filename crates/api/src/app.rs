@@ -1,0 +1,199 @@
+//! The API as a value: a request in, an answer out. `server` puts it on sockets; tests call it directly.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+use gnudi_drivers::incoming::Batch;
+use gnudi_engine::Engine;
+use gnudi_model::Timestamp;
+use hyper::{
+    Method, Request, StatusCode,
+    body::{Body, Incoming},
+    header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER},
+    http::request::Parts,
+};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+
+use crate::{
+    body::{BodyBudget, RequestBody},
+    buffers::MeasureBuffers,
+    connection::Watch,
+    document::{self, Asked},
+    error::{ApiError, RETRY_AFTER_SECONDS},
+    figures::Figures,
+    options::ApiOptions,
+    reply::{self, Response},
+    router::{Found, Router},
+};
+
+/// Everything that answers requests.
+pub struct App {
+    engine: Arc<Engine>,
+    options: ApiOptions,
+    router: Router,
+    registry: Mutex<Registry>,
+    pub(crate) figures: Figures,
+    pub(crate) measure_buffers: MeasureBuffers,
+    bodies: BodyBudget,
+    clock: fn() -> Timestamp,
+}
+
+impl App {
+    /// `registry` holds what else `/metrics` shows; `clock` tells the time, which relative timestamps and creation dates
+    /// need.
+    pub fn new(
+        engine: Arc<Engine>,
+        options: ApiOptions,
+        mut registry: Registry,
+        clock: fn() -> Timestamp,
+    ) -> Self {
+        let figures = Figures::new(&mut registry);
+        App {
+            engine,
+            options,
+            router: Router::new(),
+            registry: Mutex::new(registry),
+            figures,
+            measure_buffers: MeasureBuffers::default(),
+            bodies: BodyBudget::default(),
+            clock,
+        }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn options(&self) -> &ApiOptions {
+        &self.options
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Hands measures to the engine; they are durable once this returns.
+    pub(crate) async fn take_in(&self, batch: Batch) -> Result<(), ApiError> {
+        let measures = batch.measures();
+        if measures > 0 {
+            self.engine.append(batch).await?;
+            self.figures.measures.inc_by(measures);
+        }
+        Ok(())
+    }
+
+    /// All figures, in Prometheus' text format.
+    pub(crate) fn figures_text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string fails never.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());
+        text
+    }
+
+    /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
+    pub async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
+        let (parts, incoming) = request.into_parts();
+        if let Some(watch) = &watch {
+            if incoming.is_end_stream() { watch.begin_handling() } else { watch.begin_body() }
+        }
+        let limits = &self.options.limits;
+        let mut body = RequestBody {
+            incoming,
+            watch: watch.clone(),
+            budget: &self.bodies,
+            bytes_max: limits.body_bytes_max,
+            bodies_bytes_max: limits.bodies_bytes_max,
+        };
+        let found = self.router.find(&parts, &self.options.path_prefix);
+        let route = found.as_ref().map_or("", |found| found.route);
+        let result = self.handle(found, &parts, &mut body).await;
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                let response = refuse(&error, &parts);
+                self.clear_the_way(&error, &parts, &mut body, response).await
+            }
+        };
+        if let Some(watch) = &watch {
+            watch.begin_handling();
+        }
+        let cors = &self.options.cors;
+        if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
+            response = cors.apply(&parts.method, &parts.headers, response);
+        }
+        self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
+        response
+    }
+
+    /// Reads what is left of a refused body, so that the client sees the answer and the connection can go on; where
+    /// the body must not come at all, the connection closes.
+    async fn clear_the_way(
+        &self,
+        error: &ApiError,
+        parts: &Parts,
+        body: &mut RequestBody<'_>,
+        mut response: Response,
+    ) -> Response {
+        if body.incoming.is_end_stream() {
+            return response;
+        }
+        if error.status == StatusCode::PAYLOAD_TOO_LARGE || parts.headers.contains_key(EXPECT) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        } else {
+            body.drain().await;
+        }
+        response
+    }
+
+    async fn handle(
+        &self,
+        found: Result<Found<'_>, ApiError>,
+        parts: &Parts,
+        body: &mut RequestBody<'_>,
+    ) -> Result<Response, ApiError> {
+        let found = found?;
+        let handled = AssertUnwindSafe(crate::router::call(self, &found, parts, body)).catch_unwind().await;
+        handled.unwrap_or_else(|panic| {
+            let reason = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("unknown");
+            tracing::error!(reason, method = %parts.method, path = parts.uri.path(), "a handler panicked");
+            self.figures.panics.inc();
+            Err(ApiError::internal())
+        })
+    }
+}
+
+/// The label of a method; one that is none of the usual must not make a new time series.
+fn method_name(method: &Method) -> &'static str {
+    for known in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] {
+        if method.as_str() == known {
+            return known;
+        }
+    }
+    "other"
+}
+
+fn refuse(error: &ApiError, parts: &Parts) -> Response {
+    let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let asked = Asked {
+        method: parts.method.as_str(),
+        accept: header(ACCEPT),
+        content_type: header(CONTENT_TYPE).unwrap_or(""),
+    };
+    let (content_type, text) = document::of(error, asked);
+    let mut response =
+        reply::with_body(error.status, HeaderValue::from_static(content_type), text.into_bytes());
+    let headers = response.headers_mut();
+    if !error.allow.is_empty() {
+        let allow = HeaderValue::from_str(&error.allow.join(", ")).expect("methods are tokens");
+        headers.insert(ALLOW, allow);
+    }
+    if error.is_retryable() {
+        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    }
+    response
+}

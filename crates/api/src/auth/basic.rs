@@ -1,0 +1,88 @@
+//! Basic authentication as Gnocchi's: the user's name counts, the password does not; `admin` is the administrator.
+
+use hyper::{HeaderMap, header::AUTHORIZATION};
+
+use crate::{error::ApiError, policy::Caller};
+
+const ADMIN: &str = "admin";
+
+pub(super) fn caller(headers: &HeaderMap) -> Result<Caller, ApiError> {
+    let user = headers
+        .get(AUTHORIZATION)
+        .and_then(|header| header.to_str().ok())
+        .and_then(user)
+        .ok_or_else(ApiError::unauthorized)?;
+    Ok(Caller { is_admin: user == ADMIN, user, ..Caller::default() })
+}
+
+/// The user's name in `Basic base64(name:password)`.
+fn user(header: &str) -> Option<String> {
+    let (scheme, credentials) = header.trim().split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let mut decoded = decode_base64(credentials.trim().as_bytes())?;
+    if let Some(colon) = decoded.iter().position(|byte| *byte == b':') {
+        decoded.truncate(colon);
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// RFC 4648, with padding.
+fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+    if text.len() % 4 != 0 {
+        return None;
+    }
+    let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
+    let digits = &text[..text.len() - padding];
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0);
+    for byte in digits {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn who(header: &str) -> Option<(String, bool)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
+        caller(&headers).ok().map(|caller| (caller.user, caller.is_admin))
+    }
+
+    #[test]
+    fn the_name_in_front_of_the_colon_is_the_user() {
+        assert_eq!(who("basic Zm9vYmFyOg=="), Some(("foobar".to_owned(), false)));
+        assert_eq!(who("Basic YWRtaW46"), Some(("admin".to_owned(), true)));
+        assert_eq!(who("BASIC YWRtaW46c2VjcmV0OjE="), Some(("admin".to_owned(), true)));
+        assert_eq!(who("basic amQ="), Some(("jd".to_owned(), false)));
+    }
+
+    #[test]
+    fn other_headers_name_nobody() {
+        for header in
+            ["", "basic", "basic !!", "basic YWRtaW4", "bearer YWRtaW46", "basic /w==", "basic =A=="]
+        {
+            assert_eq!(who(header), None, "{header}");
+        }
+        assert!(caller(&HeaderMap::new()).is_err());
+    }
+}

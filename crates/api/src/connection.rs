@@ -1,0 +1,238 @@
+//! One connection: what it is doing, since when, and when that is too long.
+//!
+//! Clocks and timers are not touched on the way of a request: the server's sweeper counts ticks, a connection notes the tick at
+//! which its phase began, and the sweeper ends the connections whose phase has lasted too long. Deadlines are therefore
+//! as coarse as the sweeper's interval, [`TICK`].
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::limits::Limits;
+
+/// How often the sweeper looks at the connections.
+pub const TICK: Duration = Duration::from_millis(250);
+
+/// The sweeper's clock: ticks since the server started.
+#[derive(Debug, Default)]
+pub struct Ticks(AtomicU32);
+
+impl Ticks {
+    pub fn now(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn advance(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Phase {
+    /// Between requests.
+    Idle,
+    /// The line and the headers of a request are arriving; a new connection starts here.
+    Head,
+    /// A body is arriving.
+    Body,
+    /// The request is being handled.
+    Handling,
+    /// The client does not take what is written.
+    Blocked,
+}
+
+impl Phase {
+    fn from_code(code: u32) -> Phase {
+        [Phase::Idle, Phase::Head, Phase::Body, Phase::Handling, Phase::Blocked][code as usize]
+    }
+}
+
+/// The phase of a connection, written by the connection and read by the sweeper.
+#[derive(Debug)]
+pub struct Watch {
+    ticks: Arc<Ticks>,
+    /// The phase in the high half, the tick at which it began in the low half.
+    phase: AtomicU64,
+    /// Bytes of the body so far.
+    received: AtomicU64,
+}
+
+impl Watch {
+    pub fn new(ticks: Arc<Ticks>) -> Self {
+        let watch = Watch { ticks, phase: AtomicU64::new(0), received: AtomicU64::new(0) };
+        watch.enter(Phase::Head);
+        watch
+    }
+
+    fn enter(&self, phase: Phase) {
+        let packed = u64::from(phase as u32) << 32 | u64::from(self.ticks.now());
+        self.phase.store(packed, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> (Phase, u32) {
+        let packed = self.phase.load(Ordering::Relaxed);
+        (Phase::from_code((packed >> 32) as u32), packed as u32)
+    }
+
+    /// A request's headers are complete; its body follows.
+    pub fn begin_body(&self) {
+        self.received.store(0, Ordering::Relaxed);
+        self.enter(Phase::Body);
+    }
+
+    /// Some of the body has arrived.
+    pub fn received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The request is complete and is being handled.
+    pub fn begin_handling(&self) {
+        self.enter(Phase::Handling);
+    }
+
+    /// Whether the present phase has lasted too long.
+    pub fn is_overdue(&self, limits: &Limits) -> bool {
+        let (phase, since) = self.phase();
+        let elapsed = TICK * self.ticks.now().saturating_sub(since);
+        let allowed = match phase {
+            Phase::Idle => limits.idle_timeout,
+            Phase::Head => limits.header_timeout,
+            Phase::Body => {
+                let rate = limits.body_bytes_per_second_min.max(1);
+                limits.body_grace + Duration::from_secs(self.received.load(Ordering::Relaxed) / rate)
+            }
+            Phase::Handling => return false,
+            Phase::Blocked => limits.write_timeout,
+        };
+        elapsed > allowed
+    }
+
+    fn after_read(&self) {
+        if self.phase().0 == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+    }
+
+    fn after_write(&self, blocked: bool) {
+        match (self.phase().0, blocked) {
+            // An interim answer (`100 Continue`), or one that overtakes the rest of the body.
+            (Phase::Body, _) | (Phase::Blocked, true) => {}
+            (_, true) => self.enter(Phase::Blocked),
+            (_, false) => self.enter(Phase::Idle),
+        }
+    }
+}
+
+/// A TCP stream that tells the watch what happens on it.
+pub struct Watched {
+    stream: TokioIo<TcpStream>,
+    watch: Arc<Watch>,
+}
+
+impl Watched {
+    pub fn new(stream: TcpStream, watch: Arc<Watch>) -> Self {
+        Watched { stream: TokioIo::new(stream), watch }
+    }
+
+    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.watch.after_write(result.is_pending());
+        result
+    }
+}
+
+impl Read for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if result.is_ready() {
+            self.watch.after_read();
+        }
+        result
+    }
+}
+
+impl Write for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(ticks: &Ticks, seconds: u32) {
+        for _ in 0..seconds * 4 {
+            ticks.advance();
+        }
+    }
+
+    #[test]
+    fn each_phase_has_its_deadline() {
+        let limits = Limits::default();
+        let ticks = Arc::new(Ticks::default());
+        let watch = Watch::new(ticks.clone());
+        let overdue_after = |seconds: u32| {
+            pass(&ticks, seconds);
+            let before = watch.is_overdue(&limits);
+            pass(&ticks, 1);
+            (before, watch.is_overdue(&limits))
+        };
+        assert_eq!(overdue_after(10), (false, true), "the first byte");
+        watch.after_write(false);
+        assert_eq!(overdue_after(75), (false, true), "idle");
+        watch.after_write(false);
+        watch.after_read();
+        watch.after_read();
+        assert_eq!(overdue_after(10), (false, true), "headers");
+        watch.begin_body();
+        watch.received(40 << 10);
+        watch.after_read();
+        watch.after_write(false);
+        assert_eq!(overdue_after(15), (false, true), "body");
+        watch.begin_handling();
+        assert_eq!(overdue_after(10_000), (false, false), "handling");
+        watch.after_write(true);
+        pass(&ticks, 20);
+        watch.after_write(true);
+        assert_eq!(overdue_after(10), (false, true), "blocked");
+    }
+}

@@ -1,0 +1,142 @@
+//! The one error of the API: a status and a detail, shown as Gnocchi shows it.
+//!
+//! `document` turns it into the JSON, HTML or plain text that the client accepts; this file says which error is which
+//! status, and nowhere else does an error of a lower layer become a status.
+
+use gnudi_drivers::{aggregates::StoreError, incoming::IncomingError};
+use gnudi_engine::EngineError;
+use gnudi_indexer::IndexerError;
+use hyper::StatusCode;
+
+use crate::json::Value;
+
+/// After how many seconds a client that was turned away should come back.
+pub const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// A request that was not served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    pub status: StatusCode,
+    /// The `description` of the JSON document: null, a text, or an object with cause and reason.
+    pub detail: Value,
+    /// The methods that a 405 names in `Allow`.
+    pub allow: Vec<&'static str>,
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, detail: impl Into<Value>) -> Self {
+        ApiError { status, detail: detail.into(), allow: Vec::new() }
+    }
+
+    pub fn bad_request(detail: impl Into<Value>) -> Self {
+        ApiError::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub fn not_found(detail: impl Into<Value>) -> Self {
+        ApiError::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// A path that names nothing.
+    pub fn no_such_path() -> Self {
+        ApiError::not_found(Value::Null)
+    }
+
+    pub fn unauthorized() -> Self {
+        ApiError::new(StatusCode::UNAUTHORIZED, "")
+    }
+
+    pub fn forbidden() -> Self {
+        ApiError::new(StatusCode::FORBIDDEN, "")
+    }
+
+    pub fn method_not_allowed(allow: Vec<&'static str>) -> Self {
+        ApiError { allow, ..ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "") }
+    }
+
+    pub fn too_large(detail: impl Into<Value>) -> Self {
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    }
+
+    pub fn unavailable(detail: impl Into<Value>) -> Self {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
+    /// A query argument that does not mean what it must.
+    pub fn argument(name: &str, reason: &str) -> Self {
+        ApiError::bad_request(Value::object([
+            ("cause", "Argument value error".into()),
+            ("detail", name.into()),
+            ("reason", reason.into()),
+        ]))
+    }
+
+    /// What only the log tells in full: a fault of the server.
+    pub fn internal() -> Self {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Value::Null)
+    }
+
+    /// Whether the client should come back, and is told when.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+    }
+}
+
+impl From<IndexerError> for ApiError {
+    fn from(error: IndexerError) -> Self {
+        let status = match &error {
+            IndexerError::NoSuchArchivePolicy(_)
+            | IndexerError::NoSuchArchivePolicyRule(_)
+            | IndexerError::NoSuchMetric(_) => StatusCode::NOT_FOUND,
+            IndexerError::ArchivePolicyAlreadyExists(_) | IndexerError::ArchivePolicyRuleAlreadyExists(_) => {
+                StatusCode::CONFLICT
+            }
+            IndexerError::ArchivePolicyInUse(_)
+            | IndexerError::UnsupportedArchivePolicyChange { .. }
+            | IndexerError::UnsupportedArchivePolicyRuleChange { .. }
+            | IndexerError::NoArchivePolicyRuleMatch(_)
+            | IndexerError::NamedMetricAlreadyExists(_)
+            | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
+            IndexerError::NoSpace(_) | IndexerError::Database(_) => {
+                tracing::error!(%error, "the index failed a request");
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        ApiError::new(status, error.to_string())
+    }
+}
+
+impl From<IncomingError> for ApiError {
+    fn from(error: IncomingError) -> Self {
+        let status = match &error {
+            IncomingError::BacklogFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+            IncomingError::NoSpace(_) | IncomingError::Poisoned(_) | IncomingError::Io(_) => {
+                tracing::error!(%error, "the incoming store failed a request");
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        ApiError::new(status, error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the aggregate store failed a request");
+        ApiError::unavailable(error.to_string())
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Incoming(error) => error.into(),
+            EngineError::Store(error) => error.into(),
+            EngineError::Indexer(error) => error.into(),
+            EngineError::Resample(_) => ApiError::bad_request(error.to_string()),
+            EngineError::Damaged { .. } => {
+                tracing::error!(%error, "stored aggregates are damaged");
+                ApiError::unavailable(error.to_string())
+            }
+            EngineError::RefreshTimeout(_) => ApiError::unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Every limit of the HTTP side, by name.
+
+use std::time::Duration;
+
+/// What a client may ask of the server. Each default is far above what Gnocchi's clients do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections; above it a new one is answered 503 and closed.
+    pub connections_max: usize,
+    /// Bytes of a request's line and headers.
+    pub header_bytes_max: usize,
+    /// Headers of a request.
+    pub headers_max: usize,
+    /// From the first byte of a request (or the opening of the connection) to the end of its headers.
+    pub header_timeout: Duration,
+    /// How long a connection may rest between requests.
+    pub idle_timeout: Duration,
+    /// Bytes of a request's body (413).
+    pub body_bytes_max: usize,
+    /// Bytes of all bodies that are being read (503).
+    pub bodies_bytes_max: usize,
+    /// A body may take this long, and a second more for each `body_bytes_per_second_min` of it.
+    pub body_grace: Duration,
+    /// The slowest client that is waited for.
+    pub body_bytes_per_second_min: u64,
+    /// How long a client may read nothing of an answer.
+    pub write_timeout: Duration,
+    /// Measures of a request (413).
+    pub measures_max: usize,
+    /// Metrics of a batch (413).
+    pub batch_metrics_max: usize,
+    /// How long requests in progress may go on when the server stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            header_bytes_max: 64 << 10,
+            headers_max: 100,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            body_bytes_max: 32 << 20,
+            bodies_bytes_max: 512 << 20,
+            body_grace: Duration::from_secs(10),
+            body_bytes_per_second_min: 8 << 10,
+            write_timeout: Duration::from_secs(30),
+            measures_max: 500_000,
+            batch_metrics_max: 50_000,
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}

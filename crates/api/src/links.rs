@@ -1,0 +1,117 @@
+//! Addresses of this API as the client sees it: its `Host`, the path prefix, and what proxies in front report.
+
+use hyper::{HeaderMap, header::HOST, http::request::Parts};
+
+use crate::query::quote;
+
+/// Where the client believes the API to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Links {
+    scheme: String,
+    host: String,
+    /// The path in front of `/v1`, without a trailing slash.
+    prefix: String,
+}
+
+impl Links {
+    /// `proxied`: headers of proxies are believed (`[api] enable_proxy_headers_parsing`).
+    pub fn of(parts: &Parts, prefix: &str, proxied: bool) -> Self {
+        let headers = &parts.headers;
+        let host = parts.uri.authority().map(|authority| authority.as_str().to_owned());
+        let host = host.or_else(|| text(headers, HOST.as_str()).map(str::to_owned));
+        let mut links = Links {
+            scheme: "http".to_owned(),
+            host: host.unwrap_or_else(|| "localhost".to_owned()),
+            prefix: prefix.to_owned(),
+        };
+        if proxied {
+            links.believe_proxies(headers);
+        }
+        links
+    }
+
+    fn believe_proxies(&mut self, headers: &HeaderMap) {
+        let (mut scheme, mut host) = (None, None);
+        if let Some(forwarded) = text(headers, "forwarded") {
+            // RFC 7239; the first proxy is the one that the client spoke to.
+            for pair in forwarded.split(',').next().unwrap_or("").split(';') {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "proto" => scheme = Some(value.trim()),
+                    "host" => host = Some(value.trim()),
+                    _ => {}
+                }
+            }
+        } else {
+            scheme = text(headers, "x-forwarded-proto");
+            host = text(headers, "x-forwarded-host");
+        }
+        if let Some(scheme) = scheme.filter(|scheme| !scheme.is_empty()) {
+            scheme.clone_into(&mut self.scheme);
+        }
+        if let Some(host) = host.filter(|host| !host.is_empty()) {
+            host.clone_into(&mut self.host);
+        }
+        if let Some(prefix) = text(headers, "x-forwarded-prefix") {
+            self.prefix.insert_str(0, prefix);
+        }
+    }
+
+    /// The address of a path below the prefix.
+    pub fn to(&self, path: &str) -> String {
+        let default_port = match self.scheme.as_str() {
+            "http" => ":80",
+            "https" => ":443",
+            _ => "",
+        };
+        let host = match default_port {
+            "" => &self.host,
+            port => self.host.strip_suffix(port).unwrap_or(&self.host),
+        };
+        let path = format!("{}{path}", self.prefix);
+        format!("{}://{host}{}", self.scheme, quote(&path, "/"))
+    }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn link(headers: &[(&str, &str)], proxied: bool) -> String {
+        let mut request = Request::builder().uri("/gnocchi/v1/metric");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        Links::of(&parts, "/gnocchi", proxied).to("/v1/a b")
+    }
+
+    #[test]
+    fn links_start_with_the_host_that_was_asked() {
+        assert_eq!(link(&[("host", "example.com:8041")], false), "http://example.com:8041/gnocchi/v1/a%20b");
+        assert_eq!(link(&[("host", "example.com:80")], false), "http://example.com/gnocchi/v1/a%20b");
+        assert_eq!(link(&[], false), "http://localhost/gnocchi/v1/a%20b");
+    }
+
+    #[test]
+    fn proxies_are_believed_only_when_told_to() {
+        let forwarded =
+            [("host", "inner"), ("forwarded", "for=192.0.2.60;Proto=https; host=foobar:443, host=other")];
+        assert_eq!(link(&forwarded, true), "https://foobar/gnocchi/v1/a%20b");
+        assert_eq!(link(&forwarded, false), "http://inner/gnocchi/v1/a%20b");
+        let older = [
+            ("host", "inner"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "foobar"),
+            ("x-forwarded-prefix", "/metrics"),
+        ];
+        assert_eq!(link(&older, true), "https://foobar/metrics/gnocchi/v1/a%20b");
+        assert_eq!(link(&older, false), "http://inner/gnocchi/v1/a%20b");
+    }
+}

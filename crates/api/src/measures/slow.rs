@@ -1,0 +1,89 @@
+//! Reads any body of measures, by the rules of Gnocchi's `MeasuresListSchema`: what the scanner leaves.
+
+use gnudi_model::{Measure, MetricId, Timestamp};
+
+use super::scan::MetricMeasures;
+use crate::{
+    error::ApiError,
+    json::{self, Value},
+    python::{self, NotTimestamps},
+    router::parse_uuid,
+    schema::{Checked, Invalid, entries},
+};
+
+/// The measures of a list; appends to `out`.
+///
+/// # Errors
+/// 400 where the body is no JSON or holds no measures, 413 where it has more than `measures_max`.
+pub fn list(
+    input: &[u8],
+    now: Timestamp,
+    measures_max: usize,
+    out: &mut Vec<Measure>,
+) -> Result<(), ApiError> {
+    let document = json::parse(input)?;
+    if count(&document) > measures_max {
+        return Err(super::too_many(measures_max));
+    }
+    Ok(measures(&document, now, out)?)
+}
+
+/// The measures of an object of lists by metric; appends to both vectors.
+///
+/// # Errors
+/// As [`list`].
+pub fn batch(
+    input: &[u8],
+    now: Timestamp,
+    measures_max: usize,
+    metrics: &mut Vec<MetricMeasures>,
+    out: &mut Vec<Measure>,
+) -> Result<(), ApiError> {
+    let document = json::parse(input)?;
+    if let Value::Object(lists) = &document
+        && lists.iter().map(|(_, list)| count(list)).sum::<usize>() > measures_max
+    {
+        return Err(super::too_many(measures_max));
+    }
+    let mut parts: Vec<MetricMeasures> = Vec::new();
+    for (key, list) in entries(&document)? {
+        let id = parse_uuid(key).ok_or_else(|| Invalid::bad_key(key))?;
+        let start = out.len();
+        measures(list, now, out).map_err(|invalid| invalid.in_key(key))?;
+        parts.push(MetricMeasures { metric: MetricId(id), range: start..out.len() });
+    }
+    super::keep_last_of_duplicates(&mut parts);
+    metrics.append(&mut parts);
+    Ok(())
+}
+
+fn count(list: &Value) -> usize {
+    match list {
+        Value::Array(items) => items.len(),
+        _ => 0,
+    }
+}
+
+fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<()> {
+    let malformed = || Invalid::new("unexpected measures format");
+    let items: &[Value] = match list {
+        Value::Array(items) => items,
+        // Python finds nothing to iterate over in these, and everything to dislike in fuller ones.
+        Value::Object(entries) if entries.is_empty() => &[],
+        Value::Str(text) if text.is_empty() => &[],
+        _ => return Err(malformed()),
+    };
+    let times: Vec<&Value> =
+        items.iter().map(|item| item.get("timestamp").ok_or_else(malformed)).collect::<Checked<_>>()?;
+    let times = python::timestamps(times.into_iter(), now).map_err(|error| match error {
+        NotTimestamps::Type => malformed(),
+        other => Invalid::new(format!("unexpected timestamp '{}'", other.text())),
+    })?;
+    out.reserve(items.len());
+    for (item, timestamp) in items.iter().zip(times) {
+        let value = item.get("value").and_then(python::float);
+        let value = value.ok_or_else(|| Invalid::new("unexpected measures value"))?;
+        out.push(Measure { timestamp, value });
+    }
+    Ok(())
+}

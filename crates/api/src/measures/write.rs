@@ -1,0 +1,241 @@
+//! Prints points as `[["2013-01-01T12:00:00+00:00", 60.0, 4.2], ...]`, byte for byte as Gnocchi does.
+//!
+//! A row's text is built from a template that already holds the date and the granularity: from one point to the next only
+//! the digits of the time change, and the value is printed behind it.
+
+use bytes::Bytes;
+use gnudi_model::Timestamp;
+
+use crate::json::float;
+
+/// How large a piece of an answer gets.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// The longest row: the template with its separator, the longest float, a bracket.
+const ROW_BYTES_MAX: usize = 96;
+
+/// One aggregation's points, oldest first, with the text of the granularity column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// As JSON: `60.0`, or `"W"` for a calendar's weeks.
+    pub granularity: String,
+    pub timestamps: Vec<Timestamp>,
+    pub values: Vec<f64>,
+}
+
+/// The points of all columns, one behind the other, as pieces of one JSON list.
+pub struct Rows {
+    columns: Vec<Column>,
+    column: usize,
+    row: usize,
+    progress: Progress,
+}
+
+/// How far the list's text has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Before,
+    /// The bracket stands, but no row.
+    Opened,
+    InRows,
+    Closed,
+}
+
+impl Rows {
+    pub fn new(columns: Vec<Column>) -> Self {
+        Rows { columns, column: 0, row: 0, progress: Progress::Before }
+    }
+
+    /// How many rows there are in all.
+    pub fn len(&self) -> usize {
+        self.columns.iter().map(|column| column.timestamps.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends rows until `out` holds about `bytes`, at least one where any is left; true while there is more.
+    pub fn write(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        if self.progress == Progress::Before {
+            out.push(b'[');
+            self.progress = Progress::Opened;
+        }
+        let mut wrote = false;
+        while let Some(column) = self.columns.get(self.column) {
+            let timestamps = &column.timestamps[self.row..];
+            let values = &column.values[self.row..];
+            if !timestamps.is_empty() {
+                if wrote && out.len() >= bytes {
+                    return true;
+                }
+                wrote = true;
+                let first = self.progress == Progress::Opened;
+                self.row += write_rows(timestamps, values, &column.granularity, first, bytes, out);
+                self.progress = Progress::InRows;
+                if self.row < column.timestamps.len() {
+                    return true;
+                }
+            }
+            self.column += 1;
+            self.row = 0;
+        }
+        self.progress = Progress::Closed;
+        out.push(b']');
+        false
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.progress == Progress::Closed {
+            return None;
+        }
+        let mut piece = Vec::with_capacity(PIECE_BYTES + ROW_BYTES_MAX);
+        self.write(PIECE_BYTES, &mut piece);
+        Some(piece.into())
+    }
+}
+
+/// The template's parts in front of the time, and behind it.
+const DATE_AT: usize = 4;
+const TIME_AT: usize = 15;
+
+/// Appends rows until `out` holds `bytes`, and at least one; how many they are.
+fn write_rows(
+    timestamps: &[Timestamp],
+    values: &[f64],
+    granularity: &str,
+    first: bool,
+    bytes: usize,
+    out: &mut Vec<u8>,
+) -> usize {
+    let mut row = format!(", [\"1970-01-01T00:00:00+00:00\", {granularity}, ").into_bytes();
+    let mut day = i64::MIN;
+    let mut written = 0;
+    for (timestamp, value) in timestamps.iter().zip(values) {
+        if out.len() >= bytes && written > 0 {
+            break;
+        }
+        let second = timestamp.secs();
+        let second_of_day = second.rem_euclid(86_400);
+        if second - second_of_day != day {
+            day = second - second_of_day;
+            put_date(&mut row, *timestamp);
+        }
+        put_time(&mut row, second_of_day as u32);
+        let from = if first && written == 0 { 2 } else { 0 };
+        out.extend_from_slice(&row[from..]);
+        float::write(*value, out);
+        out.push(b']');
+        written += 1;
+    }
+    written
+}
+
+fn put_date(row: &mut [u8], timestamp: Timestamp) {
+    let mut text = Vec::with_capacity(25);
+    timestamp.write_iso(&mut text);
+    row[DATE_AT..DATE_AT + 10].copy_from_slice(&text[..10]);
+}
+
+fn put_time(row: &mut [u8], second_of_day: u32) {
+    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+    let [hour_tens, hour_ones] = DIGITS[hour as usize];
+    let [minute_tens, minute_ones] = DIGITS[minute as usize];
+    let [second_tens, second_ones] = DIGITS[second as usize];
+    row[TIME_AT..TIME_AT + 8].copy_from_slice(&[
+        hour_tens,
+        hour_ones,
+        b':',
+        minute_tens,
+        minute_ones,
+        b':',
+        second_tens,
+        second_ones,
+    ]);
+}
+
+/// "00" to "59".
+const DIGITS: [[u8; 2]; 60] = {
+    let mut digits = [[0; 2]; 60];
+    let mut number = 0;
+    while number < 60 {
+        digits[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    digits
+};
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(columns: Vec<Column>) -> String {
+        let mut out = Vec::new();
+        while Rows::new(columns.clone()).write(usize::MAX, &mut out) {}
+        String::from_utf8(out).unwrap()
+    }
+
+    fn column(granularity: &str, points: &[(i64, f64)]) -> Column {
+        Column {
+            granularity: granularity.to_owned(),
+            timestamps: points.iter().map(|(time, _)| Timestamp(*time)).collect(),
+            values: points.iter().map(|(_, value)| *value).collect(),
+        }
+    }
+
+    #[test]
+    fn rows_look_as_gnocchi_prints_them() {
+        let day = 1_356_998_400_000_000_000;
+        assert_eq!(text(vec![]), "[]");
+        assert_eq!(text(vec![column("60.0", &[])]), "[]");
+        assert_eq!(
+            text(vec![
+                column("3600.0", &[]),
+                column("60.0", &[(day, 4.2), (day + 86_399_999_999_999, -0.0)]),
+                column("\"W\"", &[(day + 86_400_000_000_000, f64::NAN)]),
+            ]),
+            r#"[["2013-01-01T00:00:00+00:00", 60.0, 4.2], ["2013-01-01T23:59:59+00:00", 60.0, -0.0], ["2013-01-02T00:00:00+00:00", "W", NaN]]"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_join_to_the_whole(
+            points in prop::collection::vec((0..i64::MAX, any::<f64>()), 0..50),
+            cut in 0..50_usize,
+            bytes in 1..400_usize,
+        ) {
+            let (left, right) = points.split_at(cut.min(points.len()));
+            let columns = vec![column("60.0", left), column("0.5", right)];
+            let mut rows = Rows::new(columns.clone());
+            let mut joined = Vec::new();
+            loop {
+                let mut piece = Vec::new();
+                let more = rows.write(bytes, &mut piece);
+                prop_assert!(piece.len() < bytes + ROW_BYTES_MAX);
+                joined.extend_from_slice(&piece);
+                if !more {
+                    break;
+                }
+            }
+            let expected: Vec<String> = columns
+                .iter()
+                .flat_map(|column| {
+                    column.timestamps.iter().zip(&column.values).map(|(time, value)| {
+                        let mut number = Vec::new();
+                        float::write(*value, &mut number);
+                        let number = String::from_utf8(number).unwrap();
+                        format!("[\"{}\", {}, {number}]", time.to_iso(), column.granularity)
+                    })
+                })
+                .collect();
+            prop_assert_eq!(String::from_utf8(joined).unwrap(), format!("[{}]", expected.join(", ")));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What of the configuration concerns the API.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use gnudi_model::{AggregationMethod, ArchivePolicy};
+
+use crate::{auth::AuthMode, cors::CorsOptions, limits::Limits};
+
+/// The API's options, by the names of `gnocchi.conf`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiOptions {
+    /// `[api] max_limit`: items of a listing's page, at most and by default.
+    pub max_limit: usize,
+    /// `[api] operation_timeout`: how long `refresh` may take.
+    pub operation_timeout: Duration,
+    /// `[api] auth_mode`.
+    pub auth_mode: AuthMode,
+    /// `[api] enable_proxy_headers_parsing`.
+    pub enable_proxy_headers_parsing: bool,
+    /// The path under which everything is served: empty, or a slash and a name without a slash at its end.
+    pub path_prefix: String,
+    /// `[archive_policy] default_aggregation_methods`.
+    pub default_aggregation_methods: BTreeSet<AggregationMethod>,
+    /// `[cors]`.
+    pub cors: CorsOptions,
+    pub limits: Limits,
+}
+
+impl Default for ApiOptions {
+    fn default() -> Self {
+        ApiOptions {
+            max_limit: 1000,
+            operation_timeout: Duration::from_secs(10),
+            auth_mode: AuthMode::default(),
+            enable_proxy_headers_parsing: false,
+            path_prefix: String::new(),
+            default_aggregation_methods: ArchivePolicy::default_methods(),
+            cors: CorsOptions::default(),
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
+
+use gnudi_indexer::{IndexerError, MetricSort, Page, SortDirection, SortKey};
+use gnudi_model::MetricId;
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    python,
+    query::{Argument, Query, quote_plus},
+    router::parse_uuid,
+    schema::Invalid,
+};
+
+/// The order of a listing that asks for none.
+const DEFAULT_SORT: &str = "id:asc";
+
+/// Which part of a listing is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pagination {
+    pub limit: usize,
+    marker: Option<String>,
+    sorts: Vec<String>,
+}
+
+impl Pagination {
+    /// The arguments of a query; the limit is cut to `max_limit`.
+    ///
+    /// # Errors
+    /// 400 where one has the wrong type.
+    pub fn of(query: &Query, max_limit: usize) -> Result<Self, ApiError> {
+        let refuse = |name: &str, message: &str| {
+            ApiError::bad_request(Value::object([
+                ("cause", "Argument value error".into()),
+                ("reason", Invalid::new(message).in_key(name).reason().into()),
+            ]))
+        };
+        let mut pagination =
+            Pagination { limit: max_limit, marker: None, sorts: vec![DEFAULT_SORT.to_owned()] };
+        for name in query.names() {
+            match (name, query.get(name)) {
+                ("limit", Some(Argument::One(text))) => {
+                    let limit =
+                        python::int(&Value::from(text)).ok_or_else(|| refuse(name, "expected int"))?;
+                    if limit < 1 {
+                        return Err(refuse(name, "value must be at least 1"));
+                    }
+                    pagination.limit = usize::try_from(limit).unwrap_or(usize::MAX).min(max_limit);
+                }
+                ("limit", _) => return Err(refuse(name, "expected int")),
+                ("marker", Some(Argument::One(text))) => pagination.marker = Some(text.to_owned()),
+                ("marker", _) => return Err(refuse(name, "expected str")),
+                ("sort", Some(Argument::One(text))) => pagination.sorts = vec![text.to_owned()],
+                ("sort", Some(Argument::Several(texts))) => {
+                    pagination.sorts = texts.into_iter().map(str::to_owned).collect();
+                }
+                _ => {}
+            }
+        }
+        pagination.sorts.retain(|sort| !sort.is_empty());
+        Ok(pagination)
+    }
+
+    /// The page of metrics that this means.
+    ///
+    /// # Errors
+    /// 400 for a marker that is no id, and for a sort by what metrics do not have.
+    pub fn page(&self) -> Result<Page, IndexerError> {
+        let marker = match self.marker.as_deref() {
+            None | Some("") => None,
+            Some(text) => Some(MetricId(
+                parse_uuid(text)
+                    .ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{text}'")))?,
+            )),
+        };
+        let sorts = self.sorts.iter().map(|sort| metric_sort(sort)).collect::<Result<_, _>>()?;
+        Ok(Page { limit: self.limit, marker, sorts })
+    }
+}
+
+/// `key`, `key:direction`; of the directions, which end nulls go to is left to the index.
+fn metric_sort(text: &str) -> Result<MetricSort, IndexerError> {
+    let (key, direction) = text.split_once(':').unwrap_or((text, "asc"));
+    let invalid = |reason: String| IndexerError::InvalidPagination(reason);
+    let direction = match direction {
+        "asc" | "asc-nullsfirst" | "asc-nullslast" => SortDirection::Ascending,
+        "desc" | "desc-nullsfirst" | "desc-nullslast" => SortDirection::Descending,
+        _ => {
+            return Err(invalid(
+                "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
+                 desc-nullslast"
+                    .to_owned(),
+            ));
+        }
+    };
+    let key = match key {
+        "id" => SortKey::Id,
+        "creator" => SortKey::Creator,
+        "name" => SortKey::Name,
+        "unit" => SortKey::Unit,
+        "archive_policy_name" => SortKey::ArchivePolicyName,
+        "resource_id" => SortKey::ResourceId,
+        "status" => SortKey::Status,
+        _ => return Err(invalid(format!("Sort key supplied is invalid: {key}"))),
+    };
+    Ok(MetricSort { key, direction })
+}
+
+/// The `Link` header of the page behind this one: the request's arguments, by name, with the marker.
+pub fn next_link(url: &str, query: &Query, pagination: &Pagination, marker: &str) -> String {
+    let mut arguments: Vec<(&str, Vec<&str>)> = query
+        .names()
+        .into_iter()
+        .filter(|name| !matches!(*name, "limit" | "marker" | "sort"))
+        .filter_map(|name| match query.get(name)? {
+            Argument::One(value) => Some((name, vec![value])),
+            Argument::Several(values) => Some((name, values)),
+        })
+        .collect();
+    let limit = pagination.limit.to_string();
+    arguments.push(("limit", vec![&limit]));
+    arguments.push(("marker", vec![marker]));
+    arguments.push(("sort", pagination.sorts.iter().map(String::as_str).collect()));
+    arguments.sort();
+    let pairs: Vec<String> = arguments
+        .into_iter()
+        .flat_map(|(name, values)| {
+            values.into_iter().map(move |value| format!("{}={}", quote_plus(name), quote_plus(value)))
+        })
+        .collect();
+    format!("<{url}?{}>; rel=\"next\"", pairs.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Pagination, String> {
+        Pagination::of(&Query::parse(Some(text)).unwrap(), 7).map_err(|error| error.detail.to_json())
+    }
+
+    #[test]
+    fn the_limit_is_cut_to_the_maximum() {
+        assert_eq!(of("").unwrap().limit, 7);
+        assert_eq!(of("limit=3").unwrap().limit, 3);
+        assert_eq!(of("limit=99999999999999999999").unwrap().limit, 7);
+        for (text, reason) in [
+            ("limit=0", "value must be at least 1 for dictionary value @ data['limit']"),
+            ("limit=x", "expected int for dictionary value @ data['limit']"),
+            ("limit=1&limit=2", "expected int for dictionary value @ data['limit']"),
+            ("marker=1&marker=2", "expected str for dictionary value @ data['marker']"),
+        ] {
+            let expected = format!(r#"{{"cause": "Argument value error", "reason": "{reason}"}}"#);
+            assert_eq!(of(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn sorts_name_a_key_and_a_direction() {
+        let page = of("sort=name:desc&sort=id").unwrap().page().unwrap();
+        assert_eq!(
+            page.sorts,
+            [
+                MetricSort { key: SortKey::Name, direction: SortDirection::Descending },
+                MetricSort { key: SortKey::Id, direction: SortDirection::Ascending },
+            ]
+        );
+        for (text, reason) in [
+            ("sort=foo", "Invalid pagination: `Sort key supplied is invalid: foo'"),
+            (
+                "sort=name:foo",
+                "Invalid pagination: `Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, \
+                 desc-nullsfirst, desc-nullslast'",
+            ),
+            ("marker=foo", "Invalid pagination: `Invalid marker: `foo''"),
+        ] {
+            assert_eq!(of(text).unwrap().page().unwrap_err().to_string(), reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_next_page_keeps_the_arguments() {
+        let query = Query::parse(Some("limit=99&foo=b%20r&foo=2&sort=name:asc&sort=id:desc")).unwrap();
+        let pagination = Pagination::of(&query, 7).unwrap();
+        assert_eq!(
+            next_link("http://h/v1/metric", &query, &pagination, "m"),
+            "<http://h/v1/metric?foo=b+r&foo=2&limit=7&marker=m&sort=name%3Aasc&sort=id%3Adesc>; rel=\"next\""
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Who may do what: one function, [`allows`], asked before every handler; the rules are Gnocchi's defaults.
+
+/// Who calls, as authentication found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// What a metric's creator is compared with: `user_id:project_id`, or with basic authentication the user's name.
+    pub user: String,
+    /// Of the caller's token, where it has one.
+    pub project_id: Option<String>,
+    pub is_admin: bool,
+    pub is_service: bool,
+}
+
+/// What is asked for, by the names of Gnocchi's policy file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    GetStatus,
+    CreateArchivePolicy,
+    GetArchivePolicy,
+    UpdateArchivePolicy,
+    DeleteArchivePolicy,
+    ListArchivePolicy,
+    CreateArchivePolicyRule,
+    GetArchivePolicyRule,
+    UpdateArchivePolicyRule,
+    DeleteArchivePolicyRule,
+    ListArchivePolicyRule,
+    CreateMetric,
+    GetMetric,
+    DeleteMetric,
+    ListMetric,
+    PostMeasures,
+    GetMeasures,
+}
+
+/// Who passes a rule, besides an administrator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passes {
+    /// Every authenticated caller.
+    everyone: bool,
+    /// A caller with the role `service`.
+    service: bool,
+    /// Who created the thing, and members of the creator's project.
+    creator: bool,
+    /// Members of the project that owns the metric's resource.
+    owner: bool,
+}
+
+impl Rule {
+    #[cfg(test)]
+    const ALL: [Rule; 17] = [
+        Rule::GetStatus,
+        Rule::CreateArchivePolicy,
+        Rule::GetArchivePolicy,
+        Rule::UpdateArchivePolicy,
+        Rule::DeleteArchivePolicy,
+        Rule::ListArchivePolicy,
+        Rule::CreateArchivePolicyRule,
+        Rule::GetArchivePolicyRule,
+        Rule::UpdateArchivePolicyRule,
+        Rule::DeleteArchivePolicyRule,
+        Rule::ListArchivePolicyRule,
+        Rule::CreateMetric,
+        Rule::GetMetric,
+        Rule::DeleteMetric,
+        Rule::ListMetric,
+        Rule::PostMeasures,
+        Rule::GetMeasures,
+    ];
+
+    fn passes(self) -> Passes {
+        let nobody = Passes::default();
+        match self {
+            Rule::GetArchivePolicy
+            | Rule::ListArchivePolicy
+            | Rule::GetArchivePolicyRule
+            | Rule::ListArchivePolicyRule
+            | Rule::CreateMetric => Passes { everyone: true, ..nobody },
+            Rule::GetStatus
+            | Rule::UpdateArchivePolicy
+            | Rule::DeleteArchivePolicy
+            | Rule::CreateArchivePolicyRule
+            | Rule::UpdateArchivePolicyRule
+            | Rule::DeleteArchivePolicyRule => nobody,
+            Rule::CreateArchivePolicy => Passes { service: true, ..nobody },
+            Rule::DeleteMetric => Passes { creator: true, ..nobody },
+            Rule::ListMetric => Passes { creator: true, owner: true, ..nobody },
+            Rule::PostMeasures => Passes { service: true, creator: true, ..nobody },
+            Rule::GetMetric | Rule::GetMeasures => {
+                Passes { service: true, creator: true, owner: true, ..nobody }
+            }
+        }
+    }
+}
+
+/// What a rule is asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// `user_id:project_id`, or the name of a user of basic authentication.
+    pub creator: Option<&'a str>,
+    /// The project of the metric's resource.
+    pub resource_project_id: Option<&'a str>,
+}
+
+/// Whether the caller may do to the target what the rule names.
+pub fn allows(rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
+    let passes = rule.passes();
+    if caller.is_admin || passes.everyone || (passes.service && caller.is_service) {
+        return true;
+    }
+    let in_project = |project: Option<&str>| project.is_some() && caller.project_id.as_deref() == project;
+    let creator_project =
+        target.creator.map(|creator| creator.split_once(':').map_or("", |(_, project)| project));
+    (passes.creator && (target.creator == Some(caller.user.as_str()) || in_project(creator_project)))
+        || (passes.owner && in_project(target.resource_project_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every rule for every kind of caller, on a metric created by `u1:p1` whose resource belongs to `p2`.
+    #[test]
+    fn rules_are_gnocchis_defaults() {
+        let target = Target { creator: Some("u1:p1"), resource_project_id: Some("p2") };
+        let member = |user: &str, project: &str| Caller {
+            user: format!("{user}:{project}"),
+            project_id: Some(project.to_owned()),
+            ..Caller::default()
+        };
+        let callers = [
+            ("admin", Caller { is_admin: true, ..member("a", "pa") }),
+            ("service", Caller { is_service: true, ..member("s", "ps") }),
+            ("creator", member("u1", "p1")),
+            ("same project", member("u2", "p1")),
+            ("owner", member("u3", "p2")),
+            ("stranger", member("u4", "p4")),
+            ("basic", Caller { user: "u1".to_owned(), ..Caller::default() }),
+        ];
+        for rule in Rule::ALL {
+            let may: Vec<&str> = callers
+                .iter()
+                .filter(|(_, caller)| allows(rule, caller, target))
+                .map(|(name, _)| *name)
+                .collect();
+            let expected: &[&str] = match rule {
+                Rule::GetArchivePolicy
+                | Rule::ListArchivePolicy
+                | Rule::GetArchivePolicyRule
+                | Rule::ListArchivePolicyRule
+                | Rule::CreateMetric => {
+                    &["admin", "service", "creator", "same project", "owner", "stranger", "basic"]
+                }
+                Rule::GetStatus
+                | Rule::UpdateArchivePolicy
+                | Rule::DeleteArchivePolicy
+                | Rule::CreateArchivePolicyRule
+                | Rule::UpdateArchivePolicyRule
+                | Rule::DeleteArchivePolicyRule => &["admin"],
+                Rule::CreateArchivePolicy => &["admin", "service"],
+                Rule::DeleteMetric => &["admin", "creator", "same project"],
+                Rule::ListMetric => &["admin", "creator", "same project", "owner"],
+                Rule::PostMeasures => &["admin", "service", "creator", "same project"],
+                Rule::GetMetric | Rule::GetMeasures => {
+                    &["admin", "service", "creator", "same project", "owner"]
+                }
+            };
+            assert_eq!(may, expected, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_its_creator_only_as_a_whole() {
+        let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
+        let target = Target { creator: Some("foobar"), resource_project_id: None };
+        assert!(allows(Rule::PostMeasures, &caller("foobar"), target));
+        assert!(!allows(Rule::PostMeasures, &caller("foobar:"), target));
+        assert!(!allows(Rule::PostMeasures, &caller("foo"), target));
+        assert!(!allows(Rule::PostMeasures, &caller(""), target));
+        assert!(!allows(Rule::PostMeasures, &caller(""), Target::default()));
+    }
+}

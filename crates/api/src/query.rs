@@ -1,0 +1,175 @@
+//! The query string: `name=value` pairs, decoded, in their order.
+
+use crate::{error::ApiError, json::Value};
+
+/// The arguments of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+/// One argument; Gnocchi sees one that is given several times as a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument<'a> {
+    One(&'a str),
+    Several(Vec<&'a str>),
+}
+
+impl Query {
+    /// Decodes `a=1&b=2`.
+    ///
+    /// # Errors
+    /// 400 where an escape does not decode to UTF-8.
+    pub fn parse(text: Option<&str>) -> Result<Self, ApiError> {
+        let Some(text) = text else { return Ok(Query::default()) };
+        text.split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Some((decode(name, true)?, decode(value, true)?))
+            })
+            .collect::<Option<_>>()
+            .map(Query)
+            .ok_or_else(|| ApiError::bad_request(""))
+    }
+
+    pub fn get(&self, name: &str) -> Option<Argument<'_>> {
+        let mut values: Vec<&str> =
+            self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect();
+        match values.len() {
+            0 => None,
+            1 => values.pop().map(Argument::One),
+            _ => Some(Argument::Several(values)),
+        }
+    }
+
+    /// An argument that makes no sense as a list.
+    ///
+    /// # Errors
+    /// What `otherwise` makes of a list.
+    pub fn single(&self, name: &str, otherwise: impl FnOnce() -> ApiError) -> Result<Option<&str>, ApiError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Argument::One(value)) => Ok(Some(value)),
+            Some(Argument::Several(_)) => Err(otherwise()),
+        }
+    }
+
+    /// A switch; `default` where it is absent.
+    ///
+    /// # Errors
+    /// 400 where it is neither true nor false.
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
+        let text = match self.get(name) {
+            None => return Ok(default),
+            Some(Argument::One(text)) => text.to_owned(),
+            Some(Argument::Several(values)) => Value::from(values).repr(),
+        };
+        match text.trim().to_lowercase().as_str() {
+            "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),
+            "0" | "f" | "false" | "off" | "n" | "no" => Ok(false),
+            _ => Err(ApiError::bad_request(format!(
+                "Unable to parse `{name}': Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', \
+                 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
+            ))),
+        }
+    }
+
+    /// The names, each once, in the order of their first appearance.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in &self.0 {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+/// Undoes percent-encoding, and with `plus_is_space` that of forms; `None` where the result is not UTF-8. What is no escape
+/// stays as it is.
+pub fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = |index: usize| bytes.get(index).and_then(|byte| char::from(*byte).to_digit(16));
+        match (bytes[at], hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+                continue;
+            }
+            (b'+', ..) if plus_is_space => out.push(b' '),
+            (byte, ..) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8(out).ok()
+}
+
+/// Percent-encodes as Python's `quote` does, which leaves letters, digits, `_.-~` and the characters of `safe`.
+pub fn quote(text: &str, safe: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let character = char::from(byte);
+        if byte.is_ascii_alphanumeric()
+            || "_.-~".contains(character)
+            || (byte.is_ascii() && safe.contains(character))
+        {
+            out.push(character);
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Percent-encodes as Python's `quote_plus` does, for query strings.
+pub fn quote_plus(text: &str) -> String {
+    quote(text, " ").replace(' ', "+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_decoded() {
+        let query = Query::parse(Some("a=1&b=x%20y+z&a=2&c&d=%zz%4&=e&%C3%A9=%E2%82%AC")).unwrap();
+        assert_eq!(query.get("a"), Some(Argument::Several(vec!["1", "2"])));
+        assert_eq!(query.get("b"), Some(Argument::One("x y z")));
+        assert_eq!(query.get("c"), Some(Argument::One("")));
+        assert_eq!(query.get("d"), Some(Argument::One("%zz%4")));
+        assert_eq!(query.get("é"), Some(Argument::One("€")));
+        assert_eq!(query.get("x"), None);
+        assert_eq!(query.names(), ["a", "b", "c", "d", "", "é"]);
+        assert!(Query::parse(Some("a=%ff")).is_err());
+        assert_eq!(Query::parse(None), Ok(Query::default()));
+    }
+
+    #[test]
+    fn switches_are_true_or_false() {
+        let flag = |text: &str| Query::parse(Some(text)).unwrap().flag("refresh", false);
+        for text in ["refresh=true", "refresh=1", "refresh=+Yes+"] {
+            assert_eq!(flag(text), Ok(true), "{text}");
+        }
+        for text in ["", "refresh=off", "refresh=F"] {
+            assert_eq!(flag(text), Ok(false), "{text}");
+        }
+        let detail = flag("refresh=foo").unwrap_err().detail;
+        assert_eq!(
+            detail,
+            Value::from(
+                "Unable to parse `refresh': Unrecognized value 'foo', acceptable values are: '0', '1', 'f', 'false', 'n', \
+                 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
+            )
+        );
+        assert!(flag("refresh=1&refresh=1").is_err());
+    }
+
+    #[test]
+    fn quoting_is_pythons() {
+        assert_eq!(quote("/archive_policy/a b:é~", "/"), "/archive_policy/a%20b%3A%C3%A9~");
+        assert_eq!(quote_plus("name:asc x/y"), "name%3Aasc+x%2Fy");
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::{
+    StatusCode,
+    body::{Body, Frame, SizeHint},
+    header::{CONTENT_TYPE, HeaderValue, LOCATION},
+};
+
+use crate::json::Value;
+
+pub type Response = hyper::Response<ReplyBody>;
+
+/// What an answer carries: bytes, or pieces made while the client reads them.
+pub enum ReplyBody {
+    Whole(Option<Bytes>),
+    Pieces(Box<dyn Iterator<Item = Bytes> + Send + Sync>),
+}
+
+impl ReplyBody {
+    pub fn empty() -> Self {
+        ReplyBody::Whole(None)
+    }
+}
+
+impl From<Vec<u8>> for ReplyBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        ReplyBody::Whole((!bytes.is_empty()).then(|| bytes.into()))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = match &mut *self {
+            ReplyBody::Whole(bytes) => bytes.take(),
+            ReplyBody::Pieces(pieces) => pieces.next(),
+        };
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, ReplyBody::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ReplyBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            ReplyBody::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// No headers, no body.
+pub fn bare(status: StatusCode) -> Response {
+    let mut response = Response::new(ReplyBody::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A body of the content type.
+pub fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<ReplyBody>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// A JSON document.
+pub fn json(status: StatusCode, document: &Value) -> Response {
+    let mut body = Vec::with_capacity(256);
+    document.write_json(&mut body);
+    json_bytes(status, body)
+}
+
+/// A JSON document that is text already.
+pub fn json_bytes(status: StatusCode, document: impl Into<ReplyBody>) -> Response {
+    with_body(status, JSON, document)
+}
+
+/// 202: taken, and durable.
+pub fn accepted() -> Response {
+    json_bytes(StatusCode::ACCEPTED, ReplyBody::empty())
+}
+
+/// 204.
+pub fn no_content() -> Response {
+    bare(StatusCode::NO_CONTENT)
+}
+
+/// 201, with the address of what was made.
+pub fn created(location: &str, document: &Value) -> Response {
+    let mut response = json(StatusCode::CREATED, document);
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}

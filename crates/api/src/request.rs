@@ -1,0 +1,45 @@
+//! What handlers share: reading a JSON body.
+
+use bytes::Bytes;
+use hyper::{StatusCode, header::CONTENT_TYPE, http::request::Parts};
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::{self, ParseError, Value},
+};
+
+/// The body of a request that says it is JSON.
+///
+/// # Errors
+/// 415 where it says otherwise, and what [`RequestBody::read`] refuses.
+pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
+    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
+    if content_type != b"application/json" && !is_json(content_type) {
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""));
+    }
+    body.read().await
+}
+
+/// The document in the body of a request.
+///
+/// # Errors
+/// 400 where it is no JSON, and those of [`json_bytes`].
+pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
+    Ok(json::parse(&json_bytes(parts, body).await?)?)
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    media.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+impl From<ParseError> for ApiError {
+    fn from(error: ParseError) -> Self {
+        ApiError::bad_request(Value::object([
+            ("cause", "Unable to decode body".into()),
+            ("reason", error.to_string().into()),
+            ("detail", Value::Array(Vec::new())),
+        ]))
+    }
+}

@@ -1,0 +1,72 @@
+//! `POST /v1/archive_policy`
+
+use gnudi_model::ArchivePolicy;
+
+use super::definition::{self, GivenItem};
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    reply::{self, Response},
+    request,
+    router::Call,
+    schema::{Checked, Invalid, entries, integer_from, list, required, string},
+};
+
+/// The longest name that Gnocchi's database holds.
+pub(crate) const NAME_CHARACTERS_MAX: usize = 255;
+
+struct Given {
+    name: String,
+    back_window: u64,
+    aggregation_methods: Option<Vec<String>>,
+    definition: Vec<GivenItem>,
+}
+
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let given = check(&request::json(call.parts, body).await?)?;
+    if given.name.chars().count() > NAME_CHARACTERS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "The name is longer than {NAME_CHARACTERS_MAX} characters"
+        )));
+    }
+    let default = &call.app.options().default_aggregation_methods;
+    let methods = match &given.aggregation_methods {
+        Some(entries) => ArchivePolicy::resolve_methods(entries, default)?,
+        None => default.clone(),
+    };
+    let definition = definition::complete(&given.definition)?;
+    let policy = ArchivePolicy::new(given.name, given.back_window, definition, methods)?;
+    call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
+    let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
+    Ok(reply::created(&location, &super::shown(&policy)))
+}
+
+fn check(body: &Value) -> Checked<Given> {
+    let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
+    for (key, value) in entries(body)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "name" => name = Some(string(value).map_err(in_key)?),
+            "back_window" => back_window = integer_from(0)(value).map_err(in_key)?,
+            "aggregation_methods" => methods = Some(list(value, method).map_err(in_key)?),
+            "definition" => definition = Some(definition::check(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    Ok(Given {
+        definition: required(definition, "definition")?,
+        name: required(name, "name")?,
+        back_window,
+        aggregation_methods: methods,
+    })
+}
+
+/// A method, `*`, or a method with a sign.
+fn method(value: &Value) -> Checked<String> {
+    let known = |text: &String| {
+        text == "*"
+            || text.strip_prefix(['-', '+']).unwrap_or(text).parse::<gnudi_model::AggregationMethod>().is_ok()
+    };
+    string(value).ok().filter(known).ok_or_else(|| Invalid::new("not a valid value"))
+}

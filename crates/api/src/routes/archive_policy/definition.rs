@@ -1,0 +1,51 @@
+//! The `definition` of a policy in a request.
+
+use gnudi_model::{ArchivePolicyItem, Timespan, archive_policy::InvalidPolicy};
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    schema::{Checked, Invalid, entries, integer_from, list, timespan},
+};
+
+/// The parts of an item that a request gives, before they are completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenItem {
+    granularity: Option<Timespan>,
+    points: Option<u64>,
+    timespan: Option<Timespan>,
+}
+
+/// A list of at least one item.
+pub fn check(value: &Value) -> Checked<Vec<GivenItem>> {
+    let items = list(value, item)?;
+    if items.is_empty() {
+        return Err(Invalid::new("length of value must be at least 1"));
+    }
+    Ok(items)
+}
+
+fn item(value: &Value) -> Checked<GivenItem> {
+    let mut given = GivenItem::default();
+    for (key, value) in entries(value)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "granularity" => given.granularity = Some(timespan(value).map_err(in_key)?),
+            "points" => given.points = Some(integer_from(1)(value).map_err(in_key)?),
+            "timespan" => given.timespan = Some(timespan(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    Ok(given)
+}
+
+/// Whole items of the given parts.
+pub fn complete(items: &[GivenItem]) -> Result<Vec<ArchivePolicyItem>, InvalidPolicy> {
+    items.iter().map(|item| ArchivePolicyItem::new(item.granularity, item.points, item.timespan)).collect()
+}
+
+impl From<InvalidPolicy> for ApiError {
+    fn from(error: InvalidPolicy) -> Self {
+        ApiError::bad_request(error.to_string())
+    }
+}

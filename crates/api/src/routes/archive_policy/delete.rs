@@ -1,0 +1,13 @@
+//! `DELETE /v1/archive_policy/{name}`
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    reply::{self, Response},
+    router::Call,
+};
+
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    call.app.engine().indexer().delete_archive_policy(call.parameter).await?;
+    Ok(reply::no_content())
+}

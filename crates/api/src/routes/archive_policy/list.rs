@@ -1,0 +1,17 @@
+//! `GET /v1/archive_policy`
+
+use hyper::StatusCode;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    reply::{self, Response},
+    router::Call,
+};
+
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let policies = call.app.engine().indexer().archive_policies().await?;
+    let shown = policies.iter().map(|policy| super::shown(policy)).collect();
+    Ok(reply::json(StatusCode::OK, &Value::Array(shown)))
+}

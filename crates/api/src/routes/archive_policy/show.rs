@@ -1,0 +1,17 @@
+//! `GET /v1/archive_policy/{name}`
+
+use gnudi_indexer::IndexerError;
+use hyper::StatusCode;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    reply::{self, Response},
+    router::Call,
+};
+
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let policy = call.app.engine().indexer().archive_policy(call.parameter).await?;
+    let policy = policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(call.parameter.to_owned()))?;
+    Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
+}

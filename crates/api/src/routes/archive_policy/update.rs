@@ -1,0 +1,40 @@
+//! `PATCH /v1/archive_policy/{name}`
+
+use gnudi_indexer::IndexerError;
+use hyper::StatusCode;
+
+use super::definition::{self, GivenItem};
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    reply::{self, Response},
+    request,
+    router::Call,
+    schema::{Checked, Invalid, entries, integer_from, required},
+};
+
+/// New points for the granularities there are, and a new back window.
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let indexer = call.app.engine().indexer();
+    if indexer.archive_policy(call.parameter).await?.is_none() {
+        return Err(IndexerError::NoSuchArchivePolicy(call.parameter.to_owned()).into());
+    }
+    let (items, back_window) = check(&request::json(call.parts, body).await?)?;
+    let definition = definition::complete(&items)?;
+    let policy = indexer.update_archive_policy(call.parameter, definition, back_window).await?;
+    Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
+}
+
+fn check(body: &Value) -> Checked<(Vec<GivenItem>, Option<u64>)> {
+    let (mut definition, mut back_window) = (None, None);
+    for (key, value) in entries(body)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "definition" => definition = Some(definition::check(value).map_err(in_key)?),
+            "back_window" => back_window = Some(integer_from(0)(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    Ok((required(definition, "definition")?, back_window))
+}

@@ -1,0 +1,167 @@
+//! `GET /v1/metric/{id}/measures`
+
+use gnudi_engine::{MeasuresQuery, Resample};
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
+use gnudi_series::calendar::Calendar;
+use hyper::StatusCode;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::{Value, float},
+    measures::write::{Column, Rows},
+    python,
+    query::{Argument, Query},
+    reply::{self, ReplyBody, Response},
+    router::Call,
+};
+
+/// Answers up to this many rows in one piece, with their length; longer ones in pieces, as they are read.
+const WHOLE_ROWS_MAX: usize = 4_000;
+
+/// About the longest row.
+const ROW_BYTES: usize = 64;
+
+/// What a query asks for, before the metric's policy is known to have it.
+struct Wanted<'q> {
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+    granularity: Option<Timespan>,
+    aggregation: Argument<'q>,
+    resample: Option<Resample>,
+}
+
+pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let query = call.query()?;
+    let wanted = wanted(&query, call.app.now())?;
+    let policy = call.policy().await?;
+    let aggregations = aggregations(call, &policy, &wanted)?;
+    let metric = call.metric().id;
+    let engine = call.app.engine();
+    if query.flag("refresh", false)? {
+        engine.refresh(&[metric], call.app.options().operation_timeout).await?;
+    }
+    let asked =
+        MeasuresQuery { aggregations, start: wanted.start, stop: wanted.stop, resample: wanted.resample };
+    let answers = engine.measures(metric, &policy, &asked).await?;
+    let columns = answers
+        .into_iter()
+        .map(|answer| Column {
+            granularity: granularity_text(wanted.resample, answer.granularity),
+            timestamps: answer.timestamps,
+            values: answer.values,
+        })
+        .collect();
+    Ok(reply::json_bytes(StatusCode::OK, body_of(Rows::new(columns))))
+}
+
+fn body_of(mut rows: Rows) -> ReplyBody {
+    let count = rows.len();
+    if count > WHOLE_ROWS_MAX {
+        return ReplyBody::Pieces(Box::new(rows));
+    }
+    let mut bytes = Vec::with_capacity(count * ROW_BYTES + 2);
+    rows.write(usize::MAX, &mut bytes);
+    bytes.into()
+}
+
+fn granularity_text(resample: Option<Resample>, stored: Timespan) -> String {
+    let span = match resample {
+        Some(Resample::Calendar(calendar)) => return format!("\"{}\"", calendar.letter()),
+        Some(Resample::Span(span)) => span,
+        None => stored,
+    };
+    let mut text = Vec::new();
+    float::write(span.as_secs_f64(), &mut text);
+    String::from_utf8(text).expect("floats are ASCII")
+}
+
+fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
+    let granularity = query.get("granularity");
+    let resample = resample(query, granularity.as_ref())?;
+    let time = |name: &str| {
+        let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
+        let text = query.single(name, refuse)?;
+        text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
+    };
+    Ok(Wanted {
+        start: time("start")?,
+        stop: time("stop")?,
+        granularity: granularity
+            .map(|granularity| {
+                timespan(&granularity).map_err(|reason| ApiError::argument("granularity", reason))
+            })
+            .transpose()?,
+        aggregation: query.get("aggregation").unwrap_or(Argument::One("mean")),
+        resample,
+    })
+}
+
+fn resample(query: &Query, granularity: Option<&Argument<'_>>) -> Result<Option<Resample>, ApiError> {
+    let Some(asked) = query.get("resample").filter(|asked| *asked != Argument::One("")) else {
+        return Ok(None);
+    };
+    if granularity.is_none_or(|granularity| *granularity == Argument::One("")) {
+        return Err(ApiError::bad_request("A granularity must be specified to resample"));
+    }
+    let calendar = match asked {
+        Argument::One(text) => text.parse().ok().and_then(Calendar::from_letter),
+        Argument::Several(_) => None,
+    };
+    Ok(Some(match calendar {
+        Some(calendar) => Resample::Calendar(calendar),
+        None => Resample::Span(timespan(&asked).map_err(ApiError::bad_request)?),
+    }))
+}
+
+fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
+    match argument {
+        Argument::One(text) => python::timespan(&Value::from(*text)),
+        Argument::Several(_) => Err("Unable to parse timespan"),
+    }
+}
+
+/// The policy's aggregations that are asked for, the coarsest first.
+fn aggregations(
+    call: &Call<'_>,
+    policy: &ArchivePolicy,
+    wanted: &Wanted<'_>,
+) -> Result<Vec<Aggregation>, ApiError> {
+    let method = match &wanted.aggregation {
+        Argument::One(name) => name.parse::<AggregationMethod>().ok(),
+        Argument::Several(_) => None,
+    };
+    let Some(method) = method.filter(|method| policy.aggregation_methods.contains(method)) else {
+        let name = match &wanted.aggregation {
+            Argument::One(name) => Value::from(*name),
+            Argument::Several(names) => names.clone().into(),
+        };
+        return Err(ApiError::not_found(Value::object([
+            ("cause", "Aggregation method does not exist for this metric".into()),
+            (
+                "detail",
+                Value::object([
+                    ("metric", call.metric().id.to_string().into()),
+                    ("aggregation_method", name),
+                ]),
+            ),
+        ])));
+    };
+    let mut granularities: Vec<Timespan> = match wanted.granularity {
+        Some(granularity) => vec![granularity],
+        None => policy.definition.iter().map(|item| item.granularity).collect(),
+    };
+    granularities.sort_unstable_by(|a, b| b.cmp(a));
+    granularities
+        .into_iter()
+        .map(|granularity| {
+            policy.aggregation(method, granularity).ok_or_else(|| {
+                ApiError::not_found(format!(
+                    "Aggregation method '{method}' at granularity '{}' for metric {} does not exist",
+                    granularity_text(None, granularity),
+                    call.metric().id
+                ))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! `GET /v1/metric`
+
+use std::{collections::HashMap, sync::Arc};
+
+use gnudi_indexer::{MetricFilter, MetricListing};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus};
+use hyper::{
+    StatusCode,
+    header::{HeaderValue, LINK},
+};
+
+use super::ResourceForm;
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    pagination::{Pagination, next_link},
+    query::{Argument, Query},
+    reply::{self, Response},
+    router::{Call, parse_uuid},
+    schema::{Checked, Invalid},
+};
+
+/// With basic authentication every caller sees every metric, as in Gnocchi.
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let query = call.query()?;
+    let filter = filter(&query)
+        .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
+    let pagination = Pagination::of(&query, call.app.options().max_limit)?;
+    let listing = MetricListing { filter, page: pagination.page()? };
+    let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+    let policies = policies(call, &metrics).await?;
+    let shown = metrics
+        .iter()
+        .map(|metric| {
+            let policy = policies.get(&*metric.archive_policy_name);
+            super::shown(metric, policy.map(|policy| &**policy), ResourceForm::Id)
+        })
+        .collect();
+    let mut response = reply::json(StatusCode::OK, &Value::Array(shown));
+    if let Some(last) = metrics.last()
+        && metrics.len() >= pagination.limit
+    {
+        let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
+        if let Ok(link) = HeaderValue::from_str(&link) {
+            response.headers_mut().insert(LINK, link);
+        }
+    }
+    Ok(response)
+}
+
+/// The policies of the metrics, by name.
+async fn policies(
+    call: &Call<'_>,
+    metrics: &[Arc<Metric>],
+) -> Result<HashMap<String, Arc<ArchivePolicy>>, ApiError> {
+    let mut policies = HashMap::new();
+    for metric in metrics {
+        let name = &*metric.archive_policy_name;
+        if !policies.contains_key(name)
+            && let Some(policy) = call.app.engine().indexer().archive_policy(name).await?
+        {
+            policies.insert(name.to_owned(), policy);
+        }
+    }
+    Ok(policies)
+}
+
+fn filter(query: &Query) -> Checked<MetricFilter> {
+    let mut filter = MetricFilter::default();
+    let (mut user, mut project) = (None, None);
+    for name in query.names() {
+        let refuse = |message: &str| Invalid::new(message).in_key(name);
+        let value = match query.get(name) {
+            Some(Argument::One(value)) => Ok(value.to_owned()),
+            _ => Err(refuse(if name == "status" { "not a valid value" } else { "expected str" })),
+        };
+        match name {
+            "user_id" => user = Some(value?),
+            "project_id" => project = Some(value?),
+            "creator" => filter.creator = Some(value?),
+            "name" => filter.name = Some(value?),
+            "unit" => filter.unit = Some(value?),
+            "archive_policy_name" => filter.archive_policy_name = Some(value?),
+            "id" => {
+                let id = parse_uuid(&value?).ok_or_else(|| refuse("not a valid value"))?;
+                filter.id = Some(MetricId(id));
+            }
+            "status" => {
+                filter.status = Some(match value?.as_str() {
+                    "active" => MetricStatus::Active,
+                    "delete" => MetricStatus::Delete,
+                    _ => return Err(refuse("not a valid value")),
+                });
+            }
+            _ => {}
+        }
+    }
+    // Who filters by user and project means both, as the creator joins them.
+    if user.is_some() || project.is_some() {
+        filter.creator = Some(format!("{}:{}", user.unwrap_or_default(), project.unwrap_or_default()));
+    }
+    Ok(filter)
+}

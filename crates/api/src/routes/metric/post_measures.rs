@@ -1,0 +1,31 @@
+//! `POST /v1/metric/{id}/measures`: the hot way in.
+
+use gnudi_drivers::incoming::Batch;
+use gnudi_series::points;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    measures,
+    reply::{self, Response},
+    request,
+    router::Call,
+};
+
+/// Takes measures; 202 means that they are durable.
+pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let input = request::json_bytes(call.parts, body).await?;
+    let app = call.app;
+    let mut batch = Batch::default();
+    let mut read = app.measure_buffers.take();
+    let by = measures::read_list(&input, || app.now(), app.options().limits.measures_max, &mut read)?;
+    app.figures.read_by(by);
+    let count = read.len();
+    if count > 0 {
+        batch.push(call.metric().id, count as u32, |out| points::encode(&read, out));
+    }
+    app.measure_buffers.put(read);
+    drop(input);
+    app.take_in(batch).await?;
+    Ok(reply::accepted())
+}

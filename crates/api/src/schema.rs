@@ -1,0 +1,181 @@
+//! Checks documents, and words what is wrong with them as voluptuous does: `expected str for dictionary value @ data['name']`.
+//!
+//! A check is a function of a value; [`entries`] opens an object, whose keys the caller takes in the document's order,
+//! so that the first fault is the one that Gnocchi tells.
+
+use gnudi_model::Timespan;
+
+use crate::{
+    error::ApiError,
+    json::{Value, repr_str},
+    python,
+};
+
+/// One step from a document to a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// What is wrong with a document, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    message: String,
+    path: Vec<Step>,
+    of_dictionary: bool,
+}
+
+pub type Checked<T> = Result<T, Invalid>;
+
+impl Invalid {
+    pub fn new(message: impl Into<String>) -> Self {
+        Invalid { message: message.into(), path: Vec::new(), of_dictionary: false }
+    }
+
+    /// A key that the object must not have.
+    pub fn extra_key(key: &str) -> Self {
+        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new("extra keys not allowed") }
+    }
+
+    /// A key whose form is wrong.
+    pub fn bad_key(key: &str) -> Self {
+        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new("not a valid value") }
+    }
+
+    /// The same fault, seen from the object whose key holds the value.
+    pub fn in_key(mut self, key: &str) -> Self {
+        self.of_dictionary |= self.path.is_empty();
+        self.path.insert(0, Step::Key(key.to_owned()));
+        self
+    }
+
+    fn in_index(mut self, index: usize) -> Self {
+        self.path.insert(0, Step::Index(index));
+        self
+    }
+
+    /// The text of the fault and of its place.
+    pub fn reason(&self) -> String {
+        let mut text = self.message.clone();
+        if self.of_dictionary {
+            text.push_str(" for dictionary value");
+        }
+        if !self.path.is_empty() {
+            text.push_str(" @ data");
+        }
+        for step in &self.path {
+            match step {
+                Step::Key(key) => text.push_str(&format!("[{}]", repr_str(key))),
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        text
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> Self {
+        let path: Vec<String> = invalid
+            .path
+            .iter()
+            .map(|step| match step {
+                Step::Key(key) => key.clone(),
+                Step::Index(index) => index.to_string(),
+            })
+            .collect();
+        ApiError::bad_request(Value::object([
+            ("cause", "Invalid input".into()),
+            ("reason", invalid.reason().into()),
+            ("detail", path.into()),
+        ]))
+    }
+}
+
+/// The entries of an object.
+pub fn entries(value: &Value) -> Checked<&[(String, Value)]> {
+    match value {
+        Value::Object(entries) => Ok(entries),
+        _ => Err(Invalid::new("expected a dictionary")),
+    }
+}
+
+/// A key that must be there.
+pub fn required<T>(value: Option<T>, key: &str) -> Checked<T> {
+    value.ok_or_else(|| Invalid {
+        path: vec![Step::Key(key.to_owned())],
+        ..Invalid::new("required key not provided")
+    })
+}
+
+/// A string.
+pub fn string(value: &Value) -> Checked<String> {
+    match value {
+        Value::Str(text) => Ok(text.clone()),
+        _ => Err(Invalid::new("expected str")),
+    }
+}
+
+/// A string of up to `max` characters.
+pub fn string_up_to(max: usize) -> impl Fn(&Value) -> Checked<String> {
+    move |value| {
+        let text = string(value)?;
+        if text.chars().count() > max {
+            return Err(Invalid::new(format!("length of value must be at most {max}")));
+        }
+        Ok(text)
+    }
+}
+
+/// An integer of at least `min`, or what Python's `int()` makes one of.
+pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
+    move |value| {
+        let number = python::int(value).ok_or_else(|| Invalid::new("expected int"))?;
+        u64::try_from(number)
+            .ok()
+            .filter(|number| *number >= min)
+            .ok_or_else(|| Invalid::new(format!("value must be at least {min}")))
+    }
+}
+
+/// A list, each item of which passes the check.
+pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
+    let Value::Array(items) = value else {
+        return Err(Invalid::new("expected a list"));
+    };
+    items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| check(item).map_err(|invalid| invalid.in_index(index)))
+        .collect()
+}
+
+/// A span of time: seconds, or words ("5 minutes").
+pub fn timespan(value: &Value) -> Checked<Timespan> {
+    python::timespan(value).map_err(Invalid::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_fault_is_told() {
+        let value = crate::json::parse(br#"{"definition": [{"points": 1}, {"points": "x"}]}"#).unwrap();
+        let check = |value: &Value| -> Checked<()> {
+            for (key, value) in entries(value)? {
+                let check = |item: &Value| {
+                    let (key, points) = &entries(item)?[0];
+                    integer_from(1)(points).map_err(|invalid| invalid.in_key(key))
+                };
+                list(value, check).map_err(|invalid| invalid.in_key(key))?;
+            }
+            Ok(())
+        };
+        let error = ApiError::from(check(&value).unwrap_err());
+        assert_eq!(
+            error.detail.to_json(),
+            r#"{"cause": "Invalid input", "reason": "expected int for dictionary value @ data['definition'][1]['points']", "detail": ["definition", "1", "points"]}"#
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them until it is told to stop.
+
+use std::{collections::HashMap, convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use parking_lot::Mutex;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+
+use crate::{
+    app::App,
+    connection::{TICK, Ticks, Watch, Watched},
+};
+
+/// How long to wait where accepting fails for want of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection above the limit hears.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// The open connections, for the sweeper.
+#[derive(Default)]
+struct Connections {
+    ticks: Arc<Ticks>,
+    open: Mutex<HashMap<u64, (Arc<Watch>, AbortHandle)>>,
+}
+
+/// Serves the app until `shutdown` resolves, then lets the requests in progress finish, for at most
+/// `drain_timeout`. A connection that is idle then is closed at once.
+///
+/// # Errors
+/// Where the listener has no address. A connection's errors end that connection.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving HTTP");
+    let connections = Arc::new(Connections::default());
+    let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
+    let (stop, stopping) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut next_id = 0;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if tasks.len() >= app.options().limits.connections_max {
+            // Fits every socket's buffer; whoever does not read it sees the connection close.
+            let _ = stream.try_write(FULL);
+            continue;
+        }
+        next_id += 1;
+        open(next_id, stream, &app, &connections, stopping.clone(), &mut tasks);
+    }
+    drop(listener);
+    let _ = stop.send(true);
+    let drain_timeout = app.options().limits.drain_timeout;
+    let drained = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain_timeout, drained).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "connections are cut: they did not finish in time");
+        tasks.shutdown().await;
+    }
+    sweeper.abort();
+    Ok(())
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+fn open(
+    id: u64,
+    stream: TcpStream,
+    app: &Arc<App>,
+    connections: &Arc<Connections>,
+    stopping: watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) {
+    let watch = Arc::new(Watch::new(connections.ticks.clone()));
+    let task = {
+        let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
+        async move {
+            // Removes the entry however the task ends.
+            let _entry = Entry { id, connections };
+            converse(stream, app, watch, stopping).await;
+        }
+    };
+    // The entry is there before the task can end and remove it.
+    let mut open = connections.open.lock();
+    let abort = tasks.spawn(task);
+    open.insert(id, (watch, abort));
+}
+
+struct Entry {
+    id: u64,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.connections.open.lock().remove(&self.id);
+    }
+}
+
+async fn converse(stream: TcpStream, app: Arc<App>, watch: Arc<Watch>, mut stopping: watch::Receiver<bool>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let limits = &app.options().limits;
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(None)
+        .max_headers(limits.headers_max)
+        .max_buf_size(limits.header_bytes_max.max(8 << 10))
+        .pipeline_flush(true);
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (app, watch) = (&app, &watch);
+        async move { Ok::<_, Infallible>(app.answer(request, Some(watch.clone())).await) }
+    });
+    let connection = builder.serve_connection(Watched::new(stream, watch.clone()), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut told = false;
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = connection.as_mut() => break result,
+            _ = stopping.wait_for(|stop| *stop), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Ends connections whose phase has lasted too long.
+async fn sweep(connections: Arc<Connections>, app: Arc<App>) {
+    let mut interval = tokio::time::interval(TICK);
+    loop {
+        interval.tick().await;
+        let now = connections.ticks.advance();
+        if now % 4 != 0 {
+            continue;
+        }
+        let open = connections.open.lock();
+        for (watch, abort) in open.values() {
+            if watch.is_overdue(&app.options().limits) {
+                tracing::debug!("a connection was cut: it was too slow");
+                abort.abort();
+            }
+        }
+    }
+}
