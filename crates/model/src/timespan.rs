@@ -37,16 +37,16 @@ impl Timespan {
         let micros = (self.0 as f64 / 1e3).round_ties_even() as i64;
         let (days, rest) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
         let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-        let mut text = match days {
+        let text = match days {
             0 => String::new(),
             1 | -1 => format!("{days} day, "),
             _ => format!("{days} days, "),
         };
-        text += &format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-        if fraction != 0 {
-            text += &format!(".{fraction:06}");
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        match fraction {
+            0 => format!("{text}{hours}:{minutes:02}:{seconds:02}"),
+            _ => format!("{text}{hours}:{minutes:02}:{seconds:02}.{fraction:06}"),
         }
-        text
     }
 }
 
@@ -83,12 +83,12 @@ fn parse_units(text: &str) -> Option<f64> {
     let mut parts = Vec::new();
     let rest = take_words(&body, &mut parts);
     let weeks_and_days_only = parts.iter().all(|part| part.unit_seconds >= 86_400);
-    if rest.is_empty() && parts.is_empty()
-        || !rest.is_empty() && !(weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts))
-    {
+    let complete =
+        rest.is_empty() || weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts);
+    if !complete {
         return None;
     }
-    sum(&parts).map(|seconds| sign * seconds)
+    if parts.is_empty() { None } else { sum(&parts).map(|seconds| sign * seconds) }
 }
 
 /// Takes numbers with units off the front; what is left is a clock, or nothing.
