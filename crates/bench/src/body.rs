@@ -7,21 +7,27 @@ use gnudi_model::Timestamp;
 /// Where the measures of every load begin: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
 pub const START_MS: i64 = 1_420_070_400_123;
 
-/// A reproducible source of values (xorshift64*): a figure between 0 and 100 with two digits behind the point.
+/// A reproducible gauge (a walk by xorshift64*): between 0 and 100, two digits behind the point, each value at most half of
+/// one away from the one before, as the load of a machine goes. Noise would be unfair to servers that compress.
 #[derive(Clone, Debug)]
-pub struct Values(u64);
+pub struct Values {
+    state: u64,
+    hundredths: i64,
+}
 
 impl Values {
     pub fn new(seed: u64) -> Self {
-        Values(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Values { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, hundredths: 5_000 }
     }
 
-    /// The value in hundredths, 0 to 9999.
-    pub fn next_hundredths(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % 10_000
+    /// The next value in hundredths, 0 to 10,000.
+    pub fn next_hundredths(&mut self) -> i64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        let step = (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % 101;
+        self.hundredths = (self.hundredths + step as i64 - 50).clamp(0, 10_000);
+        self.hundredths
     }
 
     fn write(&mut self, out: &mut Vec<u8>) {
@@ -132,9 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn values_differ() {
+    fn values_walk() {
         let mut values = Values::new(3);
-        let drawn: std::collections::HashSet<u64> = (0..1000).map(|_| values.next_hundredths()).collect();
-        assert!(drawn.len() > 900, "{}", drawn.len());
+        let drawn: Vec<i64> = (0..10_000).map(|_| values.next_hundredths()).collect();
+        assert!(drawn.windows(2).all(|pair| (pair[0] - pair[1]).abs() <= 50));
+        assert!(drawn.iter().all(|value| (0..=10_000).contains(value)));
+        let distinct: std::collections::HashSet<i64> = drawn.into_iter().collect();
+        assert!(distinct.len() > 1000, "{}", distinct.len());
     }
 }

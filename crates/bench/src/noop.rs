@@ -126,6 +126,8 @@ fn content_length(head: &[u8]) -> usize {
 struct Answers {
     accepted: Vec<u8>,
     created: Vec<u8>,
+    /// "There is one already": so that nobody looks into a policy.
+    known: Vec<u8>,
     deleted: Vec<u8>,
     metric: Vec<u8>,
     measures: Vec<u8>,
@@ -141,6 +143,7 @@ impl Answers {
         Answers {
             accepted: answer("202 Accepted", ""),
             created: answer("201 Created", metric),
+            known: answer("409 Conflict", ""),
             deleted: b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
             metric: answer("200 OK", metric),
             measures: answer("200 OK", &format!("[{}]", vec![point; POINTS].join(", "))),
@@ -153,9 +156,8 @@ impl Answers {
         let mut words = line.split(|&byte| byte == b' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         match (method, path) {
-            (b"POST", path) if path.ends_with(b"/metric") || path.ends_with(b"/archive_policy") => {
-                &self.created
-            }
+            (b"POST", path) if path.ends_with(b"/metric") => &self.created,
+            (b"POST", path) if path.ends_with(b"/archive_policy") => &self.known,
             (b"POST", _) => &self.accepted,
             (b"DELETE", _) => &self.deleted,
             (_, path) if path.windows(9).any(|window| window == b"/measures") => &self.measures,

@@ -131,8 +131,8 @@ impl Counts {
             read_metrics: factor,
             process_metrics: 1_000 * factor,
             stream_metrics: 1_000 * factor,
-            stream_rounds: 20,
-            stream_single_rounds: 2,
+            stream_rounds: 10,
+            stream_single_rounds: 1,
             memory_metrics: 500 * factor,
             many_metrics: 0,
             ..if scale == Scale::Small { small } else { full }

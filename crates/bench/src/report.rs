@@ -49,7 +49,8 @@ pub fn preface(options: &Options) -> String {
         text += peer.durability();
         text.push('\n');
     }
-    text += "cpu: processor seconds during the row, of the server with all its processes and of the load generator.\n";
+    text += "cpu: processor seconds during the row, of the server with all its processes and of the load generator;\n\
+             per cpu s: work for each of the server's processor seconds, which a busy machine disturbs least.\n";
     text
 }
 

@@ -7,8 +7,12 @@ use crate::{
     peers::Peer,
 };
 
-const HEADINGS: [&str; 10] =
-    ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "memory"];
+const COLUMNS: usize = 11;
+
+const HEADINGS: [&str; COLUMNS] =
+    ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "per cpu s", "memory"];
+
+const ABSENT: &str = "-";
 
 /// A number with three digits and a magnitude: `950`, `1.23k`, `12.0M`.
 pub fn short(value: f64) -> String {
@@ -40,9 +44,14 @@ fn span(us: f64) -> String {
     }
 }
 
+/// Processor seconds; the clock's own grain is 0.01 s.
+fn cpu(seconds: f64) -> String {
+    if seconds < 0.005 { ABSENT.to_owned() } else { format!("{seconds:.2} s") }
+}
+
 fn times(ratio: f64) -> String {
     match ratio {
-        ratio if !ratio.is_finite() => "-".to_owned(),
+        ratio if !ratio.is_finite() => ABSENT.to_owned(),
         ratio => format!("{}x", short(ratio)),
     }
 }
@@ -55,8 +64,8 @@ fn figure(measurement: &Measurement) -> String {
     }
 }
 
-fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; 10] {
-    let absent = || "-".to_owned();
+fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; COLUMNS] {
+    let absent = || ABSENT.to_owned();
     let latency = |us: fn(&crate::measurement::Latency) -> f64| {
         measurement.latency.as_ref().map_or_else(absent, |latency| span(us(latency)))
     };
@@ -75,8 +84,12 @@ fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; 10]
         latency(|latency| latency.p90_us),
         latency(|latency| latency.p99_us),
         latency(|latency| latency.max_us),
-        measurement.server_cpu_seconds.map_or_else(absent, |seconds| format!("{seconds:.2} s")),
-        format!("{:.2} s", measurement.generator_cpu_seconds),
+        measurement.server_cpu_seconds.map_or_else(absent, cpu),
+        cpu(measurement.generator_cpu_seconds),
+        measurement.server_cpu_seconds.map_or_else(absent, |seconds| match measurement.done / seconds {
+            rate if rate.is_finite() && measurement.unit != Unit::Bytes => short(rate),
+            _ => absent(),
+        }),
         measurement.server_memory_bytes.map_or_else(absent, |bytes| format!("{}B", short(bytes as f64))),
     ]
 }
@@ -93,19 +106,23 @@ fn remarks(measurement: &Measurement) -> Vec<String> {
     remarks
 }
 
-/// A row's block: its title, then a line for each peer, in the order given.
+/// A row's block: its title, then a line for each peer, in the order given. Columns in which nobody has a figure are left out.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     let gnudi = measurements.iter().find(|measurement| measurement.peer == Peer::Gnudi).copied();
-    let lines: Vec<[String; 10]> = std::iter::once(HEADINGS.map(str::to_owned))
+    let lines: Vec<[String; COLUMNS]> = std::iter::once(HEADINGS.map(str::to_owned))
         .chain(measurements.iter().map(|measurement| cells(measurement, gnudi)))
         .collect();
-    let widths: Vec<usize> = (0..HEADINGS.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
+    // `None` for a column without a figure.
+    let widths = std::array::from_fn::<Option<usize>, COLUMNS, _>(|column| {
+        let cells = || lines.iter().map(|line| line[column].as_str());
+        let used = cells().skip(1).any(|cell| cell != ABSENT);
+        used.then(|| cells().map(|cell| cell.chars().count()).max().unwrap_or(0))
+    });
     let mut text = format!("{} [{}]\n", row.title, row.key);
     for (index, line) in lines.iter().enumerate() {
         let mut shown = String::new();
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            let Some(width) = *width else { continue };
             // Names stand left, figures right.
             let padded = if column == 0 { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
             shown.push_str(&padded);

@@ -31,6 +31,10 @@ pub(super) struct Connection {
     address: SocketAddr,
     /// `None` after an error or where the peer closes after each answer.
     stream: Option<TcpStream>,
+    /// Answers that came over the stream.
+    answers: u64,
+    /// The peer closes after one answer without saying so (uwsgi does): a new connection for each request.
+    closes_silently: bool,
     parser: Parser,
     buffer: Vec<u8>,
 }
@@ -39,15 +43,24 @@ impl Connection {
     /// Opens a connection; where that fails, the first request tries again.
     pub(super) async fn open(address: SocketAddr) -> Self {
         let stream = connect(address).await.ok();
-        Connection { address, stream, parser: Parser::default(), buffer: vec![0; READ_BYTES] }
+        Connection {
+            address,
+            stream,
+            answers: 0,
+            closes_silently: false,
+            parser: Parser::default(),
+            buffer: vec![0; READ_BYTES],
+        }
     }
 
     /// Sends a request and reads its answer on the open connection, or on a new one.
     async fn exchange(&mut self, parts: &Parts<'_>, mut body: Option<&mut Vec<u8>>) -> io::Result<Answer> {
         self.parser.reset();
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => connect(self.address).await?,
+        let mut stream = if let Some(stream) = self.stream.take() {
+            stream
+        } else {
+            self.answers = 0;
+            connect(self.address).await?
         };
         send(&mut stream, parts).await?;
         loop {
@@ -57,7 +70,8 @@ impl Connection {
                 _ => self.parser.feed(&self.buffer[..count], body.as_deref_mut()).transpose(),
             };
             if let Some(answer) = answer.transpose().map_err(|bad| io::Error::other(bad.0))? {
-                if answer.keep_alive {
+                self.answers += 1;
+                if answer.keep_alive && !self.closes_silently {
                     self.stream = Some(stream);
                 }
                 return Ok(answer);
@@ -117,9 +131,12 @@ pub(super) async fn drive(mut connection: Connection, shared: &Shared<'_>) -> Ou
                         break;
                     }
                 }
-                // The peer may close an idle connection just as a request goes out.
+                // The peer has closed the connection behind its last answer: the request was not read.
                 Err(_) if attempts < ATTEMPTS_MAX && connection.parser.is_untouched() => {
-                    tokio::time::sleep(PAUSE).await;
+                    connection.closes_silently |= connection.answers == 1;
+                    if connection.answers == 0 {
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
                 failed => {
                     outcome.failures += 1;

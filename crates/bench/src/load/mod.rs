@@ -153,3 +153,85 @@ impl Load<'_> {
         total
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::noop::{NoopServer, POINTS};
+
+    fn requests(method: &str, path: &str) -> Requests {
+        let headers = Headers { host: "h".to_owned(), prefix: String::new() };
+        Requests::Listed(vec![headers.bare(method, path)])
+    }
+
+    fn load(address: SocketAddr, requests: &Requests, until: Until) -> Load<'_> {
+        Load { address, requests, connections: 3, threads: 2, until, keep_bodies: false }
+    }
+
+    #[test]
+    fn a_count_is_met_exactly() {
+        let server = NoopServer::start().unwrap();
+        let requests = requests("GET", "/v1/metric/x/measures");
+        let mut load = load(server.address, &requests, Until::Count(10));
+        load.keep_bodies = true;
+        let outcome = load.run();
+        assert_eq!((outcome.calls, outcome.failures, outcome.reconnects), (10, 0, 0), "{outcome:?}");
+        let mut indices: Vec<u64> = outcome.bodies.iter().map(|(index, _)| *index).collect();
+        indices.sort_unstable();
+        assert_eq!(indices, (0..10).collect::<Vec<_>>());
+        let points: Vec<serde_json::Value> = serde_json::from_slice(&outcome.bodies[0].1).unwrap();
+        assert_eq!(points.len(), POINTS);
+        assert_eq!(outcome.body_bytes, 10 * outcome.bodies[0].1.len() as u64);
+    }
+
+    #[test]
+    fn a_time_ends_the_load() {
+        let server = NoopServer::start().unwrap();
+        let requests = requests("POST", "/v1/metric/x/measures");
+        let outcome = load(server.address, &requests, Until::Elapsed(Duration::from_millis(50))).run();
+        assert!(outcome.calls > 0 && outcome.failures == 0, "{outcome:?}");
+        assert!(outcome.elapsed >= Duration::from_millis(50), "{outcome:?}");
+        assert!(!outcome.latency.is_empty());
+    }
+
+    /// Answers each connection's first request with the next of these, then closes.
+    fn closing_server(answers: Vec<&'static str>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 1024]).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn closed_connections_are_opened_again_and_refusals_repeated() {
+        const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        const GONE: &str = "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let address = closing_server(vec![OK, OK, BUSY, GONE, OK]);
+        let requests = requests("GET", "/");
+        let mut load = load(address, &requests, Until::Count(4));
+        (load.connections, load.threads) = (1, 1);
+        let outcome = load.run();
+        assert_eq!((outcome.calls, outcome.refused, outcome.failures), (3, 1, 1), "{outcome:?}");
+        assert_eq!(outcome.failure.as_deref(), Some("status 404"));
+        assert_eq!(outcome.reconnects, 4, "{outcome:?}");
+    }
+
+    #[test]
+    fn nobody_there_is_a_failure() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let outcome = load(address, &requests("GET", "/"), Until::Count(2)).run();
+        assert_eq!((outcome.calls, outcome.failures), (0, 2), "{outcome:?}");
+    }
+}

@@ -135,7 +135,12 @@ impl Server {
     /// A client of Gnocchi's API.
     pub fn client(&self) -> Result<Client> {
         let url = format!("http://{}{}", self.headers.host, self.headers.prefix);
-        let options = ClientOptions { timeout: Duration::from_mins(5), ..ClientOptions::default() };
+        // uwsgi closes each connection without saying so: none is worth keeping.
+        let options = ClientOptions {
+            timeout: Duration::from_mins(5),
+            idle_connections_max: 0,
+            ..ClientOptions::default()
+        };
         Ok(Client::new(&url, &options)?)
     }
 }

@@ -100,6 +100,28 @@ pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measur
     Ok(())
 }
 
+/// Checks that VictoriaMetrics has kept what it took: it answers 204 to measures that it throws away at once (too old, too new),
+/// and is several times as fast at it.
+pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
+    let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
+    let mut load = bench.load(server, &requests, 1, Until::Count(1));
+    load.keep_bodies = true;
+    let outcome = load.run();
+    check(&outcome)?;
+    let ignored = ignored_rows(&String::from_utf8_lossy(&outcome.bodies[0].1));
+    ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
+    Ok(())
+}
+
+/// The sum of VictoriaMetrics' counters of ignored measures.
+fn ignored_rows(metrics: &str) -> f64 {
+    metrics
+        .lines()
+        .filter(|line| line.starts_with("vm_rows_ignored_total"))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
 /// The name by which VictoriaMetrics knows a metric: always of the same length.
 pub fn series_name(index: usize) -> String {
     format!("gnudi_bench{{metric=\"{index:08}\"}}")
@@ -108,4 +130,21 @@ pub fn series_name(index: usize) -> String {
 /// The beginning of a line for `/api/v1/import`, up to the metric's end: always of the same length.
 pub fn series_object(index: usize) -> String {
     format!("{{\"metric\":{{\"__name__\":\"gnudi_bench\",\"metric\":\"{index:08}\"}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_rows_are_summed_over_reasons() {
+        let text = "vm_rows_ignored_total{reason=\"big_timestamp\"} 2\nvm_rows_ignored_total{reason=\"nan_value\"} 3\nvm_rows 9\n";
+        assert_eq!(ignored_rows(text), 5.0);
+    }
+
+    #[test]
+    fn names_have_one_length() {
+        assert_eq!(series_name(7).len(), series_name(99_999_999).len());
+        assert_eq!(series_object(7).len(), series_object(99_999_999).len());
+    }
 }
