@@ -5,6 +5,7 @@
 
 pub mod archive_policy;
 pub mod archive_policy_rule;
+pub mod cache;
 pub mod conformance;
 pub mod defaults;
 pub mod error;
@@ -13,8 +14,13 @@ pub mod memory;
 pub mod metric;
 pub mod sql;
 
+use std::sync::Arc;
+
+use gnudi_model::{ArchivePolicy, Metric, MetricId};
+
 pub use archive_policy::ArchivePolicies;
 pub use archive_policy_rule::ArchivePolicyRules;
+pub use cache::{CacheFigures, CacheOptions, CachedIndexer};
 pub use defaults::create_default_archive_policies;
 pub use error::IndexerError;
 pub use memory::MemoryIndexer;
@@ -22,4 +28,14 @@ pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Pa
 pub use sql::{OpenError, SqlIndexer, SqliteOptions};
 
 /// All metadata. An implementation covers every noun.
-pub trait Indexer: ArchivePolicies + ArchivePolicyRules + Metrics + Send + Sync + 'static {}
+pub trait Indexer: ArchivePolicies + ArchivePolicyRules + Metrics + Send + Sync + 'static {
+    /// An active metric, if it is at hand without waiting; [`Metrics::metrics`] finds it otherwise.
+    fn cached_metric(&self, _id: MetricId) -> Option<Arc<Metric>> {
+        None
+    }
+
+    /// An archive policy, if it is at hand without waiting; [`ArchivePolicies::archive_policy`] finds it otherwise.
+    fn cached_policy(&self, _name: &str) -> Option<Arc<ArchivePolicy>> {
+        None
+    }
+}

@@ -1,0 +1,282 @@
+//! A table of metrics by id that forgets those which nobody asks for.
+//!
+//! Open addressing with linear probing: one byte per place says whether it is taken, whether its metric was asked for
+//! lately, and six bits of the hash, so that a look-up seldom touches a metric but the one it looks for. When a metric
+//! must go, a hand turns around the table, as in the CLOCK algorithm: it passes over those that were asked for since its
+//! last turn and takes the first other one. A look-up writes nothing but that mark, and only where it is not set, so that
+//! readers share the table. Locking and bounds are the caller's.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use gnudi_model::{Metric, MetricId};
+
+const FREE: u8 = 0;
+const TAKEN: u8 = 0x40;
+const ASKED_FOR: u8 = 0x80;
+/// The bits of a mark that must agree: taken, and part of the hash.
+const KIND: u8 = 0x7f;
+
+const PLACES_MIN: usize = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct ClockTable {
+    /// A power of two of them, or none.
+    marks: Vec<AtomicU8>,
+    places: Vec<Option<Arc<Metric>>>,
+    len: usize,
+    hand: usize,
+}
+
+/// Ids are made by servers, so nobody can aim at a place.
+pub(super) fn hash(id: MetricId) -> u64 {
+    let id = id.0.as_u128();
+    let folded = (id >> 64) as u64 ^ id as u64;
+    let product = u128::from(folded ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Of the bits that neither choose a place (the lowest) nor a shard (the highest).
+const fn kind_of(hash: u64) -> u8 {
+    TAKEN | (hash >> 48) as u8 & 0x3f
+}
+
+impl ClockTable {
+    pub(super) fn get(&self, id: MetricId, hash: u64) -> Option<&Arc<Metric>> {
+        let place = self.find(id, hash)?;
+        let mark = self.marks[place].load(Ordering::Relaxed);
+        if mark & ASKED_FOR == 0 {
+            self.marks[place].store(mark | ASKED_FOR, Ordering::Relaxed);
+        }
+        self.places[place].as_ref()
+    }
+
+    /// Puts a metric in, in place of an older form of it; says whether it is one more.
+    pub(super) fn insert(&mut self, metric: Arc<Metric>) -> bool {
+        let hash = hash(metric.id);
+        if let Some(place) = self.find(metric.id, hash) {
+            self.places[place] = Some(metric);
+            return false;
+        }
+        // Runs of taken places stay short up to four fifths.
+        if (self.len + 1) * 5 > self.marks.len() * 4 {
+            self.grow();
+        }
+        self.put(metric, kind_of(hash), hash);
+        self.len += 1;
+        true
+    }
+
+    pub(super) fn remove(&mut self, id: MetricId) -> bool {
+        let place = self.find(id, hash(id));
+        if let Some(place) = place {
+            self.take(place);
+        }
+        place.is_some()
+    }
+
+    /// Forgets one metric, if there is any.
+    pub(super) fn evict(&mut self) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        loop {
+            let place = self.hand;
+            self.hand = (self.hand + 1) & self.mask();
+            let mark = self.marks[place].get_mut();
+            if *mark & ASKED_FOR != 0 {
+                *mark &= !ASKED_FOR;
+            } else if *mark != FREE {
+                self.take(place);
+                return true;
+            }
+        }
+    }
+
+    fn mask(&self) -> usize {
+        self.marks.len() - 1
+    }
+
+    fn find(&self, id: MetricId, hash: u64) -> Option<usize> {
+        if self.marks.is_empty() {
+            return None;
+        }
+        let kind = kind_of(hash);
+        let mut place = hash as usize & self.mask();
+        loop {
+            let mark = self.marks[place].load(Ordering::Relaxed);
+            if mark & KIND == kind && self.places[place].as_ref().is_some_and(|metric| metric.id == id) {
+                return Some(place);
+            }
+            if mark == FREE {
+                return None;
+            }
+            place = (place + 1) & self.mask();
+        }
+    }
+
+    /// Puts a metric that is not there into the first free place.
+    fn put(&mut self, metric: Arc<Metric>, mark: u8, hash: u64) {
+        let mut place = hash as usize & self.mask();
+        while self.places[place].is_some() {
+            place = (place + 1) & self.mask();
+        }
+        *self.marks[place].get_mut() = mark;
+        self.places[place] = Some(metric);
+    }
+
+    /// Empties a place and moves up those behind it that this one kept from theirs.
+    fn take(&mut self, place: usize) {
+        let mask = self.mask();
+        let mut hole = place;
+        let mut next = place;
+        loop {
+            next = (next + 1) & mask;
+            let Some(metric) = &self.places[next] else { break };
+            let home = hash(metric.id) as usize & mask;
+            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
+                self.places.swap(hole, next);
+                self.marks.swap(hole, next);
+                hole = next;
+            }
+        }
+        *self.marks[hole].get_mut() = FREE;
+        self.places[hole] = None;
+        self.len -= 1;
+    }
+
+    fn grow(&mut self) {
+        let size = (self.marks.len() * 2).max(PLACES_MIN);
+        let marks = mem::replace(&mut self.marks, (0..size).map(|_| AtomicU8::new(FREE)).collect());
+        let places = mem::replace(&mut self.places, vec![None; size]);
+        self.hand = 0;
+        for (mark, metric) in marks.into_iter().zip(places) {
+            if let Some(metric) = metric {
+                let hash = hash(metric.id);
+                self.put(metric, mark.into_inner(), hash);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use gnudi_model::{MetricStatus, Text, Timestamp};
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn metric(number: u128, time: i64) -> Arc<Metric> {
+        Arc::new(Metric {
+            id: MetricId(Uuid::from_u128(number)),
+            creator: Text::new(),
+            name: None,
+            unit: None,
+            archive_policy_name: Text::new(),
+            resource_id: None,
+            status: MetricStatus::Active,
+            created_at: Timestamp(time),
+        })
+    }
+
+    fn get(table: &ClockTable, id: MetricId) -> Option<Arc<Metric>> {
+        table.get(id, hash(id)).cloned()
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u128, i64),
+        Remove(u128),
+        Get(u128),
+        Evict,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        // Few ids, so that steps meet; also ids that differ only far up.
+        let id = prop_oneof![0..60u128, (0..60u128).prop_map(|number| number << 100)];
+        prop_oneof![
+            4 => (id.clone(), any::<i64>()).prop_map(|(id, time)| Step::Insert(id, time)),
+            2 => id.clone().prop_map(Step::Remove),
+            2 => id.prop_map(Step::Get),
+            1 => Just(Step::Evict),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn holds_what_a_map_holds(steps in prop::collection::vec(step(), 0..400)) {
+            let mut table = ClockTable::default();
+            let mut model: HashMap<MetricId, Arc<Metric>> = HashMap::new();
+            for step in steps {
+                match step {
+                    Step::Insert(number, time) => {
+                        let metric = metric(number, time);
+                        let is_new = model.insert(metric.id, metric.clone()).is_none();
+                        prop_assert_eq!(table.insert(metric), is_new);
+                    }
+                    Step::Remove(number) => {
+                        let id = MetricId(Uuid::from_u128(number));
+                        prop_assert_eq!(table.remove(id), model.remove(&id).is_some());
+                    }
+                    Step::Get(number) => {
+                        let id = MetricId(Uuid::from_u128(number));
+                        prop_assert_eq!(get(&table, id), model.get(&id).cloned());
+                    }
+                    Step::Evict => {
+                        prop_assert_eq!(table.evict(), !model.is_empty());
+                        let before = model.len();
+                        model.retain(|id, _| table.find(*id, hash(*id)).is_some());
+                        prop_assert_eq!(model.len(), before.saturating_sub(1));
+                    }
+                }
+                prop_assert_eq!(table.len, model.len());
+                for (id, metric) in &model {
+                    prop_assert_eq!(table.find(*id, hash(*id)).and_then(|place| table.places[place].as_ref()), Some(metric));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_stays() {
+        let mut table = ClockTable::default();
+        for number in 0..100 {
+            table.insert(metric(number, 0));
+        }
+        for number in 100..1000 {
+            for kept in 0..50 {
+                assert!(get(&table, MetricId(Uuid::from_u128(kept))).is_some());
+            }
+            assert!(table.evict());
+            table.insert(metric(number, 0));
+        }
+        assert_eq!(table.len, 100);
+    }
+
+    #[test]
+    fn hashes_spread_ids_of_any_kind() {
+        let kinds: [fn(u128) -> u128; 4] = [
+            |n| n,
+            |n| n << 64,
+            |n| n << 80 | 0x7 << 76,
+            |n| MetricId::new(Timestamp(n as i64 * 1000), n * n).0.as_u128(),
+        ];
+        for kind in kinds {
+            for shift in [0, 57] {
+                let mut counts = [0u32; 128];
+                for number in 0..12_800 {
+                    counts[(hash(MetricId(Uuid::from_u128(kind(number)))) >> shift) as usize & 127] += 1;
+                }
+                assert!(counts.iter().all(|count| (50..200).contains(count)), "{shift} {counts:?}");
+            }
+        }
+    }
+}

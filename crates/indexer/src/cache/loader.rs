@@ -1,0 +1,84 @@
+//! Loads what the cache lacks: whatever is missing while one query runs is asked for in the next one, once per id.
+
+use std::sync::Arc;
+
+use gnudi_model::{Metric, MetricId};
+use tokio::sync::{mpsc, oneshot};
+
+use super::metrics::MetricCache;
+use crate::{Indexer, IndexerError};
+
+/// How many calls may wait; further ones wait for a place.
+const CALLS_WAITING_MAX: usize = 1024;
+/// How many metrics are loaded at once, but for a single call that asks for more.
+const METRICS_LOADED_MAX: usize = 16_384;
+
+struct Request {
+    ids: Vec<MetricId>,
+    answer: oneshot::Sender<Result<Vec<Option<Arc<Metric>>>, IndexerError>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Loader {
+    requests: mpsc::Sender<Request>,
+}
+
+impl Loader {
+    /// Starts the task that loads; it ends with the loader.
+    pub(super) fn start<I: Indexer>(index: Arc<I>, cache: Arc<MetricCache>) -> Self {
+        let (requests, waiting) = mpsc::channel(CALLS_WAITING_MAX);
+        tokio::spawn(load_groups(index, cache, waiting));
+        Loader { requests }
+    }
+
+    /// Metrics by id, one answer each, in order.
+    pub(super) async fn load(&self, ids: Vec<MetricId>) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let stopped = || IndexerError::Database("the index's loader has stopped".to_owned());
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request { ids, answer }).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+}
+
+async fn load_groups<I: Indexer>(
+    index: Arc<I>,
+    cache: Arc<MetricCache>,
+    mut waiting: mpsc::Receiver<Request>,
+) {
+    while let Some(first) = waiting.recv().await {
+        let mut ids = first.ids.clone();
+        let mut requests = vec![first];
+        while ids.len() < METRICS_LOADED_MAX
+            && let Ok(request) = waiting.try_recv()
+        {
+            ids.extend_from_slice(&request.ids);
+            requests.push(request);
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        let loaded = load(&*index, &cache, &ids).await;
+        for Request { ids: wanted, answer } in requests {
+            let found = loaded.as_ref().map_err(Clone::clone).map(|metrics| {
+                let find = |id| metrics[ids.binary_search(id).expect("every wanted id was loaded")].clone();
+                wanted.iter().map(find).collect()
+            });
+            // The caller may have gone.
+            answer.send(found).ok();
+        }
+    }
+}
+
+async fn load<I: Indexer>(
+    index: &I,
+    cache: &MetricCache,
+    ids: &[MetricId],
+) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    let epochs: Vec<_> = ids.iter().map(|id| cache.epoch(*id)).collect();
+    let metrics = index.metrics(ids).await?;
+    for (metric, epoch) in metrics.iter().zip(epochs) {
+        if let Some(metric) = metric {
+            cache.insert(metric, epoch);
+        }
+    }
+    Ok(metrics)
+}

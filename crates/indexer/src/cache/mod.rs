@@ -1,0 +1,305 @@
+//! An index with what the hot path asks for in memory: metrics by id, archive policies, rules.
+//!
+//! Every method goes to the index behind it, but for look-ups that the cache can answer. Writes that come through it are
+//! seen at once: before a write is answered, the cache has forgotten or replaced what it changed, also where nobody waits
+//! for the answer any more. What is not there is not remembered, since it may be created elsewhere at any time; so only
+//! the first look-up of an unknown id costs a query each time, shared with all that wait for one.
+//!
+//! # Several processes on one index
+//!
+//! Each has a cache of its own and is not told of the others' writes. What stays right:
+//! - what another process creates is found, since look-ups that fail are not remembered; so are rules, because a name
+//!   that no known rule matches has the rules read again, and listings always read the index;
+//! - a metric deleted elsewhere may be found here until it is evicted: its measures are accepted, and dropped by the worker
+//!   that removes the metric;
+//! - writes are checked by the database, never by the cache.
+//!
+//! What a later change must add, for a policy changed elsewhere (its old definition is used here) or a rule removed elsewhere
+//! (it still matches here): a feed of changes, as a table that is polled or a database's notification, whose reader calls
+//! [`CachedIndexer::invalidate_metrics`] and [`CachedIndexer::invalidate_archive_policies`].
+
+mod clock;
+mod loader;
+mod metrics;
+mod policies;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+
+use crate::{
+    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, Metrics,
+    NewMetric, Page, archive_policy_rule::first_match,
+};
+use loader::Loader;
+use metrics::MetricCache;
+use policies::PolicyCache;
+
+/// How many metrics [`CachedIndexer::warm`] lists at a time.
+const METRICS_WARMED_AT_ONCE: usize = 10_000;
+
+/// What the cache may use.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheOptions {
+    /// Those that are asked for least go first; 0 keeps none.
+    pub metrics_cached_max: usize,
+}
+
+/// What the cache did since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheFigures {
+    /// Metrics found in memory.
+    pub hits: u64,
+    /// Metrics looked for in memory in vain.
+    pub misses: u64,
+    /// Metrics in memory now.
+    pub metrics: usize,
+}
+
+/// An index behind a cache.
+#[derive(Debug)]
+pub struct CachedIndexer<I> {
+    index: Arc<I>,
+    metrics: Arc<MetricCache>,
+    policies: Arc<PolicyCache>,
+    loader: Loader,
+}
+
+impl<I: Indexer> CachedIndexer<I> {
+    /// Must be called within a Tokio runtime.
+    pub fn new(index: I, options: &CacheOptions) -> Self {
+        let index = Arc::new(index);
+        let metrics = Arc::new(MetricCache::new(options.metrics_cached_max));
+        let loader = Loader::start(index.clone(), metrics.clone());
+        CachedIndexer { index, metrics, policies: Arc::default(), loader }
+    }
+
+    /// The index behind the cache.
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
+    /// An active metric, if it is in memory.
+    pub fn cached_metric(&self, id: MetricId) -> Option<Arc<Metric>> {
+        self.metrics.get(id)
+    }
+
+    /// An archive policy, if it is in memory.
+    pub fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
+        self.policies.policy(name)
+    }
+
+    /// Loads policies, rules and as many metrics as fit; returns how many metrics are in memory then.
+    pub async fn warm(&self) -> Result<usize, IndexerError> {
+        self.archive_policies().await?;
+        self.load_rules().await?;
+        let page = Page { limit: METRICS_WARMED_AT_ONCE, marker: None, sorts: Vec::new() };
+        let mut listing = MetricListing { filter: MetricFilter::default(), page };
+        while !self.metrics.is_full() {
+            let epochs = self.metrics.epochs();
+            let page = match self.index.list_metrics(&listing).await {
+                // The last one of the page before was deleted meanwhile: the rest is loaded when it is asked for.
+                Err(IndexerError::InvalidPagination(_)) => break,
+                page => page?,
+            };
+            for metric in &page {
+                self.metrics.insert(metric, epochs.of(metric.id));
+            }
+            if page.len() < METRICS_WARMED_AT_ONCE {
+                break;
+            }
+            listing.page.marker = page.last().map(|metric| metric.id);
+        }
+        Ok(self.metrics.len())
+    }
+
+    /// To be called where metrics were changed or deleted behind the cache's back.
+    pub fn invalidate_metrics(&self, ids: &[MetricId]) {
+        self.metrics.invalidate(ids);
+    }
+
+    /// To be called where policies or rules were changed behind the cache's back.
+    pub fn invalidate_archive_policies(&self) {
+        self.policies.invalidate_all();
+    }
+
+    pub fn figures(&self) -> CacheFigures {
+        let (hits, misses) = self.metrics.hits_and_misses();
+        CacheFigures { hits, misses, metrics: self.metrics.len() }
+    }
+
+    async fn load_rules(&self) -> Result<Arc<[ArchivePolicyRule]>, IndexerError> {
+        let epoch = self.policies.epoch();
+        let rules: Arc<[_]> = self.index.archive_policy_rules().await?.into();
+        self.policies.keep_rules(rules.clone(), epoch);
+        Ok(rules)
+    }
+
+    /// Runs a write and what the cache must forget after it to the end, whether or not the caller waits that long: a
+    /// write that has reached the index happens also if its caller goes away, and the cache must learn of it.
+    async fn see_through<T, F>(
+        &self,
+        write: impl FnOnce(Arc<I>) -> F,
+        forget: impl FnOnce(&T) + Send + 'static,
+    ) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let write = write(self.index.clone());
+        let task = tokio::spawn(async move {
+            let outcome = write.await;
+            forget(&outcome);
+            outcome
+        });
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+impl<I: Indexer> Indexer for CachedIndexer<I> {
+    fn cached_metric(&self, id: MetricId) -> Option<Arc<Metric>> {
+        self.metrics.get(id)
+    }
+
+    fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
+        self.policies.policy(name)
+    }
+}
+
+#[async_trait]
+impl<I: Indexer> Metrics for CachedIndexer<I> {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+        let epochs: Vec<_> = metrics.iter().map(|metric| self.metrics.epoch(metric.id)).collect();
+        let outcomes = self.index.create_metrics(metrics).await;
+        for (outcome, epoch) in outcomes.iter().zip(epochs) {
+            if let Ok(metric) = outcome {
+                self.metrics.insert(metric, epoch);
+            }
+        }
+        outcomes
+    }
+
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let mut found: Vec<_> = ids.iter().map(|id| self.metrics.get(*id)).collect();
+        let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].is_none()).collect();
+        if !missing.is_empty() {
+            let wanted = missing.iter().map(|index| ids[*index]).collect();
+            for (index, metric) in missing.into_iter().zip(self.loader.load(wanted).await?) {
+                found[index] = metric;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+        self.index.list_metrics(listing).await
+    }
+
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+        let ids = ids.to_vec();
+        let (cache, forgotten) = (self.metrics.clone(), ids.clone());
+        let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
+        self.see_through(write, move |_| cache.invalidate(&forgotten)).await
+    }
+
+    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
+        self.index.deleted_metrics(limit).await
+    }
+
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+        // Deleted metrics are not in memory.
+        self.index.expunge_metrics(ids).await
+    }
+}
+
+#[async_trait]
+impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+        self.index.create_archive_policy(policy).await
+    }
+
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
+        if let Some(policy) = self.policies.policy(name) {
+            return Ok(Some(policy));
+        }
+        let epoch = self.policies.epoch();
+        let policy = self.index.archive_policy(name).await?;
+        self.policies.keep_policies(policy.as_slice(), epoch);
+        Ok(policy)
+    }
+
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
+        let epoch = self.policies.epoch();
+        let policies = self.index.archive_policies().await?;
+        self.policies.keep_policies(&policies, epoch);
+        Ok(policies)
+    }
+
+    async fn update_archive_policy(
+        &self,
+        name: &str,
+        definition: Vec<ArchivePolicyItem>,
+        back_window: Option<u64>,
+    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+        let name = name.to_owned();
+        let (cache, forgotten) = (self.policies.clone(), name.clone());
+        let write =
+            |index: Arc<I>| async move { index.update_archive_policy(&name, definition, back_window).await };
+        self.see_through(write, move |_| cache.invalidate_policy(&forgotten)).await
+    }
+
+    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+        let name = name.to_owned();
+        let (cache, forgotten) = (self.policies.clone(), name.clone());
+        let write = |index: Arc<I>| async move { index.delete_archive_policy(&name).await };
+        self.see_through(write, move |_| cache.invalidate_policy(&forgotten)).await
+    }
+}
+
+#[async_trait]
+impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+        let cache = self.policies.clone();
+        let write = |index: Arc<I>| async move { index.create_archive_policy_rule(rule).await };
+        self.see_through(write, move |_| cache.invalidate_rules()).await
+    }
+
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+        self.index.archive_policy_rule(name).await
+    }
+
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+        Ok(self.load_rules().await?.to_vec())
+    }
+
+    async fn rename_archive_policy_rule(
+        &self,
+        name: &str,
+        new_name: &str,
+    ) -> Result<ArchivePolicyRule, IndexerError> {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let cache = self.policies.clone();
+        let write = |index: Arc<I>| async move { index.rename_archive_policy_rule(&name, &new_name).await };
+        self.see_through(write, move |_| cache.invalidate_rules()).await
+    }
+
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+        let name = name.to_owned();
+        let cache = self.policies.clone();
+        let write = |index: Arc<I>| async move { index.delete_archive_policy_rule(&name).await };
+        self.see_through(write, move |_| cache.invalidate_rules()).await
+    }
+
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+        if let Some(rules) = self.policies.rules()
+            && let Ok(policy) = first_match(&rules, metric_name)
+        {
+            return Ok(policy);
+        }
+        first_match(&self.load_rules().await?, metric_name)
+    }
+}
