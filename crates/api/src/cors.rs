@@ -133,7 +133,7 @@ fn put(out: &mut HeaderMap, name: HeaderName, value: &str) {
 mod tests {
     use super::*;
 
-    fn answer(method: Method, headers: &[(&'static str, &'static str)]) -> Vec<String> {
+    fn answer(method: &Method, headers: &[(&'static str, &'static str)]) -> Vec<String> {
         let options = CorsOptions {
             allowed_origin: vec!["http://foobar.com".to_owned()],
             allow_headers: vec!["X-Auth-Token".to_owned()],
@@ -143,7 +143,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
-        let response = options.apply(&method, &headers, reply::bare(StatusCode::METHOD_NOT_ALLOWED));
+        let response = options.apply(method, &headers, reply::bare(StatusCode::METHOD_NOT_ALLOWED));
         let mut lines: Vec<String> = response
             .headers()
             .iter()
@@ -160,7 +160,7 @@ mod tests {
         let method = ("access-control-request-method", "GET");
         assert_eq!(
             answer(
-                Method::OPTIONS,
+                &Method::OPTIONS,
                 &[origin, method, ("access-control-request-headers", "x-auth-token, Content-Type")]
             ),
             [
@@ -180,14 +180,14 @@ mod tests {
             &[origin, ("access-control-request-method", "BREW")],
             &[origin, method, ("access-control-request-headers", "x-other")],
         ] {
-            assert_eq!(answer(Method::OPTIONS, headers), ["200"], "{headers:?}");
+            assert_eq!(answer(&Method::OPTIONS, headers), ["200"], "{headers:?}");
         }
     }
 
     #[test]
     fn an_answer_to_an_allowed_origin_says_so() {
         assert_eq!(
-            answer(Method::GET, &[("origin", "http://foobar.com")]),
+            answer(&Method::GET, &[("origin", "http://foobar.com")]),
             [
                 "405",
                 "access-control-allow-credentials: true",
@@ -195,7 +195,7 @@ mod tests {
                 "vary: Origin",
             ]
         );
-        assert_eq!(answer(Method::GET, &[("origin", "http://notallowed.com")]), ["405"]);
-        assert_eq!(answer(Method::GET, &[]), ["405"]);
+        assert_eq!(answer(&Method::GET, &[("origin", "http://notallowed.com")]), ["405"]);
+        assert_eq!(answer(&Method::GET, &[]), ["405"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Errors as documents: the JSON, HTML or plain text that Gnocchi's web stack (pecan on WebOb) answers with.
+//! Errors as documents: the JSON, HTML or plain text that Gnocchi's web stack (pecan on `WebOb`) answers with.
 //!
 //! A client that prefers JSON gets `{"code": 404, "title": "Not Found", "description": ...}`; one that asks for nothing in
 //! particular gets plain text, and one that takes everything gets HTML, as from Gnocchi.
@@ -54,7 +54,7 @@ pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
     }
 }
 
-/// The title of a status, where WebOb's differs from the registered one.
+/// The title of a status, where that of `WebOb` differs from the registered one.
 fn title(status: StatusCode) -> &'static str {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
@@ -126,7 +126,7 @@ fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#x27;"),
             '\0'..='\u{7f}' => out.push(character),
-            _ => out.push_str(&format!("&#{};", u32::from(character))),
+            _ => out.extend(["&#", &u32::from(character).to_string(), ";"]),
         }
     }
     out

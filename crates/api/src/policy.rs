@@ -34,16 +34,16 @@ pub enum Rule {
 }
 
 /// Who passes a rule, besides an administrator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passes {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
     /// Every authenticated caller.
-    everyone: bool,
+    Anybody,
     /// A caller with the role `service`.
-    service: bool,
+    Service,
     /// Who created the thing, and members of the creator's project.
-    creator: bool,
+    Creator,
     /// Members of the project that owns the metric's resource.
-    owner: bool,
+    Owner,
 }
 
 impl Rule {
@@ -68,27 +68,24 @@ impl Rule {
         Rule::GetMeasures,
     ];
 
-    fn passes(self) -> Passes {
-        let nobody = Passes::default();
+    fn passed_by(self) -> &'static [Role] {
         match self {
             Rule::GetArchivePolicy
             | Rule::ListArchivePolicy
             | Rule::GetArchivePolicyRule
             | Rule::ListArchivePolicyRule
-            | Rule::CreateMetric => Passes { everyone: true, ..nobody },
+            | Rule::CreateMetric => &[Role::Anybody],
             Rule::GetStatus
             | Rule::UpdateArchivePolicy
             | Rule::DeleteArchivePolicy
             | Rule::CreateArchivePolicyRule
             | Rule::UpdateArchivePolicyRule
-            | Rule::DeleteArchivePolicyRule => nobody,
-            Rule::CreateArchivePolicy => Passes { service: true, ..nobody },
-            Rule::DeleteMetric => Passes { creator: true, ..nobody },
-            Rule::ListMetric => Passes { creator: true, owner: true, ..nobody },
-            Rule::PostMeasures => Passes { service: true, creator: true, ..nobody },
-            Rule::GetMetric | Rule::GetMeasures => {
-                Passes { service: true, creator: true, owner: true, ..nobody }
-            }
+            | Rule::DeleteArchivePolicyRule => &[],
+            Rule::CreateArchivePolicy => &[Role::Service],
+            Rule::DeleteMetric => &[Role::Creator],
+            Rule::ListMetric => &[Role::Creator, Role::Owner],
+            Rule::PostMeasures => &[Role::Service, Role::Creator],
+            Rule::GetMetric | Rule::GetMeasures => &[Role::Service, Role::Creator, Role::Owner],
         }
     }
 }
@@ -104,15 +101,16 @@ pub struct Target<'a> {
 
 /// Whether the caller may do to the target what the rule names.
 pub fn allows(rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
-    let passes = rule.passes();
-    if caller.is_admin || passes.everyone || (passes.service && caller.is_service) {
-        return true;
-    }
     let in_project = |project: Option<&str>| project.is_some() && caller.project_id.as_deref() == project;
     let creator_project =
-        target.creator.map(|creator| creator.split_once(':').map_or("", |(_, project)| project));
-    (passes.creator && (target.creator == Some(caller.user.as_str()) || in_project(creator_project)))
-        || (passes.owner && in_project(target.resource_project_id))
+        || target.creator.map(|creator| creator.split_once(':').map_or("", |(_, project)| project));
+    let has = |role: &Role| match role {
+        Role::Anybody => true,
+        Role::Service => caller.is_service,
+        Role::Creator => target.creator == Some(caller.user.as_str()) || in_project(creator_project()),
+        Role::Owner => in_project(target.resource_project_id),
+    };
+    caller.is_admin || rule.passed_by().iter().any(has)
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ pub fn quote(text: &str, safe: &str) -> String {
         {
             out.push(character);
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(["%", &format!("{byte:02X}")]);
         }
     }
     out

@@ -66,8 +66,8 @@ impl Invalid {
         }
         for step in &self.path {
             match step {
-                Step::Key(key) => text.push_str(&format!("[{}]", repr_str(key))),
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                Step::Key(key) => text.extend(["[", &repr_str(key), "]"]),
+                Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
             }
         }
         text

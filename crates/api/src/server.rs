@@ -18,6 +18,9 @@ use crate::{
 /// How long to wait where accepting fails for want of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Every how many ticks the connections are looked through.
+const SWEEP_TICKS: u32 = 4;
+
 /// What a connection above the limit hears.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -162,7 +165,7 @@ async fn sweep(connections: Arc<Connections>, app: Arc<App>) {
     loop {
         interval.tick().await;
         let now = connections.ticks.advance();
-        if now % 4 != 0 {
+        if !now.is_multiple_of(SWEEP_TICKS) {
             continue;
         }
         let open = connections.open.lock();

@@ -30,7 +30,7 @@ fn user(header: &str) -> Option<String> {
 
 /// RFC 4648, with padding.
 fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();

@@ -1,6 +1,6 @@
 //! JSON as Gnocchi reads and writes it.
 //!
-//! Not serde_json, because the dialect shows: its parser (ujson) takes `NaN`, `1.` and `01`, keeps integers of any size
+//! Not `serde_json`, because the dialect shows: its parser (ujson) takes `NaN`, `1.` and `01`, keeps integers of any size
 //! and tells errors in its own words, which clients see; its printer is Python's, with `, ` and `: ` between items,
 //! ASCII only, and floats as `repr` writes them.
 

@@ -69,7 +69,7 @@ pub fn repr_str(text: &str) -> String {
                 out.push(quote);
             }
             '\0'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' => {
-                out.push_str(&format!("\\x{:02x}", u32::from(character)));
+                out.extend(["\\x", &format!("{:02x}", u32::from(character))]);
             }
             _ => out.push(character),
         }

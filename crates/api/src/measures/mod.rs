@@ -82,15 +82,12 @@ fn keep_last_of_duplicates(metrics: &mut Vec<MetricMeasures>) {
     let mut places = HashMap::with_capacity(metrics.len());
     let mut kept: Vec<MetricMeasures> = Vec::with_capacity(metrics.len());
     for part in metrics.drain(..) {
-        match places.get(&part.metric) {
-            Some(&place) => {
-                let earlier: &mut MetricMeasures = &mut kept[place];
-                earlier.range = part.range;
-            }
-            None => {
-                places.insert(part.metric, kept.len());
-                kept.push(part);
-            }
+        if let Some(&place) = places.get(&part.metric) {
+            let earlier: &mut MetricMeasures = &mut kept[place];
+            earlier.range = part.range;
+        } else {
+            places.insert(part.metric, kept.len());
+            kept.push(part);
         }
     }
     *metrics = kept;

@@ -233,14 +233,11 @@ impl<'a> Scanner<'a> {
     ) -> Option<()> {
         loop {
             let start = self.at;
-            let measure = self.repeated(layout, &timestamp);
-            match measure {
-                Some(measure) => self.push(measure, out)?,
-                None => {
-                    self.at = start;
-                    return Some(());
-                }
-            }
+            let Some(measure) = self.repeated(layout, &timestamp) else {
+                self.at = start;
+                return Some(());
+            };
+            self.push(measure, out)?;
         }
     }
 

@@ -142,7 +142,7 @@ impl DateReader<'_> {
         if self.rest.is_empty() {
             return None;
         }
-        let year = self.year()?;
+        let year = self.year();
         let (mut month, mut day) = (1, 1);
         if !self.rest.is_empty() {
             self.expect(b"-")?;
@@ -181,12 +181,12 @@ impl DateReader<'_> {
     }
 
     /// Any number of digits, none included; years that no timestamp reaches are all the same.
-    fn year(&mut self) -> Option<i64> {
+    fn year(&mut self) -> i64 {
         let mut year = 0;
         while let Some(digit) = self.take_digit() {
             year = (year * 10 + digit).min(1_000_000_000);
         }
-        Some(if self.negative { -year } else { year })
+        if self.negative { -year } else { year }
     }
 
     fn two_digits(&mut self, range: std::ops::RangeInclusive<i64>) -> Option<i64> {

@@ -28,7 +28,7 @@ enum ResourceForm {
 /// A metric as the API shows it; its policy by name, or in full where it is given.
 fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm) -> Value {
     let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
-    let text = |text: &Option<gnudi_model::Text>| Value::from(text.as_ref().map(|text| text.to_string()));
+    let text = |text: &Option<gnudi_model::Text>| Value::from(text.as_ref().map(ToString::to_string));
     Value::object([
         ("id", metric.id.to_string().into()),
         ("creator", metric.creator.to_string().into()),
