@@ -274,7 +274,7 @@ class Case:
             lacking = True
         else:
             lacking = lacks(method)
-        return lacking and any(timespan is not None and timespan < max(times) - min(times) for timespan in timespans)
+        return lacking and any(timespan is not None and timespan < max(times) - min(times) + granularity for timespan in timespans)
 
     def events(self):
         """Yields what happens."""

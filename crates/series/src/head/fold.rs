@@ -2,7 +2,11 @@
 
 use gnudi_model::{Measure, Timestamp};
 
-use super::{Head, grain::GrainState, marks::Cut};
+use super::{
+    Head,
+    grain::GrainState,
+    marks::{Cut, Pass},
+};
 use crate::layout::{Layout, floor, split_start};
 
 /// What became of a request's points, counted by distinct times.
@@ -109,11 +113,7 @@ impl Head {
             oldest.into_iter().flatten().map(|point| point.timestamp.0).min().expect("there are points");
         let start = oldest.max(earliest);
         let old: Vec<OldRates> = match layout.has_rate {
-            true => self
-                .grains
-                .iter()
-                .map(|grain| self.old_rates(grain, floor(start, grain.granularity.0)))
-                .collect(),
+            true => self.grains.iter().map(|grain| self.old_rates(grain, start, accepted)).collect(),
             false => vec![OldRates::default(); self.grains.len()],
         };
         merge(&mut self.raw, accepted);
@@ -122,15 +122,24 @@ impl Head {
             let step = grain.granularity.0;
             let start = floor(start, step);
             let cut = layout.has_rate.then(|| new_cut(&self.raw, step, start, window, old)).flatten();
-            let start = start.max(grain.final_until);
-            grain.marks.note(start, cut.filter(|cut| cut.time >= start), layout.has_percentile);
+            let pass = Pass { start, dropped: 0, cut: cut.is_some() };
+            // A final bucket has its rates already.
+            let cut = cut.filter(|_| start >= grain.final_until);
+            grain.marks.note(start.max(grain.final_until), cut, layout.has_percentile.then_some(pass));
         }
     }
 
-    fn old_rates(&self, grain: &GrainState, bucket: i64) -> OldRates {
-        let end = bucket.saturating_add(grain.granularity.0);
-        let from = self.raw.partition_point(|point| point.timestamp.0 < bucket);
-        let points = self.raw[from..].partition_point(|point| point.timestamp.0 < end);
+    /// Before a merge of `accepted`: the rates of the bucket that will hold the first point of the pass, which computes
+    /// from the bucket of `start` on. That bucket may be a later one: `start` may be late.
+    fn old_rates(&self, grain: &GrainState, start: i64, accepted: &[Measure]) -> OldRates {
+        let step = grain.granularity.0;
+        let after = |points: &[Measure], time| points.partition_point(|point| point.timestamp.0 < time);
+        let start = floor(start, step);
+        let held = self.raw.get(after(&self.raw, start));
+        let first = [held, accepted.get(after(accepted, start))].into_iter().flatten();
+        let bucket = first.map(|point| floor(point.timestamp.0, step)).min().expect("a pass has points");
+        let from = after(&self.raw, bucket);
+        let points = after(&self.raw[from..], bucket.saturating_add(step));
         let previous = if from > 0 { Some(self.raw[from - 1]) } else { self.before };
         let value = |index: usize| self.raw[from + index].value;
         let cut = (points > 0).then(|| grain.marks.cut_at(self.raw[from].timestamp.0)).flatten();
@@ -188,7 +197,7 @@ fn new_cut(raw: &[Measure], step: i64, start: i64, window: i64, old: OldRates) -
     if first > 0 && raw[first - 1].timestamp.0 >= reach {
         return None;
     }
-    let end = start.saturating_add(step);
+    let end = floor(raw[first].timestamp.0, step).saturating_add(step);
     let points = raw[first..].partition_point(|point| point.timestamp.0 < end);
     Some(Cut {
         time: raw[first].timestamp.0,

@@ -61,13 +61,13 @@ impl Marks {
         points - u64::from(cut)
     }
 
-    /// Notes a pass that computed everything from `start` on; `cut` is its first point, if that has no rate.
-    pub fn note(&mut self, start: i64, cut: Option<Cut>, has_percentile: bool) {
+    /// Notes a pass: the buckets from `start` on have been computed anew, `cut` is the first point, if that has no rate.
+    pub fn note(&mut self, start: i64, cut: Option<Cut>, pass: Option<Pass>) {
         self.cuts.truncate(self.cuts.partition_point(|cut| cut.time < start));
         self.cuts.extend(cut);
-        if has_percentile {
-            self.passes.truncate(self.passes.partition_point(|pass| pass.start < start));
-            self.passes.push(Pass { start, dropped: 0, cut: cut.is_some() });
+        if let Some(pass) = pass {
+            self.passes.truncate(self.passes.partition_point(|earlier| earlier.start < pass.start));
+            self.passes.push(pass);
         }
     }
 

@@ -1,0 +1,150 @@
+//! Folds request sequences that are read as lines on stdin and prints what a reader sees, bits and all, so that another
+//! program can compare it with what Gnocchi computes (`tests/oracle/fold.py`).
+//!
+//! ```text
+//! policy <back window> <method,...> <granularity ns>:<timespan ns or ->,...   a new policy, for the same head
+//! new                                                                        forget head and blocks
+//! fold <time ns>:<value bits, hex> ...                                       one request
+//! pass                                                                       store and read back, as a pass does
+//! flush                                                                      what was answered so far
+//! read <method> <granularity ns> <start ns or -> <stop ns or -> <resample: ns, letter or ->
+//! ```
+//! `read` answers a line `<time ns>:<value bits, hex> ...`, or `error <text>`; nothing else answers.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write, stdin, stdout},
+};
+
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
+use gnudi_series::{
+    calendar::Calendar,
+    head::{Head, Layout},
+    points,
+    read::{assemble, block_range},
+    resample::Resample,
+};
+
+/// One metric and where it is stored.
+struct Metric {
+    policy: ArchivePolicy,
+    layout: Layout,
+    head: Head,
+    position: u64,
+    /// By granularity, first and last.
+    blocks: BTreeMap<(i64, i64, i64), Vec<u8>>,
+}
+
+fn number(text: &str) -> Option<i64> {
+    (text != "-").then(|| text.parse().expect("a number"))
+}
+
+fn policy(words: &[&str]) -> ArchivePolicy {
+    let item = |item: &str| {
+        let (granularity, timespan) = item.split_once(':').expect("granularity:timespan");
+        let (granularity, timespan) = (number(granularity).map(Timespan), number(timespan).map(Timespan));
+        ArchivePolicyItem { granularity: granularity.expect("a granularity"), points: None, timespan }
+    };
+    ArchivePolicy {
+        name: String::new(),
+        back_window: words[0].parse().expect("a back window"),
+        definition: words[2].split(',').map(item).collect(),
+        aggregation_methods: words[1].split(',').map(|name| name.parse().expect("a method")).collect(),
+    }
+}
+
+impl Metric {
+    fn new(policy: ArchivePolicy) -> Self {
+        let layout = Layout::of(&policy);
+        Metric { policy, layout, head: Head::new(), position: 0, blocks: BTreeMap::new() }
+    }
+
+    fn fold(&mut self, words: &[&str]) {
+        let mut request: Vec<Measure> = words
+            .iter()
+            .map(|word| {
+                let (time, bits) = word.split_once(':').expect("time:bits");
+                let value = f64::from_bits(u64::from_str_radix(bits, 16).expect("hex"));
+                Measure { timestamp: Timestamp(time.parse().expect("a time")), value }
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        points::encode(&request, &mut bytes);
+        request.clear();
+        points::decode(&bytes, &mut request).expect("what was encoded");
+        self.position += 1;
+        self.head.fold(&self.layout, self.position, &mut request);
+    }
+
+    fn pass(&mut self) {
+        for block in self.head.take_sealed(&self.layout) {
+            let key = (block.granularity.0, block.first.0, block.last.0);
+            assert!(self.blocks.insert(key, block.bytes).is_none(), "a block is written once");
+        }
+        if self.head.expiry_moved() {
+            self.blocks.retain(|key, _| {
+                let oldest = self.head.oldest_kept(&self.layout, Timespan(key.0));
+                oldest.is_none_or(|oldest| key.2 >= oldest.0)
+            });
+        }
+        let mut bytes = Vec::new();
+        self.head.encode(&mut bytes);
+        let head = Head::decode(&bytes).expect("what was encoded");
+        self.head = head;
+    }
+
+    fn read(&self, words: &[&str]) -> String {
+        let aggregation = self
+            .policy
+            .aggregation(
+                words[0].parse().expect("a method"),
+                Timespan(number(words[1]).expect("a granularity")),
+            )
+            .expect("an aggregation of the policy");
+        let (start, stop) = (number(words[2]).map(Timestamp), number(words[3]).map(Timestamp));
+        let resample = match words[4] {
+            "-" => None,
+            word => Some(match Calendar::from_letter(word.chars().next().expect("a letter")) {
+                Some(calendar) => Resample::Calendar(calendar),
+                None => Resample::Span(Timespan(word.parse().expect("a span"))),
+            }),
+        };
+        let (from, to) = block_range(aggregation, start, stop, resample);
+        let blocks: Vec<_> = self
+            .blocks
+            .iter()
+            .filter(|(key, _)| key.0 == aggregation.granularity.0 && key.2 >= from.0 && key.1 <= to.0)
+            .map(|(key, bytes)| (Timestamp(key.1), Timestamp(key.2), bytes.as_slice()))
+            .collect();
+        match assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample) {
+            Ok(series) => {
+                let row = |(time, value): (&Timestamp, &f64)| format!("{}:{:016x}", time.0, value.to_bits());
+                series.timestamps.iter().zip(&series.values).map(row).collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => format!("error {error}"),
+        }
+    }
+}
+
+fn main() {
+    let mut out = std::io::BufWriter::new(stdout().lock());
+    let mut metric: Option<Metric> = None;
+    for line in stdin().lock().lines() {
+        let line = line.expect("stdin");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((command, words)) = words.split_first() else { continue };
+        match (*command, &mut metric) {
+            ("new", metric) => *metric = None,
+            ("policy", Some(metric)) => {
+                metric.policy = policy(words);
+                metric.layout = Layout::of(&metric.policy);
+            }
+            ("policy", metric) => *metric = Some(Metric::new(policy(words))),
+            ("fold", Some(metric)) => metric.fold(words),
+            ("pass", Some(metric)) => metric.pass(),
+            ("flush", _) => out.flush().expect("stdout"),
+            ("read", Some(metric)) => writeln!(out, "{}", metric.read(words)).expect("stdout"),
+            _ => panic!("not understood: {line}"),
+        }
+    }
+}
