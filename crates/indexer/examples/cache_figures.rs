@@ -63,7 +63,7 @@ async fn main() {
         .map(|_| {
             let (dynamic, few) = (dynamic.clone(), few.clone());
             std::thread::spawn(move || {
-                look_up("1,000 ids, two threads", &few, |id| drop(black_box(dynamic.cached_metric(id))))
+                look_up("1,000 ids, two threads", &few, |id| drop(black_box(dynamic.cached_metric(id))));
             })
         })
         .collect();

@@ -241,12 +241,12 @@ fn accepts(filter: &MetricFilter, metric: &Metric) -> bool {
 fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {
     order
         .iter()
-        .map(|sort| compare_key(a, b, sort))
+        .map(|sort| compare_key(a, b, *sort))
         .find(|ordering| ordering.is_ne())
         .unwrap_or(Ordering::Equal)
 }
 
-fn compare_key(a: &Metric, b: &Metric, sort: &MetricSort) -> Ordering {
+fn compare_key(a: &Metric, b: &Metric, sort: MetricSort) -> Ordering {
     // An absent value stands apart from the direction.
     let optional = |is_a: bool, is_b: bool, values: Ordering| match (is_a, is_b) {
         (true, true) if sort.direction.is_ascending() => values,

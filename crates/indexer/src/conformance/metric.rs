@@ -15,8 +15,8 @@ fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
     }
 }
 
-fn taken(name: &str) -> Option<IndexerError> {
-    Some(IndexerError::NamedMetricAlreadyExists(name.to_owned()))
+fn taken(name: &str) -> IndexerError {
+    IndexerError::NamedMetricAlreadyExists(name.to_owned())
 }
 
 pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
@@ -59,11 +59,11 @@ pub(super) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {
         create(indexer, vec![new_metric(1), unknown.clone(), new_metric(3), twice, new_metric(4), unknown])
             .await;
     let no_policy = Some(IndexerError::NoSuchArchivePolicy("none".to_owned()));
-    assert_eq!(outcomes, [None, no_policy.clone(), None, taken("other"), None, no_policy]);
+    assert_eq!(outcomes, [None, no_policy.clone(), None, Some(taken("other")), None, no_policy]);
     let found = indexer.metrics(&[id(1), id(2), id(3), id(4)]).await.unwrap();
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, true]);
     assert_eq!(found[0].as_ref().unwrap().name, None);
-    assert_eq!(create(indexer, vec![new_metric(4), new_metric(5)]).await, [taken("None"), None]);
+    assert_eq!(create(indexer, vec![new_metric(4), new_metric(5)]).await, [Some(taken("None")), None]);
 }
 
 pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
@@ -82,8 +82,8 @@ pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
         ],
     )
     .await;
-    assert_eq!(outcomes, [None, taken("cpu"), None, None, None, None, None, None]);
-    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [taken("cpu")]);
+    assert_eq!(outcomes, [None, Some(taken("cpu")), None, None, None, None, None, None]);
+    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [Some(taken("cpu"))]);
     // A deleted metric gives its name back.
     assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
     assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [None]);
@@ -116,7 +116,7 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
     let found = indexer.metrics(&[id(1), id(2), id(3), id(4)]).await.unwrap();
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
     // Its id is not free before it is expunged.
-    assert_eq!(create(indexer, vec![new_metric(2)]).await, [taken("None")]);
+    assert_eq!(create(indexer, vec![new_metric(2)]).await, [Some(taken("None"))]);
 
     let page = Page { limit: 10, marker: None, sorts: vec![] };
     let listing = async |status| {

@@ -133,14 +133,14 @@ fn statement(
             Bound::Below(value) => push_value(query.push(format_args!(" AND {column} < ")), value),
         }
     }
-    let order: Vec<String> = sorts[piece.from..].iter().map(order_term).collect();
+    let order: Vec<String> = sorts[piece.from..].iter().map(|sort| order_term(*sort)).collect();
     query.push(format_args!(" ORDER BY {} LIMIT ", order.join(", ")));
     query.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
     query
 }
 
-/// SQLite and MySQL take NULL for the least of values, and only a listing that wants it otherwise says so.
-fn order_term(sort: &MetricSort) -> String {
+/// `SQLite` and `MySQL` take NULL for the least of values, and only a listing that wants it otherwise says so.
+fn order_term(sort: MetricSort) -> String {
     let direction = if sort.direction.is_ascending() { "ASC" } else { "DESC" };
     let nulls = match sort.direction {
         SortDirection::AscendingNullsLast if is_nullable(sort.key) => " NULLS LAST",

@@ -1,7 +1,7 @@
-//! The index in a SQL database: SQLite today.
+//! The index in a SQL database: `SQLite` today.
 //!
-//! Opening, the pool of readers, and what SQLite must be told (pragmas) are here; one file per noun has its statements,
-//! `listing.rs` those that page through metrics. All writes go through the one task in `writer.rs`. What only SQLite
+//! Opening, the pool of readers, and what `SQLite` must be told (pragmas) are here; one file per noun has its statements,
+//! `listing.rs` those that page through metrics. All writes go through the one task in `writer.rs`. What only `SQLite`
 //! understands stays in this file, in `failure.rs` and in `migrations/sqlite`, so that another database needs those anew
 //! and little else.
 
@@ -14,7 +14,10 @@ mod metric;
 mod migrations;
 mod writer;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sqlx::{
     ConnectOptions, SqliteConnection, SqlitePool,
@@ -26,7 +29,7 @@ use failure::indexer_error;
 use interner::Interner;
 use writer::Writer;
 
-/// Where the SQLite file lies and what it may use.
+/// Where the `SQLite` file lies and what it may use.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     /// Created where absent; its folder must exist.
@@ -64,7 +67,18 @@ pub enum OpenError {
     Database { path: String, reason: String },
 }
 
-/// SQLite's page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
+impl OpenError {
+    fn at(self, file: &Path) -> Self {
+        match self {
+            OpenError::Database { reason, .. } => {
+                OpenError::Database { path: file.display().to_string(), reason }
+            }
+            too_new @ OpenError::SchemaTooNew { .. } => too_new,
+        }
+    }
+}
+
+/// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
 const PAGE_BYTES: u32 = 4096;
 /// The log is folded into the file when it has so many pages: rarely, since random keys touch the same pages again.
 const CHECKPOINT_PAGES: u32 = 8192;
@@ -87,12 +101,7 @@ pub struct SqlIndexer {
 impl SqlIndexer {
     /// Opens or creates the file, and brings its schema up to date.
     pub async fn open(options: &SqliteOptions) -> Result<Self, OpenError> {
-        Self::open_inner(options).await.map_err(|error| match error {
-            OpenError::Database { reason, .. } => {
-                OpenError::Database { path: options.path.display().to_string(), reason }
-            }
-            other => other,
-        })
+        Self::open_inner(options).await.map_err(|error| error.at(&options.path))
     }
 
     async fn open_inner(options: &SqliteOptions) -> Result<Self, OpenError> {
