@@ -37,22 +37,31 @@ impl Quarantine {
     /// Reports `bytes`, found damaged at `offset` of `file`. The same find is copied once, also across restarts.
     pub fn report(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
         self.found.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
+        self.copy(file, offset, bytes);
+    }
+
+    /// Copies `bytes` that a crash explains, but damage would too: no alarm, no count.
+    pub fn set_aside(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
+        tracing::warn!(file = %file.display(), offset, length = bytes.len(), "{what}, as a crash leaves it: set aside");
+        self.copy(file, offset, bytes);
+    }
+
+    fn copy(&self, file: &Path, offset: u64, bytes: &[u8]) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let copy = self.dir.join(format!("{name}.{offset}"));
-        if read_file(&*self.disk, &copy).is_ok_and(|earlier| earlier == bytes) {
-            tracing::warn!(file = %file.display(), offset, length = bytes.len(), copy = %copy.display(), "damaged {what}, known from before");
+        if bytes.is_empty() || read_file(&*self.disk, &copy).is_ok_and(|earlier| earlier == bytes) {
             return;
         }
-        tracing::error!(file = %file.display(), offset, length = bytes.len(), copy = %copy.display(), "damaged {what}: set aside");
         let mut copied_bytes = self.copied_bytes.lock();
         if *copied_bytes + bytes.len() as u64 > QUARANTINE_BYTES_MAX {
-            tracing::error!("{} is full: the damaged bytes are not copied", self.dir.display());
+            tracing::error!("{} is full: the bytes are not copied", self.dir.display());
             return;
         }
         let copied = self.disk.create_dir(&self.dir).and_then(|()| replace_file(&*self.disk, &copy, bytes));
         match copied {
             Ok(()) => *copied_bytes += bytes.len() as u64,
-            Err(error) => tracing::error!("damaged bytes could not be copied to {}: {error}", copy.display()),
+            Err(error) => tracing::error!("the bytes could not be copied to {}: {error}", copy.display()),
         }
     }
 }

@@ -1,1 +1,10 @@
 //! What every driver must do, as suites that any driver can be put through.
+//!
+//! Each suite takes a function that makes a fresh, empty driver, and panics with the broken rule where the driver
+//! falls short. What only durable drivers do (restarts, damage, full disks) is tested beside each of them.
+
+mod aggregates;
+mod incoming;
+
+pub use aggregates::aggregates;
+pub use incoming::{IncomingSetup, incoming};

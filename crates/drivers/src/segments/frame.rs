@@ -78,6 +78,13 @@ impl Frame {
     }
 }
 
+/// A frame without items that covers `length` bytes: only its header means anything.
+pub fn filler(length: usize) -> Frame {
+    let mut frame = Frame::with_capacity(length);
+    frame.bytes.resize(length.max(FRAME_HEADER_BYTES), 0);
+    frame
+}
+
 /// A frame's header, read back and found right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {

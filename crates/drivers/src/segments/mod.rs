@@ -107,16 +107,10 @@ impl SegmentLog {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
         let recovered = recovery::recover(&*disk, dir, options.tear, quarantine, visit)?;
         let word = recovered.word.unwrap_or(word);
-        let last = recovered.last.unwrap_or_default();
-        let number = last.number.max(floor) + 1;
+        let (previous, previous_end) = recovered.last.unwrap_or_default();
+        let number = previous.max(floor) + 1;
         let mut spares = recovered.spares;
-        let header = SegmentHeader {
-            number,
-            previous: last.number,
-            previous_end: last.end,
-            previous_synced: last.certain,
-            word,
-        };
+        let header = SegmentHeader { number, previous, previous_end, previous_synced: true, word };
         let segment = create(&*disk, dir, &header, options.segment_bytes, &mut spares)
             .map_err(OpenError::io(dir.join(file_name(number))))?;
         let mut segments = recovered.segments;

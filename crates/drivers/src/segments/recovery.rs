@@ -6,23 +6,27 @@
 //! was written after a sync of that hole is damage: the bytes were durable once. A hole with later frames that
 //! were all written before the next sync may be a tear: none of them was promised to anybody.
 
-use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, io::IoSlice, path::Path, path::PathBuf, sync::Arc};
 
 use super::{
     Location, SPARE_SUFFIX,
-    frame::{FRAME_HEADER_BYTES, FrameHeader, ItemView, items},
+    frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ItemView, filler, items},
     segment::{
         FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, number_of,
     },
 };
-use crate::{OpenError, disk::Disk, quarantine::Quarantine};
+use crate::{
+    OpenError,
+    disk::{Disk, write_all_at},
+    quarantine::Quarantine,
+};
 
 /// What becomes of whole frames behind a torn one, none of them known to have been synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tear {
     /// They go too: each frame may rely on those before it.
     Cut,
-    /// They stay: each stands for itself.
+    /// They stay: each stands for itself. The place of the torn one is filled with an empty frame.
     KeepWhole,
 }
 
@@ -39,17 +43,8 @@ pub(super) struct Recovered {
     pub segments: BTreeMap<u32, Arc<Segment>>,
     pub spares: Vec<PathBuf>,
     pub word: Option<u64>,
-    pub last: Option<Last>,
-}
-
-/// The last segment; all zero where there is none.
-#[derive(Default)]
-pub(super) struct Last {
-    pub number: u32,
-    /// Where its frames end.
-    pub end: u32,
-    /// Whether every hole in it is damage, none a tear.
-    pub certain: bool,
+    /// The last segment and where its frames end.
+    pub last: Option<(u32, u32)>,
 }
 
 pub(super) fn recover(
@@ -84,11 +79,11 @@ pub(super) fn recover(
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
         let scan = Scan::new(segment, successor, is_last, tear, quarantine)?;
-        let (end, certain) = scan.run(visit)?;
+        let end = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
             segment.file.sync_data().map_err(OpenError::io(&segment.path))?;
-            recovered.last = Some(Last { number, end, certain });
+            recovered.last = Some((number, end));
         }
     }
     Ok(recovered)
@@ -157,10 +152,9 @@ impl<'a> Scan<'a> {
         Ok(Self { segment, reader, limit, is_last, synced, tear, quarantine })
     }
 
-    /// Shows the frames and returns where they end, and whether all before is known to have been durable once.
-    fn run(mut self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(u32, bool), OpenError> {
+    /// Shows the frames and returns where they end.
+    fn run(mut self, visit: &mut dyn FnMut(Found<'_>)) -> Result<u32, OpenError> {
         let mut offset = SEGMENT_HEADER_BYTES;
-        let mut certain = true;
         while offset < self.limit {
             let sight = self.look(offset)?;
             if let Sight::Whole(header, items) = &sight {
@@ -168,22 +162,24 @@ impl<'a> Scan<'a> {
                 offset += header.length as u32;
                 continue;
             }
-            let hole_end = match &sight {
+            let behind = match &sight {
                 Sight::Damaged(header, _) => offset + header.length as u32,
-                _ => offset + super::frame::ALIGNMENT as u32,
+                _ => offset + ALIGNMENT as u32,
             };
-            let next = self.next_header(hole_end)?;
-            let synced = self.was_synced(offset, next)?;
-            if !synced && self.is_last && (next.is_none() || self.tear == Tear::Cut) {
-                self.torn(offset, &sight);
-                return Ok((offset, certain));
-            }
-            certain &= synced;
+            let next = self.next_header(behind)?;
             let hole_end = next.map_or(self.limit, |(next, _)| next);
-            self.damage(offset, hole_end, sight, synced, visit)?;
+            let synced = self.was_synced(offset, next)?;
+            if synced || !self.is_last {
+                self.damage(offset, hole_end, sight, synced, visit)?;
+            } else if next.is_none() || self.tear == Tear::Cut {
+                self.torn_tail(offset, &sight)?;
+                return Ok(offset);
+            } else {
+                self.torn_frame(offset, hole_end)?;
+            }
             offset = hole_end;
         }
-        Ok((offset.min(self.limit), certain))
+        Ok(offset.min(self.limit))
     }
 
     fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
@@ -193,7 +189,7 @@ impl<'a> Scan<'a> {
         };
         let frame = self.bytes(offset, header.length)?;
         let whole_length = frame.len() == header.length;
-        let items = items(frame);
+        let items = if header.items == 0 { Vec::new() } else { items(frame) };
         Ok(if whole_length && header.matches(&items) {
             Sight::Whole(header, items)
         } else {
@@ -222,7 +218,7 @@ impl<'a> Scan<'a> {
                     return Ok(Some((offset, header)));
                 }
             }
-            offset += super::frame::ALIGNMENT as u32;
+            offset += ALIGNMENT as u32;
         }
         Ok(None)
     }
@@ -262,11 +258,30 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn torn(&self, offset: u32, sight: &Sight) {
-        if matches!(sight, Sight::Damaged(..)) {
-            let file = self.segment.path.display();
-            tracing::warn!(%file, offset, "the last write was torn by a crash: cut, it was never acknowledged");
+    /// The log ends here: what follows was being written when the machine stopped, and never acknowledged.
+    fn torn_tail(&mut self, offset: u32, sight: &Sight) -> Result<(), OpenError> {
+        if let Sight::Damaged(header, _) = sight {
+            let (quarantine, path) = (self.quarantine, &self.segment.path);
+            quarantine.set_aside(
+                "torn end of the log",
+                path,
+                offset.into(),
+                self.bytes(offset, header.length)?,
+            );
         }
+        Ok(())
+    }
+
+    /// A frame that was being written when the machine stopped, with whole ones behind it: its place is filled, so that
+    /// nobody takes it for damage later.
+    fn torn_frame(&mut self, start: u32, end: u32) -> Result<(), OpenError> {
+        let (quarantine, path) = (self.quarantine, &self.segment.path);
+        let length = (end - start) as usize;
+        quarantine.set_aside("torn frame", path, start.into(), self.bytes(start, length)?);
+        let mut filler = filler(length);
+        filler.stamp(self.segment.at(start), start - SEGMENT_HEADER_BYTES);
+        write_all_at(&*self.segment.file, &mut [IoSlice::new(filler.bytes())], start.into())
+            .map_err(OpenError::io(path))
     }
 
     fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8], OpenError> {

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::entries::Part;
@@ -63,9 +63,13 @@ impl Queue {
         answer
     }
 
-    /// All that waits, in order; blocks until something does. `None` once the queue is closed and empty.
-    pub fn take(&self) -> Option<Vec<Waiting>> {
+    /// All that waits, in order; blocks until something does, `idle` called before. `None` once the queue is closed
+    /// and empty.
+    pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<Waiting>> {
         let mut state = self.state.lock();
+        if state.waiting.is_empty() {
+            MutexGuard::unlocked(&mut state, idle);
+        }
         while state.waiting.is_empty() {
             if state.closed {
                 return None;

@@ -14,7 +14,7 @@ use crate::{
 
 /// Runs until the queue is closed.
 pub(super) fn run(shared: &Arc<Shared>) {
-    while let Some(waiting) = shared.queue.take() {
+    while let Some(waiting) = shared.queue.take(|| mark(shared)) {
         let mut waiting = waiting.into_iter().peekable();
         while let Some(next) = waiting.peek() {
             let written = match shared.poisoned.get() {
@@ -28,10 +28,16 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         }
     }
-    if shared.poisoned.get().is_none()
+    mark(shared);
+}
+
+/// Before the log is left alone: tells a later recovery that all of it was durable.
+fn mark(shared: &Shared) {
+    if shared.durability == Durability::Sync
+        && shared.poisoned.get().is_none()
         && let Err(error) = shared.log.lock().mark()
     {
-        tracing::warn!("the incoming log could not be closed neatly: {error:?}");
+        fail(shared, error);
     }
 }
 

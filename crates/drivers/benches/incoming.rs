@@ -1,0 +1,161 @@
+//! Appends to the incoming log from concurrent callers: `cargo bench -p gnudi-drivers --bench incoming [DIR]`.
+//!
+//! Prints, for each shape of batch, appends and bytes of frames per second, batches per sync, and CPU per append.
+
+use std::{path::PathBuf, sync::Arc, time::Duration, time::Instant};
+
+use gnudi_drivers::incoming::{
+    Batch, Incoming, Position,
+    log::{Durability, LocalIncoming, LocalIncomingOptions},
+};
+use gnudi_model::MetricId;
+use uuid::Uuid;
+
+struct Shape {
+    name: &'static str,
+    appenders: u64,
+    metrics_each: u64,
+    points_bytes: usize,
+    durability: Durability,
+}
+
+const SHAPES: [Shape; 7] = [
+    Shape {
+        name: "1 measure, 1 caller",
+        appenders: 1,
+        metrics_each: 1,
+        points_bytes: 17,
+        durability: Durability::Sync,
+    },
+    Shape {
+        name: "1 measure, 64 callers",
+        appenders: 64,
+        metrics_each: 1,
+        points_bytes: 17,
+        durability: Durability::Sync,
+    },
+    Shape {
+        name: "1 measure, 64 callers, os",
+        appenders: 64,
+        metrics_each: 1,
+        points_bytes: 17,
+        durability: Durability::Os,
+    },
+    Shape {
+        name: "5,000 measures, 8 callers",
+        appenders: 8,
+        metrics_each: 1,
+        points_bytes: 45_000,
+        durability: Durability::Sync,
+    },
+    Shape {
+        name: "5,000 measures, 64 callers",
+        appenders: 64,
+        metrics_each: 1,
+        points_bytes: 45_000,
+        durability: Durability::Sync,
+    },
+    Shape {
+        name: "5,000 measures, 64 callers, os",
+        appenders: 64,
+        metrics_each: 1,
+        points_bytes: 45_000,
+        durability: Durability::Os,
+    },
+    Shape {
+        name: "1,000 metrics x 5, 8 callers",
+        appenders: 8,
+        metrics_each: 1000,
+        points_bytes: 40,
+        durability: Durability::Sync,
+    },
+];
+
+const RUN: Duration = Duration::from_secs(4);
+
+fn main() {
+    let root = std::env::args()
+        .skip(1)
+        .find(|arg| !arg.starts_with('-'))
+        .map_or_else(std::env::temp_dir, PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    println!(
+        "{:32} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "", "appends/s", "MB/s", "per sync", "ms/sync", "cpu us", "p50 us"
+    );
+    for shape in &SHAPES {
+        let dir = tempfile::tempdir_in(&root).unwrap();
+        runtime.block_on(run(shape, dir.path()));
+    }
+}
+
+async fn run(shape: &Shape, dir: &std::path::Path) {
+    let options = LocalIncomingOptions { durability: shape.durability, ..LocalIncomingOptions::default() };
+    let log = LocalIncoming::open(dir, &options).unwrap();
+    let worker = tokio::spawn(drain(Arc::clone(&log)));
+    let (start, cpu) = (Instant::now(), cpu_time());
+    let appenders: Vec<_> = (0..shape.appenders)
+        .map(|task| {
+            let log = Arc::clone(&log);
+            let points = vec![7u8; shape.points_bytes];
+            let metrics = shape.metrics_each;
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                let mut next = task * 1_000_003;
+                while start.elapsed() < RUN {
+                    let mut batch = Batch::default();
+                    for _ in 0..metrics {
+                        next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let metric = MetricId(Uuid::from_u64_pair(next, next >> 20));
+                        batch.push(metric, 1, |out| out.extend_from_slice(&points));
+                    }
+                    let begin = Instant::now();
+                    log.append(batch).await.unwrap();
+                    latencies.push(begin.elapsed());
+                }
+                latencies
+            })
+        })
+        .collect();
+    let mut latencies = Vec::new();
+    for appender in appenders {
+        latencies.extend(appender.await.unwrap());
+    }
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_time() - cpu);
+    worker.abort();
+    let figures = log.figures();
+    latencies.sort_unstable();
+    let bytes =
+        figures.appends as f64 * (shape.metrics_each as usize * (shape.points_bytes + 40) + 32) as f64;
+    println!(
+        "{:32} {:>10.0} {:>8.0} {:>8.1} {:>9.3} {:>9.1} {:>9}",
+        shape.name,
+        figures.appends as f64 / seconds,
+        bytes / seconds / 1e6,
+        figures.appends as f64 / figures.syncs.max(1) as f64,
+        figures.sync_time.as_secs_f64() * 1e3 / figures.syncs.max(1) as f64,
+        cpu * 1e6 / figures.appends as f64,
+        latencies[latencies.len() / 2].as_micros(),
+    );
+}
+
+/// A worker that reads nothing: acknowledges and trims, so that files are used again.
+async fn drain(log: Arc<LocalIncoming>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut trimmed = Vec::new();
+        for sack in log.sack_count().iter() {
+            let newest = log.positions(sack).await.1;
+            if newest > Position(0) {
+                log.acknowledge(sack, newest).await.unwrap();
+                trimmed.push((sack, newest));
+            }
+        }
+        log.trim(&trimmed).await.unwrap();
+    }
+}
+
+fn cpu_time() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

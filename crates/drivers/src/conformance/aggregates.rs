@@ -1,0 +1,180 @@
+//! The rules of [`AggregateStore`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use uuid::Uuid;
+
+use crate::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite};
+
+/// Puts a driver through all rules; each call of `make` gives an empty one.
+pub async fn aggregates(make: impl Fn() -> Arc<dyn AggregateStore>) {
+    empty(&*make()).await;
+    heads_are_replaced(&*make()).await;
+    ranges_select_by_bucket(&*make()).await;
+    one_range_never_sees_another(&*make()).await;
+    expired_blocks_go(&*make()).await;
+    deleting_leaves_nothing(&*make()).await;
+    many_at_once(&*make()).await;
+}
+
+fn metric(id: u128) -> MetricId {
+    MetricId(Uuid::from_u128(id))
+}
+
+/// A block of buckets `first..=last`, in seconds, of one-second buckets.
+fn key(id: u128, first: i64, last: i64) -> BlockKey {
+    let (first, last) = (Timestamp::from_secs(first), Timestamp::from_secs(last));
+    BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last }
+}
+
+fn range(id: u128, from: i64, to: i64) -> BlockRange {
+    let (from, to) = (Timestamp::from_secs(from), Timestamp::from_secs(to));
+    BlockRange { metric: metric(id), granularity: Timespan::from_secs(1), from, to }
+}
+
+fn everything(id: u128) -> BlockRange {
+    BlockRange { from: Timestamp(i64::MIN), to: Timestamp::MAX, ..range(id, 0, 0) }
+}
+
+fn write(id: u128, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
+    MetricWrite {
+        metric: metric(id),
+        blocks: blocks.iter().map(|(key, text)| (*key, Bytes::copy_from_slice(text.as_bytes()))).collect(),
+        expired: Vec::new(),
+        head: Bytes::copy_from_slice(head.as_bytes()),
+    }
+}
+
+async fn apply(store: &dyn AggregateStore, writes: Vec<MetricWrite>) {
+    let count = writes.len();
+    let answers = store.write(writes).await;
+    assert_eq!(answers.len(), count, "one answer per item");
+    for answer in answers {
+        answer.unwrap();
+    }
+}
+
+async fn head(store: &dyn AggregateStore, id: u128) -> Option<String> {
+    let mut answers = store.read_heads(&[metric(id)]).await;
+    assert_eq!(answers.len(), 1);
+    answers.remove(0).unwrap().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+/// What a range reads, checked against what it lists.
+async fn read(store: &dyn AggregateStore, range: BlockRange) -> Vec<(BlockKey, String)> {
+    let mut blocks = store.read_blocks(&[range]).await;
+    let mut keys = store.list_blocks(&[range]).await;
+    assert_eq!((blocks.len(), keys.len()), (1, 1));
+    let blocks = blocks.remove(0).unwrap();
+    let listed = keys.remove(0).unwrap();
+    assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), listed);
+    blocks.into_iter().map(|(key, bytes)| (key, String::from_utf8(bytes.to_vec()).unwrap())).collect()
+}
+
+async fn empty(store: &dyn AggregateStore) {
+    assert_eq!(head(store, 1).await, None);
+    assert_eq!(read(store, everything(1)).await, []);
+    apply(store, Vec::new()).await;
+    assert!(store.read_heads(&[]).await.is_empty());
+    assert!(store.delete(&[metric(1)]).await.remove(0).is_ok());
+    store.sync().await.unwrap();
+}
+
+async fn heads_are_replaced(store: &dyn AggregateStore) {
+    apply(store, vec![write(1, "one", &[]), write(2, "two", &[]), write(1, "one again", &[])]).await;
+    assert_eq!(head(store, 1).await.as_deref(), Some("one again"));
+    apply(store, vec![write(2, "", &[])]).await;
+    store.sync().await.unwrap();
+    let heads = store.read_heads(&[metric(2), metric(3), metric(1), metric(2)]).await;
+    let heads: Vec<_> = heads.into_iter().map(Result::unwrap).collect();
+    let two = Some(Bytes::new());
+    assert_eq!(heads, [two.clone(), None, Some(Bytes::from_static(b"one again")), two]);
+}
+
+async fn ranges_select_by_bucket(store: &dyn AggregateStore) {
+    let (a, b, c) = (key(1, 0, 59), key(1, 60, 100), key(1, 200, 259));
+    apply(store, vec![write(1, "h", &[(c, "c"), (a, "a")])]).await;
+    apply(store, vec![write(1, "h", &[(b, "b")])]).await;
+    let names =
+        |blocks: Vec<(BlockKey, String)>| blocks.into_iter().map(|(_, text)| text).collect::<String>();
+    for (from, to, wanted) in [
+        (0, 0, "a"),
+        (59, 60, "ab"),
+        (60, 60, "b"),
+        (100, 100, "b"),
+        (101, 199, ""),
+        (101, 200, "c"),
+        (30, 230, "abc"),
+        (259, 1000, "c"),
+        (260, 1000, ""),
+        (-5, -1, ""),
+        (230, 30, ""),
+    ] {
+        assert_eq!(names(read(store, range(1, from, to)).await), wanted, "{from}..={to}");
+    }
+    assert_eq!(names(read(store, everything(1)).await), "abc");
+    apply(store, vec![write(1, "h", &[(b, "B")])]).await;
+    assert_eq!(names(read(store, everything(1)).await), "aBc", "a block of the same key is replaced");
+}
+
+async fn one_range_never_sees_another(store: &dyn AggregateStore) {
+    let coarse = BlockKey { granularity: Timespan::from_secs(60), ..key(1, 0, 59) };
+    apply(store, vec![write(1, "h", &[(key(1, 0, 59), "fine"), (coarse, "coarse")])]).await;
+    apply(store, vec![write(2, "h", &[(key(2, 0, 59), "other")])]).await;
+    assert_eq!(read(store, everything(1)).await, [(key(1, 0, 59), "fine".to_owned())]);
+    let of_coarse = BlockRange { granularity: Timespan::from_secs(60), ..everything(1) };
+    assert_eq!(read(store, of_coarse).await, [(coarse, "coarse".to_owned())]);
+    assert_eq!(read(store, everything(2)).await, [(key(2, 0, 59), "other".to_owned())]);
+    assert_eq!(read(store, everything(0)).await, []);
+    assert_eq!(read(store, everything(3)).await, []);
+}
+
+async fn expired_blocks_go(store: &dyn AggregateStore) {
+    let (a, b, c) = (key(1, 0, 9), key(1, 10, 19), key(1, 20, 29));
+    apply(store, vec![write(1, "h", &[(a, "a"), (b, "b")])]).await;
+    let expired = vec![a, key(1, 500, 509)];
+    apply(store, vec![MetricWrite { expired, ..write(1, "h2", &[(c, "c")]) }]).await;
+    assert_eq!(read(store, everything(1)).await, [(b, "b".to_owned()), (c, "c".to_owned())]);
+    assert_eq!(head(store, 1).await.as_deref(), Some("h2"));
+}
+
+async fn deleting_leaves_nothing(store: &dyn AggregateStore) {
+    for id in 1..=3 {
+        apply(store, vec![write(id, "h", &[(key(id, 0, 9), "a"), (key(id, 10, 19), "b")])]).await;
+    }
+    let answers = store.delete(&[metric(1), metric(9), metric(3)]).await;
+    assert_eq!(answers.len(), 3);
+    assert!(answers.iter().all(Result::is_ok));
+    for (id, there) in [(1, false), (2, true), (3, false)] {
+        assert_eq!(head(store, id).await.is_some(), there, "head of {id}");
+        assert_eq!(read(store, everything(id)).await.len(), if there { 2 } else { 0 }, "blocks of {id}");
+    }
+    apply(store, vec![write(1, "new", &[(key(1, 30, 39), "n")])]).await;
+    assert_eq!(head(store, 1).await.as_deref(), Some("new"));
+    assert_eq!(read(store, everything(1)).await, [(key(1, 30, 39), "n".to_owned())], "old blocks are back");
+}
+
+async fn many_at_once(store: &dyn AggregateStore) {
+    let text = "x".repeat(700);
+    for round in 0..4 {
+        let writes = (0..300u128)
+            .map(|id| {
+                let first = round * 60;
+                write(id, &format!("{round} {text}"), &[(key(id, first, first + 59), text.as_str())])
+            })
+            .collect();
+        apply(store, writes).await;
+        store.sync().await.unwrap();
+    }
+    let metrics: Vec<MetricId> = (0..300).map(metric).collect();
+    for answer in store.read_heads(&metrics).await {
+        assert!(answer.unwrap().unwrap().starts_with(b"3 "));
+    }
+    let ranges: Vec<BlockRange> = (0..300).map(|id| range(id, 60, 179)).collect();
+    for (id, answer) in store.read_blocks(&ranges).await.into_iter().enumerate() {
+        let keys: Vec<BlockKey> = answer.unwrap().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [key(id as u128, 60, 119), key(id as u128, 120, 179)]);
+    }
+}

@@ -1,0 +1,226 @@
+//! The rules of [`Incoming`].
+
+use std::{collections::HashMap, num::NonZeroU16, sync::Arc, time::Duration};
+
+use gnudi_model::{MetricId, SackCount, SackId};
+use uuid::Uuid;
+
+use crate::incoming::{Batch, Incoming, IncomingError, Position, Record};
+
+/// How a driver under test is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct IncomingSetup {
+    pub sack_count: SackCount,
+    pub backlog_bytes_max: u64,
+}
+
+const SETUP: IncomingSetup =
+    IncomingSetup { sack_count: SackCount(NonZeroU16::new(4).unwrap()), backlog_bytes_max: 1 << 20 };
+
+/// Puts a driver through all rules; each call of `make` gives an empty one.
+pub async fn incoming(make: impl Fn(IncomingSetup) -> Arc<dyn Incoming>) {
+    empty(&*make(SETUP)).await;
+    records_come_back_in_order(&*make(SETUP)).await;
+    a_read_is_bounded_but_never_splits_a_batch(&*make(SETUP)).await;
+    acknowledged_records_are_gone(&*make(SETUP)).await;
+    arrivals_name_each_sack_once(make(SETUP)).await;
+    a_full_backlog_refuses_whole_batches(&*make(IncomingSetup { backlog_bytes_max: 4096, ..SETUP })).await;
+    counts_hold_under_concurrency(make(SETUP)).await;
+    trimming_changes_nothing_that_can_be_seen(&*make(SETUP)).await;
+}
+
+/// A metric in sack `id % 4`.
+fn metric(id: u128) -> MetricId {
+    MetricId(Uuid::from_u128(id))
+}
+
+/// A batch of `(metric, measures, points)`.
+fn batch(entries: &[(u128, u32, &str)]) -> Batch {
+    let mut batch = Batch::default();
+    for (id, measures, points) in entries {
+        batch.push(metric(*id), *measures, |out| out.extend_from_slice(points.as_bytes()));
+    }
+    batch
+}
+
+/// All that waits in a sack, as `(metric, measures, points)`.
+async fn all(driver: &dyn Incoming, sack: u16) -> Vec<Record> {
+    driver.pending(SackId(sack), Position(0), usize::MAX).await.unwrap()
+}
+
+fn shown(records: &[Record]) -> Vec<(u128, u32, &str)> {
+    let show = |record: &'_ Record| (record.metric.0.as_u128(), record.measures);
+    records
+        .iter()
+        .map(|record| {
+            let (id, measures) = show(record);
+            (id, measures, std::str::from_utf8(&record.points).expect("the suite sends text"))
+        })
+        .collect()
+}
+
+async fn empty(driver: &dyn Incoming) {
+    assert_eq!(driver.sack_count(), SETUP.sack_count);
+    driver.append(Batch::default()).await.unwrap();
+    for sack in SETUP.sack_count.iter() {
+        assert_eq!(driver.pending(sack, Position(0), 100).await.unwrap(), []);
+        assert_eq!(driver.positions(sack).await, (Position(0), Position(0)));
+    }
+    assert_eq!(driver.backlog().await.measures, 0);
+    assert_eq!(driver.backlog_by_metric().await.unwrap(), HashMap::new());
+}
+
+async fn records_come_back_in_order(driver: &dyn Incoming) {
+    driver.append(batch(&[(4, 1, "a"), (5, 2, "b"), (8, 3, "c"), (4, 4, "d"), (7, 0, "")])).await.unwrap();
+    driver.append(batch(&[(8, 5, "e")])).await.unwrap();
+    let records = all(driver, 0).await;
+    assert_eq!(shown(&records), [(4, 1, "a"), (8, 3, "c"), (4, 4, "d"), (8, 5, "e")], "sack 0");
+    assert_eq!(shown(&all(driver, 1).await), [(5, 2, "b")], "sack 1");
+    assert_eq!(shown(&all(driver, 2).await), [], "sack 2");
+    assert_eq!(shown(&all(driver, 3).await), [(7, 0, "")], "sack 3");
+    let positions: Vec<Position> = records.iter().map(|record| record.position).collect();
+    assert!(positions[0] > Position(0), "positions are above 0");
+    assert!(
+        positions[0] == positions[1] && positions[1] == positions[2],
+        "a batch has one position in a sack"
+    );
+    assert!(positions[3] > positions[2], "positions grow");
+    assert_eq!(driver.positions(SackId(0)).await, (Position(0), positions[3]));
+    assert_eq!(driver.backlog().await.measures, 15);
+    let by_metric = HashMap::from([(metric(4), 5), (metric(8), 8), (metric(5), 2), (metric(7), 0)]);
+    assert_eq!(driver.backlog_by_metric().await.unwrap(), by_metric);
+}
+
+async fn a_read_is_bounded_but_never_splits_a_batch(driver: &dyn Incoming) {
+    let text = "x".repeat(1000);
+    for _ in 0..5 {
+        driver.append(batch(&[(4, 1, &text), (8, 1, &text)])).await.unwrap();
+    }
+    let (mut seen, mut after, mut reads) = (0, Position(0), 0);
+    loop {
+        let records = driver.pending(SackId(0), after, 3000).await.unwrap();
+        let Some(last) = records.last() else { break };
+        assert!(records.len() % 2 == 0, "a batch came in two parts");
+        assert!(records.len() <= 4, "far more than asked for: {}", records.len());
+        assert!(records[0].position > after, "a record came twice");
+        (seen, after, reads) = (seen + records.len(), last.position, reads + 1);
+    }
+    assert_eq!(seen, 10);
+    assert!(reads > 1);
+    assert_eq!(driver.pending(SackId(0), Position(0), 0).await.unwrap().len(), 2, "at least one batch");
+}
+
+async fn acknowledged_records_are_gone(driver: &dyn Incoming) {
+    for text in ["a", "b", "c"] {
+        driver.append(batch(&[(4, 10, text), (5, 1, text)])).await.unwrap();
+    }
+    let records = all(driver, 0).await;
+    driver.acknowledge(SackId(0), records[1].position).await.unwrap();
+    assert_eq!(shown(&all(driver, 0).await), [(4, 10, "c")]);
+    assert_eq!(all(driver, 1).await.len(), 3, "another sack's records stay");
+    assert_eq!(driver.positions(SackId(0)).await, (records[1].position, records[2].position));
+    assert_eq!(driver.backlog().await.measures, 13);
+    // An older acknowledgement changes nothing.
+    driver.acknowledge(SackId(0), records[0].position).await.unwrap();
+    assert_eq!(driver.positions(SackId(0)).await.0, records[1].position);
+    driver.acknowledge(SackId(0), records[2].position).await.unwrap();
+    driver.acknowledge(SackId(1), driver.positions(SackId(1)).await.1).await.unwrap();
+    assert_eq!(driver.backlog().await, crate::incoming::Backlog::default(), "nothing waits, no byte is left");
+    driver.append(batch(&[(4, 1, "d")])).await.unwrap();
+    assert!(all(driver, 0).await[0].position > records[2].position, "positions grow");
+}
+
+async fn arrivals_name_each_sack_once(driver: Arc<dyn Incoming>) {
+    driver.append(batch(&[(4, 1, "a"), (5, 1, "b")])).await.unwrap();
+    driver.append(batch(&[(4, 1, "c")])).await.unwrap();
+    let mut named = driver.arrivals().await;
+    named.sort_unstable();
+    assert_eq!(named, [SackId(0), SackId(1)]);
+    let waiting = tokio::spawn({
+        let driver = Arc::clone(&driver);
+        async move { driver.arrivals().await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiting.is_finished(), "sacks were named twice");
+    driver.append(batch(&[(5, 1, "d")])).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), [SackId(1)]);
+}
+
+async fn a_full_backlog_refuses_whole_batches(driver: &dyn Incoming) {
+    let text = "x".repeat(1500);
+    driver.append(batch(&[(4, 1, &text)])).await.unwrap();
+    driver.append(batch(&[(5, 1, &text)])).await.unwrap();
+    let backlog = driver.backlog().await;
+    for _ in 0..3 {
+        match driver.append(batch(&[(6, 1, "small"), (7, 1, &text)])).await {
+            Err(IncomingError::BacklogFull { limit: 4096, .. }) => {}
+            answer => panic!("a full backlog answered {answer:?}"),
+        }
+    }
+    assert_eq!(driver.backlog().await, backlog, "a refused batch left something");
+    assert_eq!(all(driver, 2).await, [], "a part of a refused batch is there");
+    driver.append(batch(&[(6, 1, "small")])).await.expect("what fits is taken");
+    driver.acknowledge(SackId(0), driver.positions(SackId(0)).await.1).await.unwrap();
+    driver.append(batch(&[(7, 1, &text)])).await.expect("acknowledging makes room");
+}
+
+async fn counts_hold_under_concurrency(driver: Arc<dyn Incoming>) {
+    let appenders: Vec<_> = (0..8u128)
+        .map(|task| {
+            let driver = Arc::clone(&driver);
+            tokio::spawn(async move {
+                for round in 0..50u32 {
+                    driver.append(batch(&[(task, round, "p"), (task + 8, 1, "q")])).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let worker = tokio::spawn({
+        let driver = Arc::clone(&driver);
+        async move {
+            let mut seen: HashMap<MetricId, Vec<u32>> = HashMap::new();
+            let mut count = 0;
+            while count < 800 {
+                for sack in driver.arrivals().await {
+                    while let Some((records, last)) = {
+                        let records = driver.pending(sack, Position(0), 500).await.unwrap();
+                        records.last().map(|last| last.position).map(|last| (records, last))
+                    } {
+                        count += records.len();
+                        for record in records {
+                            seen.entry(record.metric).or_default().push(record.measures);
+                        }
+                        driver.acknowledge(sack, last).await.unwrap();
+                    }
+                }
+            }
+            seen
+        }
+    });
+    for appender in appenders {
+        appender.await.unwrap();
+    }
+    let seen =
+        tokio::time::timeout(Duration::from_secs(60), worker).await.expect("an arrival was lost").unwrap();
+    for task in 0..8 {
+        assert_eq!(
+            seen[&metric(task)],
+            (0..50).collect::<Vec<u32>>(),
+            "each once, in the order of acceptance"
+        );
+        assert_eq!(seen[&metric(task + 8)], vec![1; 50]);
+    }
+    assert_eq!(driver.backlog().await, crate::incoming::Backlog::default());
+}
+
+async fn trimming_changes_nothing_that_can_be_seen(driver: &dyn Incoming) {
+    driver.append(batch(&[(4, 1, "a"), (5, 1, "b")])).await.unwrap();
+    driver.append(batch(&[(4, 1, "c")])).await.unwrap();
+    let first = all(driver, 0).await[0].position;
+    driver.acknowledge(SackId(0), first).await.unwrap();
+    driver.trim(&[(SackId(0), first)]).await.unwrap();
+    assert_eq!(shown(&all(driver, 0).await), [(4, 1, "c")]);
+    assert_eq!(shown(&all(driver, 1).await), [(5, 1, "b")]);
+    assert_eq!(driver.backlog().await.measures, 2);
+    driver.trim(&[]).await.unwrap();
+}

@@ -1,0 +1,72 @@
+//! Every driver through its suite.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
+};
+
+use gnudi_drivers::{
+    aggregates::{
+        local::{LocalAggregates, LocalAggregatesOptions},
+        memory::MemoryAggregates,
+    },
+    conformance,
+    incoming::{
+        log::{Durability, LocalIncoming, LocalIncomingOptions},
+        memory::MemoryIncoming,
+    },
+};
+
+/// Makes a directory of its own for each driver of a suite.
+struct Directories {
+    root: tempfile::TempDir,
+    made: AtomicUsize,
+}
+
+impl Directories {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), made: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> PathBuf {
+        self.root.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_incoming() {
+    conformance::incoming(|setup| Arc::new(MemoryIncoming::new(setup.sack_count, setup.backlog_bytes_max)))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn local_incoming() {
+    for durability in [Durability::Sync, Durability::Os] {
+        let directories = Directories::new();
+        conformance::incoming(|setup| {
+            let options = LocalIncomingOptions {
+                sack_count: setup.sack_count,
+                backlog_bytes_max: setup.backlog_bytes_max,
+                durability,
+                segment_bytes: 1 << 16,
+                ..LocalIncomingOptions::default()
+            };
+            LocalIncoming::open(&directories.next(), &options).unwrap()
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn memory_aggregates() {
+    conformance::aggregates(|| Arc::new(MemoryAggregates::default())).await;
+}
+
+#[tokio::test]
+async fn local_aggregates() {
+    let directories = Directories::new();
+    conformance::aggregates(|| {
+        LocalAggregates::open(&directories.next(), &LocalAggregatesOptions::default()).unwrap()
+    })
+    .await;
+}

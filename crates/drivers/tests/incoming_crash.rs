@@ -1,0 +1,195 @@
+//! The incoming log across power cuts, at any operation of the disk: what was acknowledged is there exactly once, nothing
+//! is there by half, and what was once there stays.
+
+mod support;
+
+use std::{collections::HashMap, num::NonZeroU16, path::Path, sync::Arc};
+
+use gnudi_drivers::incoming::{
+    Batch, Incoming, Position, Record,
+    log::{LocalIncoming, LocalIncomingOptions},
+};
+use gnudi_model::{MetricId, SackCount, SackId};
+use proptest::prelude::*;
+use support::{random::Random, sim_disk::SimDisk};
+use uuid::Uuid;
+
+const SACKS: u16 = 3;
+const DIR: &str = "/data/incoming";
+
+fn options() -> LocalIncomingOptions {
+    LocalIncomingOptions {
+        sack_count: SackCount(NonZeroU16::new(SACKS).unwrap()),
+        segment_bytes: 1 << 16,
+        spare_segments_max: 2,
+        ..LocalIncomingOptions::default()
+    }
+}
+
+/// What the test knows of a batch that it sent.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    entries: Vec<Entry>,
+    /// Acknowledged by the log, or found after a restart: it must be there from now on.
+    promised: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    sack: u16,
+    /// Acknowledged by the worker: it may be gone.
+    done: bool,
+}
+
+struct Run {
+    disk: SimDisk,
+    random: Random,
+    sent: HashMap<u64, Sent>,
+    /// Sack and batch of the records acknowledged since the last restart.
+    acknowledged: Vec<(u16, u64)>,
+    next: u64,
+}
+
+impl Run {
+    /// A batch with the number `id` in all its entries.
+    fn batch(&mut self) -> (u64, Batch) {
+        let id = self.next;
+        self.next += 1;
+        let (mut batch, mut sent) = (Batch::default(), Sent::default());
+        for _ in 0..=self.random.below(4) {
+            let sack = self.random.below(SACKS.into()) as u16;
+            let padding = [0, 10, 900, 9000][self.random.below(4)];
+            batch.push(
+                MetricId(Uuid::from_u128(u128::from(sack) + 3 * self.random.below(9) as u128)),
+                1,
+                |out| {
+                    out.extend_from_slice(&id.to_le_bytes());
+                    out.extend(std::iter::repeat_n(id as u8, padding));
+                },
+            );
+            sent.entries.push(Entry { sack, done: false });
+        }
+        self.sent.insert(id, sent);
+        (id, batch)
+    }
+
+    /// Appends, acknowledges and trims until the disk fails or enough is done.
+    async fn work(&mut self, log: &Arc<LocalIncoming>) {
+        for _ in 0..self.random.below(30) {
+            if self.random.one_in(4) {
+                self.process(log).await;
+                continue;
+            }
+            let mut appends = tokio::task::JoinSet::new();
+            for _ in 0..=self.random.below(5) {
+                let (id, batch) = self.batch();
+                let log = Arc::clone(log);
+                appends.spawn(async move { (id, log.append(batch).await.is_ok()) });
+            }
+            let mut failed = false;
+            while let Some(answer) = appends.join_next().await {
+                let (id, ok) = answer.unwrap();
+                self.sent.get_mut(&id).unwrap().promised = ok;
+                failed |= !ok;
+            }
+            if failed {
+                return;
+            }
+        }
+    }
+
+    /// As a worker: takes some records of some sack, acknowledges them, and perhaps trims.
+    async fn process(&mut self, log: &LocalIncoming) {
+        let sack = SackId(self.random.below(SACKS.into()) as u16);
+        let records = log.pending(sack, Position(0), 1 + self.random.below(20_000)).await.unwrap();
+        let Some(last) = records.last() else { return };
+        log.acknowledge(sack, last.position).await.unwrap();
+        self.acknowledged.extend(records.iter().map(|record| (sack.0, id_of(record))));
+        if self.random.one_in(2) {
+            // From here on the records may be gone, whether the call comes to an end or not.
+            for (_, id) in self.acknowledged.extract_if(.., |(of, _)| *of == sack.0) {
+                let entries = &mut self.sent.get_mut(&id).unwrap().entries;
+                entries.iter_mut().filter(|entry| entry.sack == sack.0).for_each(|entry| entry.done = true);
+            }
+            log.trim(&[(sack, last.position)]).await.ok();
+        }
+    }
+
+    /// Compares what is there with what was promised.
+    async fn check(&mut self, log: &LocalIncoming) {
+        let mut found: HashMap<(u64, u16), usize> = HashMap::new();
+        let mut measures = 0;
+        for sack in 0..SACKS {
+            let mut before = Position(0);
+            for record in log.pending(SackId(sack), Position(0), usize::MAX).await.unwrap() {
+                assert!(record.position >= before, "out of order");
+                before = record.position;
+                measures += u64::from(record.measures);
+                let id = id_of(&record);
+                assert!(record.points[8..].iter().all(|byte| *byte == id as u8), "mixed up points");
+                *found.entry((id, sack)).or_default() += 1;
+            }
+        }
+        if !self.disk.is_on() {
+            // The power went while this was reading: it proves nothing.
+            return;
+        }
+        assert_eq!(log.backlog().await.measures, measures);
+        for (id, sent) in &mut self.sent {
+            let wanted = |sack: u16| sent.entries.iter().filter(|entry| entry.sack == sack).count();
+            let there: Vec<(u16, usize)> =
+                (0..SACKS).filter_map(|sack| Some((sack, *found.get(&(*id, sack))?))).collect();
+            assert!(
+                there.iter().all(|(sack, count)| *count == wanted(*sack)),
+                "batch {id} by half or twice: {there:?} of {sent:?}"
+            );
+            let missing = |entry: &&Entry| !entry.done && !found.contains_key(&(*id, entry.sack));
+            let missing = sent.entries.iter().filter(missing).count();
+            if sent.promised {
+                assert_eq!(missing, 0, "batch {id} is lost: {sent:?}, there is {there:?}");
+            } else if !there.is_empty() {
+                assert_eq!(missing, 0, "batch {id} is there by half: {sent:?}, there is {there:?}");
+                sent.promised = true;
+            }
+        }
+        assert!(found.keys().all(|(id, _)| self.sent.contains_key(id)), "a batch that was never sent");
+    }
+}
+
+fn id_of(record: &Record) -> u64 {
+    u64::from_le_bytes(record.points[..8].try_into().unwrap())
+}
+
+async fn run(seed: u64) {
+    let mut run = Run {
+        disk: SimDisk::default(),
+        random: Random::new(seed),
+        sent: HashMap::new(),
+        acknowledged: Vec::new(),
+        next: 1,
+    };
+    for _ in 0..5 {
+        run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
+        // The power may go while the log is being opened.
+        if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options()) {
+            run.check(&log).await;
+            run.work(&log).await;
+        }
+        run.disk.restart(run.random.next());
+        run.acknowledged.clear();
+    }
+    let log = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options()).unwrap();
+    run.check(&log).await;
+    assert_eq!(log.figures().damaged, 0, "a power cut was taken for damage");
+    log.append(run.batch().1).await.unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_power_cut_loses_nothing_acknowledged(seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run(seed));
+    }
+}

@@ -1,0 +1,430 @@
+//! A disk in memory that can lose its power, run full, and fail any operation.
+//!
+//! It keeps what was synced, and of what was not, after a power cut, an arbitrary part: each write may be there, be missing
+//! or be torn at any sector, whatever came before or after it; of a directory's unsynced changes some first ones.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, ErrorKind, IoSlice},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use gnudi_drivers::disk::{Disk, DiskFile};
+use parking_lot::Mutex;
+
+use super::random::Random;
+
+const SECTOR_BYTES: usize = 512;
+
+/// What can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Write,
+    SyncData,
+    SyncDir,
+    Rename,
+    Remove,
+    Truncate,
+    Allocate,
+    Read,
+}
+
+#[derive(Clone, Default)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Grows with each power cut: files opened before it are dead.
+    boot: u32,
+    inodes: HashMap<u64, Inode>,
+    names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    name_changes: Vec<NameChange>,
+    made: u64,
+    faults: Vec<Fault>,
+    capacity: Option<usize>,
+    /// Changing operations left until the power goes.
+    power_left: Option<u64>,
+    random: Option<Random>,
+}
+
+struct Fault {
+    operation: Operation,
+    /// Calls that still succeed before it strikes.
+    after: usize,
+    error: ErrorKind,
+    lasting: bool,
+}
+
+#[derive(Clone, Default)]
+struct Inode {
+    durable: Vec<u8>,
+    current: Vec<u8>,
+    pending: Vec<Change>,
+}
+
+#[derive(Clone)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Length(usize),
+}
+
+enum NameChange {
+    Add(PathBuf, u64),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf, u64),
+}
+
+impl NameChange {
+    fn dir(&self) -> &Path {
+        match self {
+            NameChange::Add(path, _) | NameChange::Remove(path) | NameChange::Rename(path, _, _) => {
+                path.parent().expect("a file lies in a directory")
+            }
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            NameChange::Add(path, inode) => drop(names.insert(path.clone(), *inode)),
+            NameChange::Remove(path) => drop(names.remove(path)),
+            NameChange::Rename(from, to, inode) => {
+                names.remove(from);
+                names.insert(to.clone(), *inode);
+            }
+        }
+    }
+}
+
+impl Inode {
+    fn write(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
+        if bytes.len() < offset + data.len() {
+            bytes.resize(offset + data.len(), 0);
+        }
+        bytes[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    /// The state after a power cut: the durable bytes with some of the changes, some of those torn.
+    fn after_cut(&self, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for change in &self.pending {
+            match change {
+                Change::Length(length) => {
+                    if !random.one_in(3) {
+                        bytes.resize(*length, 0);
+                    }
+                }
+                Change::Write(offset, data) => match random.below(3) {
+                    0 => {}
+                    1 => Self::write(&mut bytes, *offset, data),
+                    _ => {
+                        let mut at = 0;
+                        while at < data.len() {
+                            let sector_end = (offset + at) / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
+                            let end = (sector_end - offset).min(data.len());
+                            if random.one_in(2) {
+                                Self::write(&mut bytes, offset + at, &data[at..end]);
+                            }
+                            at = end;
+                        }
+                    }
+                },
+            }
+        }
+        bytes
+    }
+}
+
+impl SimDisk {
+    /// Makes the `after`-th next `operation` fail, once or from then on.
+    pub fn fail(&self, operation: Operation, after: usize, error: ErrorKind, lasting: bool) {
+        self.0.lock().faults.push(Fault { operation, after, error, lasting });
+    }
+
+    pub fn heal(&self) {
+        self.0.lock().faults.clear();
+    }
+
+    /// How many bytes all files together may have; `None` for no limit.
+    pub fn set_capacity(&self, bytes: Option<usize>) {
+        self.0.lock().capacity = bytes;
+    }
+
+    pub fn used(&self) -> usize {
+        self.0.lock().used()
+    }
+
+    /// The power goes after `operations` more changing operations: from then on everything fails.
+    pub fn cut_after(&self, operations: u64, seed: u64) {
+        let mut state = self.0.lock();
+        state.power_left = Some(operations);
+        state.random = Some(Random::new(seed));
+    }
+
+    /// Cuts the power now, unless that happened already, and switches it on again.
+    pub fn restart(&self, seed: u64) {
+        let mut state = self.0.lock();
+        if state.power_left != Some(0) {
+            state.random = Some(Random::new(seed));
+            state.cut();
+        }
+        state.power_left = None;
+        state.faults.clear();
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.0.lock().power_left != Some(0)
+    }
+
+    /// The bytes of a file as they are, for tests that damage it; they count as durable.
+    pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.0.lock();
+        let inode = state.names[path];
+        let inode = state.inodes.get_mut(&inode).unwrap();
+        edit(&mut inode.current);
+        inode.durable = inode.current.clone();
+        inode.pending.clear();
+    }
+
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.0.lock().names.keys().cloned().collect()
+    }
+}
+
+impl State {
+    fn used(&self) -> usize {
+        self.names.values().filter_map(|inode| self.inodes.get(inode)).map(|inode| inode.current.len()).sum()
+    }
+
+    /// Counts an operation, and fails it where a fault is due or the power is gone.
+    fn operate(&mut self, operation: Operation, boot: u32) -> io::Result<()> {
+        if boot != self.boot || self.power_left == Some(0) {
+            return Err(io::Error::other("the power is off"));
+        }
+        if operation != Operation::Read
+            && let Some(left) = &mut self.power_left
+        {
+            *left -= 1;
+            if *left == 0 {
+                self.cut();
+                return Err(io::Error::other("the power went off"));
+            }
+        }
+        let due = self.faults.iter_mut().filter(|fault| fault.operation == operation).find_map(|fault| {
+            let due = fault.after == 0;
+            fault.after = fault.after.saturating_sub(1);
+            due.then_some((fault.error, fault.lasting))
+        });
+        match due {
+            Some((error, lasting)) => {
+                if !lasting {
+                    let struck = |fault: &Fault| fault.operation == operation && fault.after == 0;
+                    let at = self.faults.iter().position(struck).unwrap();
+                    self.faults.remove(at);
+                }
+                Err(error.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn cut(&mut self) {
+        let mut random = self.random.take().expect("a cut has a seed");
+        self.boot += 1;
+        let mut kept: HashMap<PathBuf, usize> = HashMap::new();
+        for change in &self.name_changes {
+            *kept.entry(change.dir().to_owned()).or_default() += 1;
+        }
+        for count in kept.values_mut() {
+            *count = random.below(*count + 1);
+        }
+        for change in std::mem::take(&mut self.name_changes) {
+            let left = kept.get_mut(change.dir()).unwrap();
+            if *left > 0 {
+                *left -= 1;
+                change.apply(&mut self.durable_names);
+            }
+        }
+        self.names = self.durable_names.clone();
+        // In a fixed order, so that a seed gives the same cut each time.
+        let mut numbers: Vec<u64> = self.inodes.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let inode = self.inodes.get_mut(&number).unwrap();
+            let bytes = inode.after_cut(&mut random);
+            *inode = Inode { durable: bytes.clone(), current: bytes, pending: Vec::new() };
+        }
+        let named: Vec<u64> = self.names.values().copied().collect();
+        self.inodes.retain(|number, _| named.contains(number));
+    }
+
+    fn inode(&self, path: &Path) -> io::Result<u64> {
+        self.names.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// How many of `wanted` bytes a file, which is just being worked on, may grow.
+    fn room(&self, wanted: usize, inode: &Inode) -> usize {
+        let used = self.used() + inode.current.len();
+        self.capacity.map_or(wanted, |capacity| wanted.min(capacity.saturating_sub(used)))
+    }
+
+    fn change_names(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.name_changes.push(change);
+    }
+}
+
+impl Disk for SimDisk {
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.0.lock();
+        let names = state.names.keys().filter(|path| path.parent() == Some(dir));
+        Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
+    }
+
+    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.0.lock();
+        let boot = state.boot;
+        state.operate(Operation::Create, boot)?;
+        let inode = match state.inode(path) {
+            Ok(inode) => {
+                let content = state.inodes.get_mut(&inode).unwrap();
+                content.current.clear();
+                content.pending.push(Change::Length(0));
+                inode
+            }
+            Err(_) => {
+                state.made += 1;
+                let inode = state.made;
+                state.inodes.insert(inode, Inode::default());
+                state.change_names(NameChange::Add(path.to_owned(), inode));
+                inode
+            }
+        };
+        Ok(Arc::new(SimFile { disk: self.clone(), inode, boot }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let state = self.0.lock();
+        Ok(Arc::new(SimFile { disk: self.clone(), inode: state.inode(path)?, boot: state.boot }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let boot = state.boot;
+        state.operate(Operation::Rename, boot)?;
+        let inode = state.inode(from)?;
+        state.change_names(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let boot = state.boot;
+        state.operate(Operation::Remove, boot)?;
+        state.inode(path)?;
+        state.change_names(NameChange::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let boot = state.boot;
+        state.operate(Operation::SyncDir, boot)?;
+        let (synced, rest) =
+            std::mem::take(&mut state.name_changes).into_iter().partition(|change| change.dir() == dir);
+        state.name_changes = rest;
+        let synced: Vec<NameChange> = synced;
+        for change in synced {
+            change.apply(&mut state.durable_names);
+        }
+        Ok(())
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    inode: u64,
+    boot: u32,
+}
+
+impl SimFile {
+    fn operate<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut State, &mut Inode) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.disk.0.lock();
+        state.operate(operation, self.boot)?;
+        let mut inode = state.inodes.remove(&self.inode).expect("an open file is there");
+        let answer = work(&mut state, &mut inode);
+        state.inodes.insert(self.inode, inode);
+        answer
+    }
+}
+
+impl DiskFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        self.operate(Operation::Read, |_, inode| Ok(inode.current.len() as u64))
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.operate(Operation::Read, |_, inode| {
+            let rest = inode.current.get(offset as usize..).unwrap_or_default();
+            let count = rest.len().min(buf.len());
+            buf[..count].copy_from_slice(&rest[..count]);
+            Ok(count)
+        })
+    }
+
+    fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let mut data: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        self.operate(Operation::Write, |state, inode| {
+            let offset = offset as usize;
+            let growth = (offset + data.len()).saturating_sub(inode.current.len());
+            let missing = growth - state.room(growth, inode);
+            data.truncate(data.len() - missing.min(data.len()));
+            if data.is_empty() {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            Inode::write(&mut inode.current, offset, &data);
+            inode.pending.push(Change::Write(offset, data.clone()));
+            Ok(data.len())
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.operate(Operation::SyncData, |_, inode| {
+            inode.durable.clone_from(&inode.current);
+            inode.pending.clear();
+            Ok(())
+        })
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.operate(Operation::Truncate, |_, inode| {
+            inode.current.resize(len as usize, 0);
+            inode.pending.push(Change::Length(len as usize));
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.operate(Operation::Allocate, |state, inode| {
+            let growth = (len as usize).saturating_sub(inode.current.len());
+            if state.room(growth, inode) < growth {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            if growth > 0 {
+                inode.current.resize(len as usize, 0);
+                inode.pending.push(Change::Length(len as usize));
+            }
+            Ok(())
+        })
+    }
+}
