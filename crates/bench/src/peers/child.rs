@@ -179,7 +179,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let leftovers = Leftovers::default();
         let file = directory.path().join("pid");
-        let script = format!("sleep 60 & echo $! > {}; wait", file.display());
+        // The child outlives the parent's signal.
+        let script = format!("trap '' TERM; sleep 60 & echo $! > {}; trap - TERM; wait", file.display());
         let mut parent = sh(&script, directory.path(), &leftovers);
         let child = || std::fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
         parent.wait_ready(Duration::from_secs(10), || child().is_some()).unwrap();
