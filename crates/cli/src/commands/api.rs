@@ -7,14 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use gnudi_api::{
-    app::App,
-    auth::AuthMode,
-    cors::CorsOptions,
-    limits::Limits,
-    options::ApiOptions,
-    server,
-};
+use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits};
 use gnudi_model::{AggregationMethod, Timestamp};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -37,7 +30,7 @@ pub async fn serve(
             tracing::error!(%error, "signals cannot be heard: stopping");
         }
     };
-    server::serve(listener, Arc::new(app), stop).await.context("serving the API")
+    gnudi_api::serve(listener, Arc::new(app), stop).await.context("serving the API")
 }
 
 fn options(config: &Config, args: &ServeArgs, methods: BTreeSet<AggregationMethod>) -> ApiOptions {

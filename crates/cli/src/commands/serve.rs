@@ -87,7 +87,8 @@ fn start_host_collector(
     }
     let user = "admin".to_owned();
     let options = ClientOptions { user: Some(user.clone()), ..ClientOptions::default() };
-    let client = Client::new(&format!("http://{target}{}", super::api::path_prefix(&args.path_prefix)), &options)?;
+    let client =
+        Client::new(&format!("http://{target}{}", super::api::path_prefix(&args.path_prefix)), &options)?;
     let options = CollectorOptions {
         interval: Duration::from_secs(config.size("host", "interval") as u64),
         archive_policy_name: config.text("host", "archive_policy_name").unwrap_or("high").to_owned(),

@@ -81,11 +81,6 @@ impl Config {
             None => format!("[{section}] {name}"),
         }
     }
-
-    /// Whether the file sets the option.
-    pub fn is_set(&self, section: &str, name: &str) -> bool {
-        options::find(section, name).is_some_and(|spec| self.values.contains_key(&(spec.section, spec.name)))
-    }
 }
 
 fn is_engine_option(section: &str, key: &str) -> bool {
