@@ -14,21 +14,14 @@ pub enum Argument<'a> {
 }
 
 impl Query {
-    /// Decodes `a=1&b=2`.
-    ///
-    /// # Errors
-    /// 400 where an escape does not decode to UTF-8.
-    pub fn parse(text: Option<&str>) -> Result<Self, ApiError> {
-        let Some(text) = text else { return Ok(Query::default()) };
-        text.split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decode(name, true)?, decode(value, true)?))
-            })
-            .collect::<Option<_>>()
-            .map(Query)
-            .ok_or_else(|| ApiError::bad_request(""))
+    /// Decodes `a=1&b=2`; what is not UTF-8 becomes replacement characters, which no argument takes for good.
+    pub fn parse(text: Option<&str>) -> Self {
+        let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let decoded = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (to_text(&decode(name, true)), to_text(&decode(value, true)))
+        });
+        Query(decoded.collect())
     }
 
     pub fn get(&self, name: &str) -> Option<Argument<'_>> {
@@ -85,9 +78,12 @@ impl Query {
     }
 }
 
-/// Undoes percent-encoding, and with `plus_is_space` that of forms; `None` where the result is not UTF-8. What is no escape
-/// stays as it is.
-pub fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+fn to_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Undoes percent-encoding, and with `plus_is_space` that of forms. What is no escape stays as it is.
+pub fn decode(text: &str, plus_is_space: bool) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -104,7 +100,7 @@ pub fn decode(text: &str, plus_is_space: bool) -> Option<String> {
         }
         at += 1;
     }
-    String::from_utf8(out).ok()
+    out
 }
 
 /// Percent-encodes as Python's `quote` does, which leaves letters, digits, `_.-~` and the characters of `safe`.
@@ -135,7 +131,7 @@ mod tests {
 
     #[test]
     fn arguments_are_decoded() {
-        let query = Query::parse(Some("a=1&b=x%20y+z&a=2&c&d=%zz%4&=e&%C3%A9=%E2%82%AC")).unwrap();
+        let query = Query::parse(Some("a=1&b=x%20y+z&a=2&c&d=%zz%4&=e&%C3%A9=%E2%82%AC"));
         assert_eq!(query.get("a"), Some(Argument::Several(vec!["1", "2"])));
         assert_eq!(query.get("b"), Some(Argument::One("x y z")));
         assert_eq!(query.get("c"), Some(Argument::One("")));
@@ -143,13 +139,13 @@ mod tests {
         assert_eq!(query.get("é"), Some(Argument::One("€")));
         assert_eq!(query.get("x"), None);
         assert_eq!(query.names(), ["a", "b", "c", "d", "", "é"]);
-        assert!(Query::parse(Some("a=%ff")).is_err());
-        assert_eq!(Query::parse(None), Ok(Query::default()));
+        assert_eq!(Query::parse(Some("a=%ff")).get("a"), Some(Argument::One("\u{fffd}")));
+        assert_eq!(Query::parse(None), Query::default());
     }
 
     #[test]
     fn switches_are_true_or_false() {
-        let flag = |text: &str| Query::parse(Some(text)).unwrap().flag("refresh", false);
+        let flag = |text: &str| Query::parse(Some(text)).flag("refresh", false);
         for text in ["refresh=true", "refresh=1", "refresh=+Yes+"] {
             assert_eq!(flag(text), Ok(true), "{text}");
         }

@@ -102,7 +102,7 @@ fn routes() -> Vec<(&'static str, Vec<Endpoint>)> {
             ],
         ),
         (
-            "/v1/archive_policy_rule/{name}",
+            ARCHIVE_POLICY_RULE,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete),
                 endpoint!(GET Caller(Rule::GetArchivePolicyRule), archive_policy_rule::show),
@@ -117,14 +117,14 @@ fn routes() -> Vec<(&'static str, Vec<Endpoint>)> {
             ],
         ),
         (
-            "/v1/metric/{id}",
+            METRIC,
             vec![
                 endpoint!(DELETE Metric(Rule::DeleteMetric), metric::delete),
                 endpoint!(GET Metric(Rule::GetMetric), metric::show),
             ],
         ),
         (
-            "/v1/metric/{id}/measures",
+            METRIC_MEASURES,
             vec![
                 endpoint!(GET Metric(Rule::GetMeasures), metric::get_measures),
                 endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
@@ -147,12 +147,20 @@ pub struct Router {
 
 /// The endpoint that serves a request.
 pub struct Found<'r> {
-    endpoint: &'r Endpoint,
+    /// Where none does, what the client hears, once the thing that the path names is there.
+    endpoint: Result<&'r Endpoint, ApiError>,
     /// The path of the route, with its parameter's name in place of its value.
     pub route: &'static str,
     /// The value of the path's parameter, decoded.
     parameter: String,
 }
+
+/// Segments below these are looked for in vain among the routes themselves, not below one.
+const ROOTS: [&str; 2] = ["/", "/v1"];
+
+const METRIC: &str = "/v1/metric/{id}";
+const METRIC_MEASURES: &str = "/v1/metric/{id}/measures";
+const ARCHIVE_POLICY_RULE: &str = "/v1/archive_policy_rule/{name}";
 
 impl Router {
     pub fn new() -> Self {
@@ -167,7 +175,7 @@ impl Router {
     /// The endpoint of a request.
     ///
     /// # Errors
-    /// 404 and 405.
+    /// 404 where the path leads nowhere near a route.
     pub fn find(&self, parts: &Parts, prefix: &str) -> Result<Found<'_>, ApiError> {
         let path = parts.uri.path();
         let path = match path.strip_prefix(prefix) {
@@ -177,18 +185,49 @@ impl Router {
             _ => return Err(ApiError::no_such_path()),
         };
         let path = normal(path).ok_or_else(ApiError::no_such_path)?;
-        let matched = self.paths.at(&path).map_err(|_| ApiError::no_such_path())?;
-        let parameter = matched.params.iter().next().map_or("", |(_, value)| value).to_owned();
-        let (route, endpoints) = &self.routes[*matched.value];
-        let endpoint = endpoints
-            .iter()
-            .find(|endpoint| endpoint.method == parts.method || endpoint.method.as_str() == ANY_METHOD);
-        match endpoint {
-            Some(endpoint) => Ok(Found { endpoint, route, parameter }),
-            None => Err(ApiError::method_not_allowed(
-                endpoints.iter().map(|endpoint| method_text(&endpoint.method)).collect(),
-            )),
+        let (index, parameter, exact) = self.nearest(&path)?;
+        let (route, endpoints) = &self.routes[index];
+        let serves =
+            |endpoint: &&Endpoint| endpoint.method == parts.method || endpoint.method.as_str() == ANY_METHOD;
+        let endpoint = match endpoints.iter().find(serves) {
+            Some(endpoint) if exact => Ok(endpoint),
+            _ => Err(self.refusal(route, &parts.method, exact)),
+        };
+        Ok(Found { endpoint, route, parameter })
+    }
+
+    /// The route of the path, or the one that it would be below of; with its parameter.
+    fn nearest(&self, path: &str) -> Result<(usize, String, bool), ApiError> {
+        let mut part = path;
+        loop {
+            if let Ok(matched) = self.paths.at(part) {
+                let exact = part.len() == path.len();
+                if !exact && ROOTS.contains(&self.routes[*matched.value].0) {
+                    break;
+                }
+                let parameter = matched.params.iter().next().map_or("", |(_, value)| value);
+                return Ok((*matched.value, parameter.to_owned(), exact));
+            }
+            match part.rfind('/') {
+                Some(slash @ 1..) => part = &part[..slash],
+                _ => break,
+            }
         }
+        Err(ApiError::no_such_path())
+    }
+
+    /// What pecan says where a route has not this method, or not this segment below it: a segment too many is an argument too
+    /// many of the method, if there is one.
+    fn refusal(&self, route: &'static str, method: &Method, exact: bool) -> ApiError {
+        // Measures are an action of the metric there, and otherwise a segment too many.
+        let (controller, exact) = if route == METRIC_MEASURES { (METRIC, false) } else { (route, exact) };
+        let (_, endpoints) = self.routes.iter().find(|(path, _)| *path == controller).expect("it is a route");
+        let has_method = endpoints.iter().any(|endpoint| endpoint.method == *method);
+        let takes_arguments = controller != METRIC || *method != Method::GET;
+        if has_method && takes_arguments && !exact {
+            return ApiError::not_found("");
+        }
+        ApiError::method_not_allowed(endpoints.iter().map(|endpoint| method_text(&endpoint.method)).collect())
     }
 }
 
@@ -204,7 +243,11 @@ fn method_text(method: &Method) -> &'static str {
 
 /// The path, decoded, without empty segments; `None` where it is not UTF-8.
 fn normal(path: &str) -> Option<Cow<'_, str>> {
-    let decoded = if path.contains('%') { Cow::Owned(decode(path, false)?) } else { Cow::Borrowed(path) };
+    let decoded = if path.contains('%') {
+        Cow::Owned(String::from_utf8(decode(path, false)).ok()?)
+    } else {
+        Cow::Borrowed(path)
+    };
     if decoded == "/" || !(decoded.ends_with('/') || decoded.contains("//") || decoded.is_empty()) {
         return Some(decoded);
     }
@@ -240,10 +283,10 @@ impl Call<'_> {
     pub fn url(&self) -> String {
         let path = self.parts.uri.path();
         let path = path.strip_prefix(&self.app.options().path_prefix).unwrap_or(path);
-        self.links().to(&decode(path, false).unwrap_or_default())
+        self.links().to(&String::from_utf8_lossy(&decode(path, false)))
     }
 
-    pub fn query(&self) -> Result<Query, ApiError> {
+    pub fn query(&self) -> Query {
         Query::parse(self.parts.uri.query())
     }
 
@@ -269,14 +312,21 @@ pub async fn call(
     parts: &Parts,
     body: &mut RequestBody<'_>,
 ) -> Result<Response, ApiError> {
-    if found.endpoint.negotiates {
+    let endpoint = match &found.endpoint {
+        Ok(endpoint) => *endpoint,
+        Err(refusal) => {
+            find_named(app, found, parts).await?;
+            return Err(refusal.clone());
+        }
+    };
+    if endpoint.negotiates {
         negotiate(parts)?;
     }
     let mut call = Call { app, parts, caller: Caller::default(), parameter: &found.parameter, metric: None };
-    if found.endpoint.guard != Guard::Open {
+    if endpoint.guard != Guard::Open {
         call.caller = app.options().auth_mode.caller(&parts.headers)?;
     }
-    match found.endpoint.guard {
+    match endpoint.guard {
         Guard::Open | Guard::Items(_) => {}
         Guard::Caller(rule) => {
             if !policy::allows(rule, &call.caller, Target::default()) {
@@ -291,7 +341,24 @@ pub async fn call(
             call.metric = Some(metric);
         }
     }
-    (found.endpoint.handler)(&call, body).await
+    (endpoint.handler)(&call, body).await
+}
+
+/// Looks up what the path names, which Gnocchi does before it looks at the method.
+async fn find_named(app: &App, found: &Found<'_>, parts: &Parts) -> Result<(), ApiError> {
+    match found.route {
+        METRIC | METRIC_MEASURES => {
+            app.options().auth_mode.caller(&parts.headers)?;
+            find_metric(app, &found.parameter).await?;
+        }
+        ARCHIVE_POLICY_RULE => {
+            app.options().auth_mode.caller(&parts.headers)?;
+            let rule = app.engine().indexer().archive_policy_rule(&found.parameter).await?;
+            rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(found.parameter.clone()))?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Refuses a client that takes no JSON.
@@ -332,11 +399,16 @@ mod tests {
 
     use super::*;
 
-    fn find(method: &str, path: &str, prefix: &str) -> Result<(&'static str, String), u16> {
+    fn find(method: &str, path: &str, prefix: &str) -> Result<(&'static str, String), ApiError> {
         let (parts, ()) = Request::builder().method(method).uri(path).body(()).unwrap().into_parts();
         let router = Router::new();
-        let found = router.find(&parts, prefix);
-        found.map(|found| (found.route, found.parameter)).map_err(|error| error.status.as_u16())
+        let found = router.find(&parts, prefix)?;
+        found.endpoint.map(|_| (found.route, found.parameter))
+    }
+
+    fn status(method: &str, path: &str, prefix: &str) -> (u16, Vec<&'static str>) {
+        let error = find(method, path, prefix).unwrap_err();
+        (error.status.as_u16(), error.allow)
     }
 
     #[test]
@@ -351,13 +423,9 @@ mod tests {
         ] {
             assert_eq!(find("GET", path, ""), Ok((route, parameter.to_owned())), "{path}");
         }
-        for path in
-            ["/v2", "/v1/foo", "/v1/metric/a%2Fb", "/v1/metric/%ff", "/v1/archive_policy/a/b", "/v1/batch"]
-        {
-            assert_eq!(find("GET", path, ""), Err(404), "{path}");
+        for path in ["/v2", "/v1/foo", "/v1/foo/bar", "/v1/metric/%ff", "/v1/batch", "/v1/batch/metrics"] {
+            assert_eq!(find("GET", path, ""), Err(ApiError::no_such_path()), "{path}");
         }
-        assert_eq!(find("PUT", "/v1/metric", ""), Err(405));
-        assert_eq!(find("HEAD", "/v1/metric", ""), Err(405));
         assert_eq!(find("BREW", "/v1/", ""), Ok(("/v1", String::new())));
     }
 
@@ -365,18 +433,33 @@ mod tests {
     fn a_prefix_is_needed_where_there_is_one() {
         assert_eq!(find("GET", "/gnocchi", "/gnocchi"), Ok(("/", String::new())));
         assert_eq!(find("GET", "/gnocchi/v1/metric", "/gnocchi"), Ok(("/v1/metric", String::new())));
-        assert_eq!(find("GET", "/v1/metric", "/gnocchi"), Err(404));
-        assert_eq!(find("GET", "/gnocchiv1/metric", "/gnocchi"), Err(404));
+        assert_eq!(find("GET", "/v1/metric", "/gnocchi"), Err(ApiError::no_such_path()));
+        assert_eq!(find("GET", "/gnocchiv1/metric", "/gnocchi"), Err(ApiError::no_such_path()));
         assert_eq!(find("GET", "/healthcheck", "/gnocchi"), Ok(("/healthcheck", String::new())));
         assert_eq!(find("GET", "/gnocchi/healthcheck", "/gnocchi"), Ok(("/healthcheck", String::new())));
     }
 
     #[test]
-    fn a_405_names_the_methods_there_are() {
-        let (parts, ()) =
-            Request::builder().method("PUT").uri("/v1/archive_policy/x").body(()).unwrap().into_parts();
-        let error = Router::new().find(&parts, "").err().unwrap();
-        assert_eq!(error.allow, ["DELETE", "GET", "PATCH"]);
+    fn what_a_route_has_not_is_refused_as_pecan_refuses_it() {
+        let (one, policy) = (vec!["DELETE", "GET"], vec!["DELETE", "GET", "PATCH"]);
+        for (method, path, expected) in [
+            ("PUT", "/v1/metric", (405, vec!["GET", "POST"])),
+            ("HEAD", "/v1/metric", (405, vec!["GET", "POST"])),
+            ("PUT", "/v1/archive_policy/x", (405, policy.clone())),
+            ("GET", "/v1/archive_policy/x/y", (404, vec![])),
+            ("POST", "/v1/archive_policy/x/y", (405, policy)),
+            ("POST", "/v1/metric/x", (405, one.clone())),
+            ("PUT", "/v1/metric/x/measures", (405, one.clone())),
+            ("DELETE", "/v1/metric/x/measures", (404, vec![])),
+            ("GET", "/v1/metric/x/y", (405, one.clone())),
+            ("DELETE", "/v1/metric/x/y", (404, vec![])),
+            ("POST", "/v1/metric/x/measures/y", (405, one)),
+            ("GET", "/v1/batch/metrics/measures", (405, vec!["POST"])),
+            ("POST", "/v1/batch/metrics/measures/x", (404, vec![])),
+            ("GET", "/v1/status/x", (404, vec![])),
+        ] {
+            assert_eq!(status(method, path, ""), expected, "{method} {path}");
+        }
     }
 
     #[test]

@@ -138,6 +138,21 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
     }
 }
 
+/// The longest text that Gnocchi's database holds.
+const STORED_CHARACTERS_MAX: usize = 255;
+
+/// Whether a text can be stored as a name, by every database.
+///
+/// # Errors
+/// 400 where it is too long or holds a NUL.
+pub fn storable(text: &str) -> Result<(), ApiError> {
+    if text.chars().count() > STORED_CHARACTERS_MAX || text.contains('\0') {
+        let reason = format!("A name has at most {STORED_CHARACTERS_MAX} characters, and no NUL among them");
+        return Err(ApiError::bad_request(reason));
+    }
+    Ok(())
+}
+
 /// A list, each item of which passes the check.
 pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
     let Value::Array(items) = value else {
@@ -158,6 +173,12 @@ pub fn timespan(value: &Value) -> Checked<Timespan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_of_limited_length() {
+        assert!(storable("").is_ok() && storable(&"é".repeat(255)).is_ok());
+        assert!(storable(&"x".repeat(256)).is_err() && storable("a\0b").is_err());
+    }
 
     #[test]
     fn the_place_of_a_fault_is_told() {

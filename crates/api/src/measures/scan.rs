@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn stops_at_the_limit() {
-        let body = format!("[{}]", vec![r#"{"timestamp": 1, "value": 2}"#; 11].join(", "));
+        let body = format!("[{}]", [r#"{"timestamp": 1, "value": 2}"#; 11].join(", "));
         assert_eq!(list(body.as_bytes(), 10, &mut Vec::new()), Scan::TooMany);
         assert_eq!(list(body.as_bytes(), 11, &mut Vec::new()), Scan::Regular);
     }

@@ -175,9 +175,9 @@ mod tests {
 
     use super::*;
 
-    fn text(columns: Vec<Column>) -> String {
+    fn text(columns: &[Column]) -> String {
         let mut out = Vec::new();
-        while Rows::new(columns.clone()).write(usize::MAX, &mut out) {}
+        assert!(!Rows::new(columns.to_vec()).write(usize::MAX, &mut out));
         String::from_utf8(out).unwrap()
     }
 
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn rows_look_as_gnocchi_prints_them() {
         let day = 1_356_998_400_000_000_000;
-        assert_eq!(text(vec![]), "[]");
-        assert_eq!(text(vec![column("60.0", &[])]), "[]");
+        assert_eq!(text(&[]), "[]");
+        assert_eq!(text(&[column("60.0", &[])]), "[]");
         assert_eq!(
-            text(vec![
+            text(&[
                 column("3600.0", &[]),
                 column("60.0", &[(day, 4.2), (day + 86_399_999_999_999, -0.0)]),
                 column("\"W\"", &[(day + 86_400_000_000_000, f64::NAN)]),

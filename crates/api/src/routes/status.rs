@@ -12,7 +12,7 @@ use crate::{
 
 /// What waits to be processed; with `details`, by metric.
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let details = call.query()?.flag("details", true)?;
+    let details = call.query().flag("details", true)?;
     let status = call.app.engine().status(details).await?;
     let summary = Value::object([
         ("metrics", status.metrics_waiting.into()),

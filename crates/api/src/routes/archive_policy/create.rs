@@ -10,11 +10,8 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, entries, integer_from, list, required, string},
+    schema::{Checked, Invalid, entries, integer_from, list, required, storable, string},
 };
-
-/// The longest name that Gnocchi's database holds.
-pub(crate) const NAME_CHARACTERS_MAX: usize = 255;
 
 struct Given {
     name: String,
@@ -25,11 +22,7 @@ struct Given {
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let given = check(&request::json(call.parts, body).await?)?;
-    if given.name.chars().count() > NAME_CHARACTERS_MAX {
-        return Err(ApiError::bad_request(format!(
-            "The name is longer than {NAME_CHARACTERS_MAX} characters"
-        )));
-    }
+    storable(&given.name)?;
     let default = &call.app.options().default_aggregation_methods;
     let methods = match &given.aggregation_methods {
         Some(entries) => ArchivePolicy::resolve_methods(entries, default)?,

@@ -7,7 +7,6 @@ mod list;
 mod show;
 mod update;
 
-pub(crate) use create::NAME_CHARACTERS_MAX;
 pub use create::create;
 pub use delete::delete;
 pub use list::list;

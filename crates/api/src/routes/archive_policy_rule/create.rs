@@ -10,19 +10,13 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    routes::archive_policy::NAME_CHARACTERS_MAX,
-    schema::{Checked, Invalid, entries, required, string},
+    schema::{Checked, Invalid, entries, required, storable, string},
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let rule = check(&request::json(call.parts, body).await?)?;
-    for text in [&rule.name, &rule.metric_pattern] {
-        if text.chars().count() > NAME_CHARACTERS_MAX {
-            return Err(ApiError::bad_request(format!(
-                "A name and a pattern have at most {NAME_CHARACTERS_MAX} characters"
-            )));
-        }
-    }
+    storable(&rule.name)?;
+    storable(&rule.metric_pattern)?;
     let created = call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await;
     created.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(name) => ApiError::bad_request(Value::object([

@@ -12,8 +12,7 @@ use crate::{
     reply::{self, Response},
     request, resource_id,
     router::Call,
-    routes::archive_policy::NAME_CHARACTERS_MAX,
-    schema::{Checked, Invalid, entries, string, string_up_to},
+    schema::{Checked, Invalid, entries, storable, string, string_up_to},
 };
 
 const UNIT_CHARACTERS_MAX: usize = 31;
@@ -32,10 +31,8 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(ApiError::bad_request("'/' is not supported in metric name"));
     }
-    if given.name.as_ref().is_some_and(|name| name.chars().count() > NAME_CHARACTERS_MAX) {
-        return Err(ApiError::bad_request(format!(
-            "The name is longer than {NAME_CHARACTERS_MAX} characters"
-        )));
+    for text in given.name.iter().chain(&given.unit) {
+        storable(text)?;
     }
     let policy_name = match given.archive_policy_name {
         Some(name) => name,

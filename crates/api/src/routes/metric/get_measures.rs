@@ -32,7 +32,7 @@ struct Wanted<'q> {
 }
 
 pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let query = call.query()?;
+    let query = call.query();
     let wanted = wanted(&query, call.app.now())?;
     let policy = call.policy().await?;
     let aggregations = aggregations(call, &policy, &wanted)?;

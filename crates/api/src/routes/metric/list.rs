@@ -23,7 +23,7 @@ use crate::{
 
 /// With basic authentication every caller sees every metric, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let query = call.query()?;
+    let query = call.query();
     let filter = filter(&query)
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
     let pagination = Pagination::of(&query, call.app.options().max_limit)?;
