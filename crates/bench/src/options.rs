@@ -113,7 +113,7 @@ impl Counts {
             memory_metrics: 20_000,
             few_metrics: 1_000,
             many_metrics: 50_000,
-            many_measures: 500_000,
+            many_measures: 2_000_000,
         };
         let full = Counts {
             load: Duration::from_secs(10),
