@@ -174,6 +174,11 @@ impl SimDisk {
         state.faults.clear();
     }
 
+    /// How many files were ever made.
+    pub fn created(&self) -> u64 {
+        self.0.lock().made
+    }
+
     pub fn is_on(&self) -> bool {
         self.0.lock().power_left != Some(0)
     }

@@ -1,0 +1,262 @@
+//! Damage to the incoming log's files: reported, set aside, and everything around it readable.
+
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use gnudi_drivers::{
+    OpenError,
+    incoming::{
+        Batch, Incoming, Position,
+        log::{LocalIncoming, LocalIncomingOptions},
+    },
+};
+use gnudi_model::{MetricId, SackCount, SackId};
+use support::{
+    random::Random,
+    sim_disk::{Operation, SimDisk},
+};
+use uuid::Uuid;
+
+const DIR: &str = "/data/incoming";
+const SACKS: u16 = 2;
+
+fn options() -> LocalIncomingOptions {
+    let sack_count = SackCount(SACKS.try_into().unwrap());
+    LocalIncomingOptions { sack_count, segment_bytes: 1 << 16, ..LocalIncomingOptions::default() }
+}
+
+fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
+    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap()
+}
+
+/// A batch of one entry in each sack, both with the number `id`.
+async fn append(log: &LocalIncoming, id: u32) {
+    let mut batch = Batch::default();
+    for sack in 0..SACKS {
+        batch.push(MetricId(Uuid::from_u128(sack.into())), 1, |out| {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.resize(out.len() + 500, id as u8);
+        });
+    }
+    log.append(batch).await.unwrap();
+}
+
+/// The numbers of the batches in a sack.
+async fn ids(log: &LocalIncoming, sack: u16) -> Vec<u32> {
+    let records = log.pending(SackId(sack), Position(0), usize::MAX).await.unwrap();
+    records
+        .iter()
+        .map(|record| {
+            let id = u32::from_le_bytes(record.points[..4].try_into().unwrap());
+            assert!(record.points[4..].iter().all(|byte| *byte == id as u8), "wrong points were given out");
+            id
+        })
+        .collect()
+}
+
+fn quarantined(disk: &SimDisk) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.starts_with("/data/incoming/quarantine")).collect()
+}
+
+const FILE: &str = "/data/incoming/00000001.log";
+
+/// Where the bytes of batch `id` start in `FILE`: the first of its two runs of 500 equal bytes.
+fn find(disk: &SimDisk, id: u32) -> usize {
+    let mut at = None;
+    disk.edit(Path::new(FILE), |bytes| at = bytes.windows(500).position(|run| run == [id as u8; 500]));
+    at.unwrap()
+}
+
+fn flip(disk: &SimDisk, at: usize) {
+    disk.edit(Path::new(FILE), |bytes| bytes[at] ^= 0x10);
+}
+
+#[tokio::test]
+async fn a_flipped_byte_costs_one_sacks_part_of_one_batch() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=5 {
+        append(&log, id).await;
+    }
+    drop(log);
+    flip(&disk, find(&disk, 3) + 100);
+    let log = open(&disk);
+    assert_eq!(ids(&log, 0).await, [1, 2, 4, 5]);
+    assert_eq!(ids(&log, 1).await, [1, 2, 3, 4, 5], "the other sack's part of the batch");
+    assert_eq!(log.figures().damaged, 1);
+    assert_eq!(quarantined(&disk).len(), 1);
+    assert_eq!(log.backlog().await.measures, 9);
+    drop(log);
+    let log = open(&disk);
+    assert_eq!(ids(&log, 0).await, [1, 2, 4, 5], "the same after another restart");
+    assert_eq!(quarantined(&disk).len(), 1, "set aside once");
+}
+
+#[tokio::test]
+async fn damage_while_running_is_left_out_and_no_longer_counted() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=3 {
+        append(&log, id).await;
+    }
+    flip(&disk, find(&disk, 1) + 7);
+    assert_eq!(ids(&log, 0).await, [2, 3]);
+    assert_eq!(ids(&log, 1).await, [1, 2, 3]);
+    assert_eq!(log.backlog().await.measures, 5);
+    assert_eq!(log.figures().damaged, 1);
+    let name = quarantined(&disk).remove(0);
+    assert!(
+        name.to_str().unwrap().contains("00000001.log."),
+        "the copy is named by file and offset: {name:?}"
+    );
+    // The worker goes on behind it.
+    let newest = log.positions(SackId(0)).await.1;
+    log.acknowledge(SackId(0), newest).await.unwrap();
+    assert_eq!(ids(&log, 0).await, [] as [u32; 0]);
+}
+
+#[tokio::test]
+async fn when_all_that_waits_is_damaged_a_read_goes_on_to_what_comes() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1).await;
+    append(&log, 2).await;
+    flip(&disk, find(&disk, 1));
+    let records = log.pending(SackId(0), Position(0), 1).await.unwrap();
+    assert_eq!(u32::from_le_bytes(records[0].points[..4].try_into().unwrap()), 2);
+    flip(&disk, find(&disk, 2));
+    assert_eq!(log.pending(SackId(0), Position(0), 1).await.unwrap(), []);
+    assert_eq!(log.backlog().await.measures, 2, "the other sack's");
+}
+
+/// Any single byte of any segment, in the frames, their headers or the segment's header: at most one batch is hurt.
+#[tokio::test]
+async fn any_damaged_byte_costs_at_most_one_batch() {
+    let mut random = Random::new(7);
+    for _ in 0..300 {
+        let disk = SimDisk::default();
+        let log = open(&disk);
+        for id in 1..=90 {
+            append(&log, id).await;
+        }
+        drop(log);
+        let files: Vec<PathBuf> = disk
+            .paths()
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "log"))
+            .collect();
+        let file = &files[random.below(files.len())];
+        // The first half: behind it the last file has only reserved space.
+        disk.edit(file, |bytes| {
+            let at = random.below(bytes.len() / 3);
+            bytes[at] ^= 1 << random.below(8);
+        });
+        let log = open(&disk);
+        for sack in 0..SACKS {
+            let ids = ids(&log, sack).await;
+            assert!(ids.len() >= 89, "{} of 90 batches left", ids.len());
+            assert!(ids.is_sorted());
+        }
+        // Damage to the space between frames costs nothing; anything else is noticed.
+        if ids(&log, 0).await.len() + ids(&log, 1).await.len() < 180 {
+            assert_eq!(log.figures().damaged, 1);
+            assert_eq!(quarantined(&disk).len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_whole_damaged_page_leaves_what_is_around_it() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=40 {
+        append(&log, id).await;
+    }
+    drop(log);
+    let at = find(&disk, 10);
+    disk.edit(Path::new(FILE), |bytes| bytes[at..at + 4096].fill(0xaa));
+    let log = open(&disk);
+    let ids = ids(&log, 1).await;
+    assert!(
+        ids.len() >= 34 && ids.starts_with(&[1, 2, 3, 4, 5, 6, 7, 8, 9]) && ids.ends_with(&[39, 40]),
+        "{ids:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_shortened_file_is_reported_and_the_others_stay() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=90 {
+        append(&log, id).await;
+    }
+    drop(log);
+    disk.edit(Path::new(FILE), |bytes| bytes.truncate(20_000));
+    let log = open(&disk);
+    assert!(log.figures().damaged >= 1);
+    let ids = ids(&log, 0).await;
+    assert!(ids.len() > 40 && ids[0] == 1 && ids.ends_with(&[89, 90]), "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=10 {
+        append(&log, id).await;
+    }
+    disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
+    assert_eq!(ids(&log, 0).await, [2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(log.figures().damaged, 1);
+}
+
+#[tokio::test]
+async fn losing_the_checkpoint_costs_no_measure() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1).await;
+    let newest = log.positions(SackId(0)).await.1;
+    log.acknowledge(SackId(0), newest).await.unwrap();
+    log.trim(&[(SackId(0), newest)]).await.unwrap();
+    append(&log, 2).await;
+    drop(log);
+    let log = open(&disk);
+    assert_eq!(ids(&log, 0).await, [2], "trimmed records are gone");
+    assert_eq!(log.positions(SackId(0)).await.0, newest);
+    drop(log);
+    disk.edit(Path::new("/data/incoming/trimmed"), |bytes| bytes[20] ^= 1);
+    let log = open(&disk);
+    assert_eq!(ids(&log, 0).await, [1, 2], "they are pending again");
+    assert_eq!(log.figures().damaged, 1);
+    assert_eq!(log.sack_count().get(), SACKS);
+}
+
+#[tokio::test]
+async fn the_sack_count_of_the_directory_wins() {
+    let disk = SimDisk::default();
+    append(&open(&disk), 1).await;
+    let options = LocalIncomingOptions { sack_count: SackCount(7.try_into().unwrap()), ..options() };
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    assert_eq!(log.sack_count().get(), SACKS);
+    assert_eq!(ids(&log, 1).await, [1]);
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let disk = SimDisk::default();
+    append(&open(&disk), 1).await;
+    disk.edit(Path::new(FILE), |bytes| {
+        bytes[8] = 2;
+        let checksum = crc_fast::crc32_iscsi(&bytes[..36]).to_le_bytes();
+        bytes[36..40].copy_from_slice(&checksum);
+    });
+    let error = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::TooNew { path, found: 2, known: 1 } if path == Path::new(FILE)),
+        "{error}"
+    );
+}

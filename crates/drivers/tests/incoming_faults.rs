@@ -1,0 +1,200 @@
+//! Disks that fail or run full under the incoming log.
+
+mod support;
+
+use std::{io::ErrorKind, path::Path, sync::Arc};
+
+use gnudi_drivers::incoming::{
+    Batch, Incoming, IncomingError, Position,
+    log::{Durability, LocalIncoming, LocalIncomingOptions},
+};
+use gnudi_model::{MetricId, SackCount, SackId};
+use support::sim_disk::{Operation, SimDisk};
+use uuid::Uuid;
+
+const DIR: &str = "/data/incoming";
+
+fn options() -> LocalIncomingOptions {
+    let sack_count = SackCount(1.try_into().unwrap());
+    LocalIncomingOptions { sack_count, segment_bytes: 1 << 16, ..LocalIncomingOptions::default() }
+}
+
+fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
+    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap()
+}
+
+async fn append(log: &LocalIncoming, id: u32, bytes: usize) -> Result<(), IncomingError> {
+    let mut batch = Batch::default();
+    batch.push(MetricId(Uuid::from_u128(id.into())), id, |out| out.resize(bytes, id as u8));
+    log.append(batch).await
+}
+
+async fn ids(log: &LocalIncoming) -> Vec<u32> {
+    let records = log.pending(SackId(0), Position(0), usize::MAX).await.unwrap();
+    records.iter().map(|record| record.measures).collect()
+}
+
+async fn acknowledge_all(log: &LocalIncoming) {
+    let newest = log.positions(SackId(0)).await.1;
+    log.acknowledge(SackId(0), newest).await.unwrap();
+    log.trim(&[(SackId(0), newest)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_taken_any_more() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1, 10).await.unwrap();
+    disk.fail(Operation::SyncData, 0, ErrorKind::Other, false);
+    assert!(matches!(append(&log, 2, 10).await, Err(IncomingError::Poisoned(_))));
+    // The disk would work again: nobody tries.
+    assert!(matches!(append(&log, 3, 10).await, Err(IncomingError::Poisoned(_))));
+    assert_eq!(ids(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
+    assert!(log.figures().poisoned);
+    assert_eq!(log.backlog().await.measures, 1);
+    drop(log);
+    let log = open(&disk);
+    assert_eq!(ids(&log).await[0], 1);
+    append(&log, 4, 10).await.expect("a restart makes a new start");
+}
+
+#[tokio::test]
+async fn a_failed_write_poisons_too() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1, 10).await.unwrap();
+    disk.fail(Operation::Write, 0, ErrorKind::Other, false);
+    assert!(matches!(append(&log, 2, 10).await, Err(IncomingError::Poisoned(_))));
+    drop(log);
+    assert_eq!(ids(&open(&disk)).await, [1]);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_and_recovers() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    let mut taken = Vec::new();
+    disk.set_capacity(Some(disk.used() + 150_000));
+    let mut next = 1;
+    let refused = loop {
+        match append(&log, next, 9000).await {
+            Ok(()) => taken.push(next),
+            Err(error) => break error,
+        }
+        next += 1;
+    };
+    assert!(matches!(refused, IncomingError::NoSpace(_)), "{refused}");
+    assert!(taken.len() > 10, "{taken:?}");
+    assert!(matches!(append(&log, 98, 9000).await, Err(IncomingError::NoSpace(_))), "again");
+    assert_eq!(ids(&log).await, taken, "what was acknowledged is there, what was refused is not");
+    let backlog = log.backlog().await;
+    assert_eq!(backlog.measures, taken.iter().map(|id| u64::from(*id)).sum::<u64>());
+    acknowledge_all(&log).await;
+    append(&log, 99, 9000).await.expect("trimming makes room");
+    assert_eq!(ids(&log).await, [99]);
+    drop(log);
+    assert_eq!(ids(&open(&disk)).await, [99]);
+}
+
+#[tokio::test]
+async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1, 1000).await.unwrap();
+    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::NoSpace(_))));
+    append(&log, 3, 1000).await.expect("space is back");
+    assert_eq!(ids(&log).await, [1, 3]);
+    drop(log);
+    let log = open(&disk);
+    assert_eq!(ids(&log).await, [1, 3]);
+    assert_eq!(log.figures().damaged, 0);
+    // The space that was reserved is gone with the undo: this write gets as far as the disk goes, which is half a frame.
+    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    assert!(matches!(append(&log, 4, 1000).await, Err(IncomingError::NoSpace(_))));
+    disk.set_capacity(Some(disk.used() + 500));
+    assert!(matches!(append(&log, 5, 1000).await, Err(IncomingError::NoSpace(_))));
+    disk.set_capacity(None);
+    append(&log, 6, 1000).await.unwrap();
+    drop(log);
+    assert_eq!(ids(&open(&disk)).await, [1, 3, 6]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_poisons() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    disk.fail(Operation::Truncate, 0, ErrorKind::Other, false);
+    assert!(matches!(append(&log, 1, 1000).await, Err(IncomingError::Poisoned(_))));
+    assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));
+}
+
+#[tokio::test]
+async fn without_syncs_the_log_works_and_never_syncs() {
+    let disk = SimDisk::default();
+    let options = LocalIncomingOptions { durability: Durability::Os, ..options() };
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    for id in 1..20 {
+        append(&log, id, 9000).await.unwrap();
+    }
+    assert_eq!(log.figures().syncs, 0);
+    assert_eq!(log.figures().appends, 19);
+    drop(log);
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    assert_eq!(ids(&log).await, (1..20).collect::<Vec<_>>());
+    assert_eq!(log.figures().damaged, 0);
+}
+
+#[tokio::test]
+async fn files_are_used_again_and_the_log_stays_small() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..200 {
+        append(&log, id, 9000).await.unwrap();
+        if id % 10 == 0 {
+            acknowledge_all(&log).await;
+        }
+    }
+    assert!(log.figures().segments <= 3, "{} segments", log.figures().segments);
+    assert!(disk.used() < 9 << 16, "{} bytes", disk.used());
+    // The log went through 30 segments, and each trim replaced the checkpoint.
+    assert!(disk.created() - 19 < 10, "{} files were made", disk.created());
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_segment_gets_its_own() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1, 10).await.unwrap();
+    append(&log, 2, 300_000).await.unwrap();
+    append(&log, 3, 10).await.unwrap();
+    drop(log);
+    let log = open(&disk);
+    assert_eq!(ids(&log).await, [1, 2, 3]);
+    assert_eq!(log.pending(SackId(0), Position(0), usize::MAX).await.unwrap()[1].points, vec![2; 300_000]);
+    acknowledge_all(&log).await;
+    append(&log, 4, 10).await.unwrap();
+    assert!(disk.used() < 300_000, "a long file is not kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_queue_makes_callers_wait_but_loses_nobody() {
+    let disk = SimDisk::default();
+    let options = LocalIncomingOptions { queue_bytes_max: 4096, ..options() };
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let appends: Vec<_> = (1..=50u32)
+        .map(|id| {
+            let log = Arc::clone(&log);
+            tokio::spawn(
+                async move { append(&log, id, if id % 10 == 0 { 20_000 } else { 300 }).await.unwrap() },
+            )
+        })
+        .collect();
+    for append in appends {
+        append.await.unwrap();
+    }
+    let mut found = ids(&log).await;
+    found.sort_unstable();
+    assert_eq!(found, (1..=50).collect::<Vec<_>>());
+}

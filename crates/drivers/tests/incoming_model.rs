@@ -1,0 +1,161 @@
+//! Random operations on the incoming log and on the in-memory driver, with reopening in between: the same answers.
+
+mod support;
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use gnudi_drivers::incoming::{
+    Batch, Incoming, Position, Record,
+    log::{LocalIncoming, LocalIncomingOptions},
+    memory::MemoryIncoming,
+};
+use gnudi_model::{MetricId, SackCount, SackId};
+use proptest::prelude::*;
+use support::sim_disk::SimDisk;
+use uuid::Uuid;
+
+const SACKS: u16 = 3;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Entries of (metric, measures, bytes).
+    Append(Vec<(u8, u32, usize)>),
+    /// Reads up to so many bytes of a sack, and acknowledges what came.
+    Process(u16, usize),
+    /// Trims all that is acknowledged.
+    Trim,
+    Reopen,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let entry = (0u8..12, 0u32..5, prop_oneof![Just(0), 0usize..100, 0usize..20_000]);
+    prop_oneof![
+        6 => prop::collection::vec(entry, 0..6).prop_map(Operation::Append),
+        3 => (0..SACKS, 0usize..30_000).prop_map(|(sack, bytes)| Operation::Process(sack, bytes)),
+        1 => Just(Operation::Trim),
+        1 => Just(Operation::Reopen),
+    ]
+}
+
+fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
+    let options = LocalIncomingOptions {
+        sack_count: SackCount(SACKS.try_into().unwrap()),
+        segment_bytes: 1 << 16,
+        ..LocalIncomingOptions::default()
+    };
+    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new("/incoming"), &options).unwrap()
+}
+
+fn batch(entries: &[(u8, u32, usize)], seed: usize) -> Batch {
+    let mut batch = Batch::default();
+    for (at, (metric, measures, bytes)) in entries.iter().enumerate() {
+        let metric = MetricId(Uuid::from_u128((*metric).into()));
+        batch.push(metric, *measures, |out| out.extend((0..*bytes).map(|byte| (byte + at + seed) as u8)));
+    }
+    batch
+}
+
+type Shown = (MetricId, u32, bytes::Bytes);
+
+fn show(records: Vec<Record>) -> Vec<Shown> {
+    records.into_iter().map(|record| (record.metric, record.measures, record.points)).collect()
+}
+
+/// Both drivers, and the acknowledged position of each sack in each.
+struct Pair {
+    disk: SimDisk,
+    log: Arc<LocalIncoming>,
+    memory: MemoryIncoming,
+    /// What the model must give back after a restart: acknowledged, but not trimmed.
+    kept: Vec<Vec<Shown>>,
+}
+
+impl Pair {
+    async fn apply(&mut self, step: usize, operation: &Operation) {
+        match operation {
+            Operation::Append(entries) => {
+                self.log.append(batch(entries, step)).await.unwrap();
+                self.memory.append(batch(entries, step)).await.unwrap();
+            }
+            Operation::Process(sack, bytes) => {
+                let id = SackId(*sack);
+                let records = self.log.pending(id, Position(0), *bytes).await.unwrap();
+                let Some(last) = records.last().map(|last| last.position) else { return };
+                self.log.acknowledge(id, last).await.unwrap();
+                // The same records in the model, wherever it cuts its own reads.
+                let model = self.memory.pending(id, Position(0), usize::MAX).await.unwrap();
+                let same = model[records.len() - 1].position;
+                self.memory.acknowledge(id, same).await.unwrap();
+                assert_eq!(show(model[..records.len()].to_vec()), show(records.clone()));
+                self.kept[usize::from(*sack)].extend(show(records));
+            }
+            Operation::Trim => {
+                let mut trimmed = Vec::new();
+                for sack in self.log.sack_count().iter() {
+                    trimmed.push((sack, self.log.positions(sack).await.0));
+                }
+                self.log.trim(&trimmed).await.unwrap();
+                self.kept.iter_mut().for_each(Vec::clear);
+            }
+            Operation::Reopen => self.reopen().await,
+        }
+    }
+
+    /// The log forgets what was acknowledged since the last trim; the model is made anew to match.
+    async fn reopen(&mut self) {
+        self.log = open(&self.disk);
+        let memory = MemoryIncoming::new(self.log.sack_count(), u64::MAX);
+        for sack in self.log.sack_count().iter() {
+            let waiting = show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap());
+            let mut wanted = std::mem::take(&mut self.kept[usize::from(sack.0)]);
+            wanted.extend(waiting);
+            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap();
+            assert_eq!(show(records.clone()), wanted, "after reopening");
+            for batch_records in records.chunk_by(|left, right| left.position == right.position) {
+                let mut batch = Batch::default();
+                for record in batch_records {
+                    batch.push(record.metric, record.measures, |out| out.extend_from_slice(&record.points));
+                }
+                memory.append(batch).await.unwrap();
+            }
+        }
+        self.memory = memory;
+    }
+
+    async fn compare(&self) {
+        assert_eq!(self.log.backlog().await.measures, self.memory.backlog().await.measures);
+        let positive = |counts: HashMap<MetricId, u64>| -> HashMap<MetricId, u64> {
+            counts.into_iter().filter(|(_, count)| *count > 0).collect()
+        };
+        assert_eq!(
+            positive(self.log.backlog_by_metric().await.unwrap()),
+            positive(self.memory.backlog_by_metric().await.unwrap())
+        );
+        for sack in self.log.sack_count().iter() {
+            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap();
+            assert_eq!(
+                show(records),
+                show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap())
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_log_answers_as_the_model(operations in prop::collection::vec(operation(), 0..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let disk = SimDisk::default();
+            let log = open(&disk);
+            let memory = MemoryIncoming::new(log.sack_count(), u64::MAX);
+            let mut pair = Pair { disk, log, memory, kept: vec![Vec::new(); SACKS.into()] };
+            for (step, operation) in operations.iter().enumerate() {
+                pair.apply(step, operation).await;
+                pair.compare().await;
+            }
+        });
+    }
+}
