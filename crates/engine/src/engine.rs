@@ -1,7 +1,7 @@
 //! The engine: what the API calls.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -45,6 +45,8 @@ pub struct Engine {
     pub(crate) store: Arc<dyn AggregateStore>,
     pub(crate) processor: Processor,
     status: StatusCache,
+    /// The name of this process's workers, once they run.
+    pub(crate) workers: OnceLock<String>,
 }
 
 impl Engine {
@@ -54,7 +56,14 @@ impl Engine {
         store: Arc<dyn AggregateStore>,
     ) -> Self {
         let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone());
-        Engine { indexer, incoming, store, processor, status: StatusCache::default() }
+        Engine {
+            indexer,
+            incoming,
+            store,
+            processor,
+            status: StatusCache::default(),
+            workers: OnceLock::new(),
+        }
     }
 
     pub fn indexer(&self) -> &dyn Indexer {
@@ -100,6 +109,11 @@ impl Engine {
         query: &MeasuresQuery,
     ) -> Result<Vec<Measures>, EngineError> {
         reader::measures(&*self.store, metric, policy, query).await
+    }
+
+    /// The name of the workers of this process, where they run.
+    pub fn workers(&self) -> Option<&str> {
+        self.workers.get().map(String::as_str)
     }
 
     /// What waits; with `details` by metric.

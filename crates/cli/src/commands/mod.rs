@@ -36,7 +36,9 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
     let reporting =
         config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let options = MetricdOptions {
+        name: format!("{}.{}", hostname.trim(), std::process::id()),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
         greedy: config.bool("metricd", "greedy"),
         processing_delay: seconds("metric_processing_delay"),

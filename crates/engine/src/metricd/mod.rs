@@ -18,6 +18,8 @@ use crate::Engine;
 /// How the workers behave; see `[metricd]` in the configuration.
 #[derive(Clone, Debug)]
 pub struct MetricdOptions {
+    /// How `/v1/status` names the workers of this process.
+    pub name: String,
     /// How many sacks are processed at the same time.
     pub workers: usize,
     /// Process sacks as soon as measures arrive, and not only every `processing_delay`.
@@ -46,6 +48,7 @@ pub struct Metricd {
 impl Metricd {
     /// Starts the workers on the current runtime.
     pub fn start(engine: Arc<Engine>, options: &MetricdOptions) -> Self {
+        let _ = engine.workers.set(options.name.clone());
         let (stop, stopped) = watch::channel(false);
         let mut tasks = scheduler::start(&engine, options, &stopped);
         tasks.push(tokio::spawn(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
