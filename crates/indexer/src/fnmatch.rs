@@ -1,80 +1,263 @@
 //! Python's `fnmatch` for texts: `*`, `?`, `[seq]`, `[!seq]`, by characters, upper and lower case apart.
 //!
 //! What Python makes of odd patterns holds here too: a `[` without its `]` is a character, `]` in the first place is one
-//! of the sequence, an empty range such as `z-a` matches nothing.
+//! of the sequence, an empty range such as `z-a` matches nothing, and a `!` that only empty ranges keep from the first
+//! place negates the sequence all the same.
 
 /// Whether the whole text matches the pattern. Takes text length times pattern length at most.
 pub fn fnmatch(text: &str, pattern: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
-    let pattern: Vec<char> = pattern.chars().collect();
-    let (mut at, mut in_pattern) = (0, 0);
+    let elements = parse(&pattern.chars().collect::<Vec<_>>());
+    let (mut at, mut next) = (0, 0);
     // Where the last star stands, and how far the text was when it took nothing more.
     let mut star: Option<(usize, usize)> = None;
     loop {
-        if pattern.get(in_pattern) == Some(&'*') {
-            star = Some((in_pattern, at));
-            in_pattern += 1;
-            continue;
-        }
-        if at == text.len() && in_pattern == pattern.len() {
-            return true;
-        }
-        if at < text.len()
-            && let Some(behind) = match_one(text[at], &pattern, in_pattern)
-        {
-            (at, in_pattern) = (at + 1, behind);
+        let is_one = match elements.get(next) {
+            Some(Element::Star) => {
+                star = Some((next, at));
+                next += 1;
+                continue;
+            }
+            Some(element) => at < text.len() && element.accepts(text[at]),
+            None if at == text.len() => return true,
+            None => false,
+        };
+        if is_one {
+            (at, next) = (at + 1, next + 1);
             continue;
         }
         // The last star takes one more character; earlier ones need not be tried again.
         match star {
-            Some((star_at, taken)) if taken < text.len() => {
-                star = Some((star_at, taken + 1));
-                (at, in_pattern) = (taken + 1, star_at + 1);
+            Some((place, taken)) if taken < text.len() => {
+                star = Some((place, taken + 1));
+                (at, next) = (taken + 1, place + 1);
             }
             _ => return false,
         }
     }
 }
 
-/// Where the pattern goes on if its next element matches the character.
-fn match_one(character: char, pattern: &[char], at: usize) -> Option<usize> {
-    match pattern.get(at)? {
-        '?' => Some(at + 1),
-        '[' => match end_of_sequence(pattern, at + 1) {
-            Some(end) => is_in_sequence(character, &pattern[at + 1..end]).then_some(end + 1),
-            None => (character == '[').then_some(at + 1),
-        },
-        literal => (character == *literal).then_some(at + 1),
-    }
+#[derive(Debug, PartialEq, Eq)]
+enum Element {
+    Star,
+    Any,
+    Literal(char),
+    /// Ranges with both ends.
+    Sequence {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
-/// The place of the `]` that ends the sequence that starts at `start`.
-fn end_of_sequence(pattern: &[char], start: usize) -> Option<usize> {
-    let mut end = start;
-    if pattern.get(end) == Some(&'!') {
-        end += 1;
-    }
-    if pattern.get(end) == Some(&']') {
-        end += 1;
-    }
-    pattern[end.min(pattern.len())..].iter().position(|c| *c == ']').map(|offset| end + offset)
-}
-
-fn is_in_sequence(character: char, sequence: &[char]) -> bool {
-    let (negated, sequence) = match sequence {
-        ['!', rest @ ..] => (true, rest),
-        _ => (false, sequence),
-    };
-    let mut found = false;
-    let mut rest = sequence;
-    while let [first, tail @ ..] = rest {
-        if let ['-', last, behind @ ..] = tail {
-            found |= (*first..=*last).contains(&character);
-            rest = behind;
-        } else {
-            found |= character == *first;
-            rest = tail;
+impl Element {
+    fn accepts(&self, character: char) -> bool {
+        match self {
+            Element::Star | Element::Any => true,
+            Element::Literal(literal) => character == *literal,
+            Element::Sequence { negated, ranges } => {
+                ranges.iter().any(|(first, last)| (*first..=*last).contains(&character)) != *negated
+            }
         }
     }
-    found != negated
+}
+
+fn parse(pattern: &[char]) -> Vec<Element> {
+    let mut elements = Vec::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        elements.push(match first {
+            '*' => Element::Star,
+            '?' => Element::Any,
+            '[' => match sequence_len(behind) {
+                Some(len) => {
+                    rest = &behind[len + 1..];
+                    sequence(&behind[..len])
+                }
+                None => Element::Literal('['),
+            },
+            literal => Element::Literal(*literal),
+        });
+    }
+    elements
+}
+
+/// How many characters stand before the `]` that ends the sequence.
+fn sequence_len(pattern: &[char]) -> Option<usize> {
+    let mut start = usize::from(pattern.first() == Some(&'!'));
+    start += usize::from(pattern.get(start) == Some(&']'));
+    pattern[start..].iter().position(|c| *c == ']').map(|offset| start + offset)
+}
+
+fn sequence(characters: &[char]) -> Element {
+    let (mut negated, mut rest) = match characters {
+        ['!', rest @ ..] => (true, rest),
+        _ => (false, characters),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        let is_first = ranges.is_empty() && !negated;
+        match rest {
+            [first, '-', last, behind @ ..] => {
+                rest = behind;
+                match (first, last) {
+                    (first, last) if first > last => {}
+                    ('!', last) if is_first => {
+                        negated = true;
+                        ranges.extend([('-', '-'), (*last, *last)]);
+                    }
+                    (first, last) => ranges.push((*first, *last)),
+                }
+            }
+            ['!', behind @ ..] if is_first => (negated, rest) = (true, behind),
+            [literal, behind @ ..] => {
+                ranges.push((*literal, *literal));
+                rest = behind;
+            }
+            [] => return Element::Sequence { negated, ranges },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn matches_as_python_does() {
+        for (text, pattern, matches) in [
+            ("", "", true),
+            ("", "*", true),
+            ("", "?", false),
+            ("a", "", false),
+            ("cpu.util", "cpu.*", true),
+            ("CPU", "cpu", false),
+            ("disk.sda.read", "disk.*.read", true),
+            ("disk.sda.read.x", "disk.*.read", false),
+            ("ñ", "?", true),
+            ("a\nb", "a*b", true),
+            ("a\nb", "a?b", true),
+            ("b", "[abc]", true),
+            ("d", "[!abc]", true),
+            ("b", "[!abc]", false),
+            ("^", "[^a]", true),
+            ("b", "[^a]", false),
+            ("]", "[]]", true),
+            ("]", "[!]]", false),
+            ("a", "[!]]", true),
+            ("[", "[", true),
+            ("[a", "[a", true),
+            ("[!]", "[!]", true),
+            ("[]", "[]", true),
+            ("b", "[a-c]", true),
+            ("-", "[a-c]", false),
+            ("-", "[-a]", true),
+            ("-", "[a-]", true),
+            ("b", "[c-a]", false),
+            ("b", "[!c-a]", true),
+            ("-", "[a-c-e]", true),
+            ("d", "[a-c-e]", false),
+            ("3", "[--5]", true),
+            ("\\", "[\\]", true),
+            ("a]", "[a]]", true),
+            ("c", "[c-a!z]", true),
+            ("z", "[c-a!z]", false),
+            ("x", "[c-a!]", true),
+            ("z", "[c-a!-z]", false),
+            ("b", "[c-a!-z]", true),
+            ("b", "[!c-a!-z]", false),
+        ] {
+            assert_eq!(fnmatch(text, pattern), matches, "{text:?} {pattern:?}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_pattern_takes_no_exponential_time() {
+        let text = "a".repeat(2_000);
+        assert!(!fnmatch(&text, &("*a".repeat(30) + "b")));
+        assert!(fnmatch(&text, &"*a".repeat(1_000)));
+    }
+
+    /// By trying everything.
+    fn model(text: &[char], pattern: &[char]) -> bool {
+        match pattern {
+            [] => text.is_empty(),
+            ['*', rest @ ..] => (0..=text.len()).any(|taken| model(&text[taken..], rest)),
+            _ => {
+                let Some(character) = text.first() else { return false };
+                (1..=pattern.len()).any(|end| {
+                    element(&pattern[..end]).is_some_and(|accepts| accepts(*character))
+                        && is_first_element(pattern, end)
+                        && model(&text[1..], &pattern[end..])
+                })
+            }
+        }
+    }
+
+    /// What a whole element accepts.
+    fn element(element: &[char]) -> Option<Box<dyn Fn(char) -> bool + '_>> {
+        match element {
+            ['?'] => Some(Box::new(|_| true)),
+            [literal] => Some(Box::new(|c| c == *literal)),
+            ['[', '!', inner @ .., ']'] => {
+                Some(Box::new(|c| !items(inner).iter().any(|item| is_in(item, c))))
+            }
+            ['[', inner @ .., ']'] => Some(Box::new(|c| {
+                let items = items(inner);
+                // Python cuts empty ranges out of its regular expression before it looks for the exclamation mark.
+                match items.first().copied() {
+                    Some(['!']) => !items[1..].iter().any(|item| is_in(item, c)),
+                    Some(['!', '-', last]) => {
+                        c != '-' && c != *last && !items[1..].iter().any(|item| is_in(item, c))
+                    }
+                    _ => items.iter().any(|item| is_in(item, c)),
+                }
+            })),
+            _ => None,
+        }
+    }
+
+    /// Characters and ranges, without empty ones.
+    fn items(inner: &[char]) -> Vec<&[char]> {
+        let mut items = Vec::new();
+        let mut at = 0;
+        while at < inner.len() {
+            let is_range = inner.get(at + 1) == Some(&'-') && at + 2 < inner.len();
+            let len = if is_range { 3 } else { 1 };
+            items.push(&inner[at..at + len]);
+            at += len;
+        }
+        items.retain(|item| item.len() == 1 || item[0] <= item[2]);
+        items
+    }
+
+    fn is_in(item: &[char], character: char) -> bool {
+        (item[0]..=*item.last().unwrap()).contains(&character)
+    }
+
+    /// An element that starts with `[` is the shortest one that is closed; if none is, it is that character.
+    fn is_first_element(pattern: &[char], end: usize) -> bool {
+        let closed = |end: usize| {
+            let inner = &pattern[1..end];
+            let inner = inner.strip_prefix(&['!']).unwrap_or(inner);
+            inner.len() >= 2 && inner.ends_with(&[']'])
+        };
+        match pattern {
+            ['[', ..] => match (2..=pattern.len()).find(|end| closed(*end)) {
+                Some(shortest) => end == shortest,
+                None => end == 1,
+            },
+            _ => end == 1,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_model(text in "[ab\\[\\]!-]{0,8}", pattern in "[ab*?\\[\\]!-]{0,10}") {
+            let (text_chars, pattern_chars): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+            prop_assert_eq!(fnmatch(&text, &pattern), model(&text_chars, &pattern_chars));
+        }
+    }
 }

@@ -156,7 +156,12 @@ impl Metrics for MemoryIndexer {
         let tables = self.tables.lock();
         let order = order_of(&listing.page.sorts);
         let marker = match listing.page.marker {
-            Some(id) => Some(tables.active(id).ok_or_else(|| invalid_marker(id))?),
+            Some(id) => {
+                let is_valid =
+                    |status| status == MetricStatus::Active || Some(status) == listing.filter.status;
+                let found = tables.metrics.get(&id).filter(|metric| is_valid(metric.status)).cloned();
+                Some(found.ok_or_else(|| invalid_marker(id))?)
+            }
             None => None,
         };
         let mut found: Vec<_> = tables

@@ -131,7 +131,7 @@ pub trait Metrics {
     /// Active metrics by id, one answer each, in order; `None` where there is none.
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
 
-    /// Refuses a marker that names no metric.
+    /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
 
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
@@ -149,7 +149,7 @@ pub(crate) fn named_metric_already_exists(name: Option<&str>) -> IndexerError {
     IndexerError::NamedMetricAlreadyExists(name.unwrap_or("None").to_owned())
 }
 
-/// The refusal of a marker that names no active metric.
+/// The refusal of a marker that names no metric.
 pub(crate) fn invalid_marker(marker: MetricId) -> IndexerError {
     IndexerError::InvalidPagination(format!("Invalid marker: `{marker}'"))
 }
@@ -167,4 +167,41 @@ pub(crate) fn order_of(sorts: &[MetricSort]) -> Vec<MetricSort> {
     }
     order.push(MetricSort { key: SortKey::Id, direction: SortDirection::Ascending });
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(sorts: &[&str]) -> Vec<MetricSort> {
+        order_of(&sorts.iter().map(|sort| sort.parse().unwrap()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn sorts_are_read_as_gnocchi_reads_them() {
+        let sort = |key, direction| Ok(MetricSort { key, direction });
+        assert_eq!("name".parse(), sort(SortKey::Name, SortDirection::Ascending));
+        assert_eq!("name:".parse(), sort(SortKey::Name, SortDirection::Ascending));
+        assert_eq!(" name :desc".parse(), sort(SortKey::Name, SortDirection::Descending));
+        assert_eq!("unit:asc-nullslast".parse(), sort(SortKey::Unit, SortDirection::AscendingNullsLast));
+        for (text, refusal) in [
+            ("nonexistent_key:asc", "Invalid pagination: `Sort key supplied is invalid: nonexistent_key'"),
+            ("", "Invalid pagination: `Sort key supplied is invalid: '"),
+            (
+                "name:ASC",
+                "Invalid pagination: `Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, \
+                 desc-nullsfirst, desc-nullslast'",
+            ),
+        ] {
+            assert_eq!(text.parse::<MetricSort>().unwrap_err().to_string(), refusal);
+        }
+    }
+
+    #[test]
+    fn an_order_ends_with_the_id_and_repeats_nothing() {
+        assert_eq!(order(&[]), order(&["id:asc"]));
+        assert_eq!(order(&["id:desc", "name"]), order(&["id:desc"]));
+        assert_eq!(order(&["name", "unit", "name:desc", "id", "unit"]), order(&["name", "unit"]));
+        assert_eq!(order(&["name"]).len(), 2);
+    }
 }

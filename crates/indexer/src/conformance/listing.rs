@@ -1,6 +1,6 @@
 //! Listings of metrics: filters, orders, pages.
 
-use gnudi_model::{Metric, MetricId};
+use gnudi_model::{Metric, MetricId, MetricStatus};
 use uuid::Uuid;
 
 use super::{create, create_low, id, new_metric, policy};
@@ -136,6 +136,10 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
         assert_eq!(refused.to_string(), format!("Invalid pagination: `Invalid marker: `{marker}''"));
         assert!(matches!(refused, IndexerError::InvalidPagination(_)));
     }
+    // A deleted metric is the marker of a listing of deleted ones.
+    let deleted = MetricFilter { status: Some(MetricStatus::Delete), ..MetricFilter::default() };
+    assert_eq!(list(indexer, deleted.clone(), Page { marker: Some(id(5)), ..all() }).await, [id(12)]);
+    assert_eq!(list(indexer, deleted, Page { marker: Some(id(4)), ..all() }).await, [id(5), id(12)]);
     // A marker that the filter leaves out still says where to begin.
     let filter = MetricFilter { creator: Some("admin".to_owned()), ..MetricFilter::default() };
     let whole = list(indexer, filter.clone(), all()).await;

@@ -17,7 +17,7 @@ use super::{
     metric::{COLUMNS, status_code},
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, Metrics, SortDirection, SortKey,
+    IndexerError, MetricFilter, MetricListing, SortDirection, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn list(
     let sorts = order_of(&listing.page.sorts);
     let pieces = match listing.page.marker {
         None => vec![Piece { equal: Vec::new(), bound: None, from: 0 }],
-        Some(id) => pieces_behind(&*marker(indexer, id).await?, &sorts),
+        Some(id) => pieces_behind(&*marker(indexer, id, &listing.filter).await?, &sorts),
     };
     let mut page = Vec::new();
     for piece in &pieces {
@@ -45,9 +45,14 @@ pub(super) async fn list(
     Ok(page)
 }
 
-/// Any active metric will do, also one that the filter leaves out.
-async fn marker(indexer: &SqlIndexer, id: MetricId) -> Result<Arc<Metric>, IndexerError> {
-    indexer.metrics(&[id]).await?.pop().flatten().ok_or_else(|| invalid_marker(id))
+/// Any active metric will do, also one that the filter leaves out; and any other that has the listing's status.
+async fn marker(
+    indexer: &SqlIndexer,
+    id: MetricId,
+    filter: &MetricFilter,
+) -> Result<Arc<Metric>, IndexerError> {
+    let found = indexer.find(&[id], filter.status.unwrap_or(MetricStatus::Active)).await?.pop().flatten();
+    found.ok_or_else(|| invalid_marker(id))
 }
 
 /// A part of the order whose leading keys have the marker's values.

@@ -46,18 +46,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        let mut found = HashMap::with_capacity(ids.len());
-        for ids in ids.chunks(IDS_NAMED_MAX) {
-            let mut query =
-                QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id IN ("));
-            push_ids(&mut query, ids);
-            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
-            for row in &rows {
-                let metric = self.decode(row)?;
-                found.insert(metric.id, Arc::new(metric));
-            }
-        }
-        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+        self.find(ids, MetricStatus::Active).await
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
@@ -83,6 +72,28 @@ impl Metrics for SqlIndexer {
 }
 
 impl SqlIndexer {
+    /// Metrics by id that are active or have the status, one answer each, in order.
+    pub(super) async fn find(
+        &self,
+        ids: &[MetricId],
+        status: MetricStatus,
+    ) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let mut found = HashMap::with_capacity(ids.len());
+        for ids in ids.chunks(IDS_NAMED_MAX) {
+            let status = status_code(status);
+            let mut query = QueryBuilder::new(format!(
+                "SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id IN ("
+            ));
+            push_ids(&mut query, ids);
+            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            for row in &rows {
+                let metric = self.decode(row)?;
+                found.insert(metric.id, Arc::new(metric));
+            }
+        }
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
     fn active(&self, new: &NewMetric) -> Metric {
         Metric {
             id: new.id,

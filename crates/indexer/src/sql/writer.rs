@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     Connection,
     failure::{Failure, indexer_error},
-    metric,
+    metric, refresh_statistics,
 };
 use crate::IndexerError;
 
@@ -30,6 +30,9 @@ use crate::IndexerError;
 const CALLS_WAITING_MAX: usize = 4096;
 /// How many calls share a transaction at most.
 const CALLS_GROUPED_MAX: usize = 1024;
+
+/// After how many new metrics the planner's statistics are refreshed.
+const METRICS_BETWEEN_STATISTICS: usize = 100_000;
 
 /// A change of something of which there is little: applied on its own, within the group's transaction.
 #[async_trait]
@@ -217,12 +220,14 @@ async fn write_groups(
 ) {
     let mut connection = Some(connection);
     let mut work = Vec::new();
+    let mut created = 0;
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
         let mut group = Group::take(&mut work);
         let outcomes = match connect(&options, &mut connection).await {
             Ok(open) => group.run(open).await,
             Err(error) => Err(error),
         };
+        created += group.created.len();
         if let Err(error) = &outcomes {
             tracing::error!(%error, "a group of index writes failed");
             abandon(&mut connection).await;
@@ -230,6 +235,12 @@ async fn write_groups(
         group.answer(outcomes);
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
         tokio::task::yield_now().await;
+        if created >= METRICS_BETWEEN_STATISTICS
+            && let Some(open) = &mut connection
+        {
+            created = 0;
+            refresh_statistics(open).await;
+        }
     }
     if let Some(connection) = connection {
         connection.close().await.ok();

@@ -1,0 +1,232 @@
+//! Random sequences of calls: an index answers each as the one in memory does, which is simple enough to be right.
+
+use std::{collections::BTreeSet, path::Path};
+
+use gnudi_indexer::{
+    CacheOptions, CachedIndexer, Indexer, MemoryIndexer, MetricFilter, MetricListing, MetricSort, NewMetric,
+    Page, SqlIndexer, SqliteOptions,
+};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
+};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+enum Call {
+    CreatePolicy(ArchivePolicy),
+    UpdatePolicy(String, Vec<ArchivePolicyItem>, Option<u64>),
+    DeletePolicy(String),
+    ShowPolicy(String),
+    CreateRule(ArchivePolicyRule),
+    RenameRule(String, String),
+    DeleteRule(String),
+    ShowRule(String),
+    MatchRule(String),
+    Create(Vec<NewMetric>),
+    Delete(Vec<MetricId>),
+    Expunge(Vec<MetricId>),
+    Show(Vec<MetricId>),
+    List(MetricListing),
+    Deleted(usize),
+    Reopen,
+}
+
+/// The answer as text, with all its parts.
+async fn answer(index: &dyn Indexer, call: &Call) -> String {
+    match call.clone() {
+        Call::CreatePolicy(policy) => format!("{:?}", index.create_archive_policy(policy).await),
+        Call::UpdatePolicy(name, definition, back_window) => {
+            format!("{:?}", index.update_archive_policy(&name, definition, back_window).await)
+        }
+        Call::DeletePolicy(name) => format!("{:?}", index.delete_archive_policy(&name).await),
+        Call::ShowPolicy(name) => {
+            format!("{:?} {:?}", index.archive_policy(&name).await, index.archive_policies().await)
+        }
+        Call::CreateRule(rule) => format!("{:?}", index.create_archive_policy_rule(rule).await),
+        Call::RenameRule(name, new_name) => {
+            format!("{:?}", index.rename_archive_policy_rule(&name, &new_name).await)
+        }
+        Call::DeleteRule(name) => format!("{:?}", index.delete_archive_policy_rule(&name).await),
+        Call::ShowRule(name) => {
+            format!("{:?} {:?}", index.archive_policy_rule(&name).await, index.archive_policy_rules().await)
+        }
+        Call::MatchRule(name) => format!("{:?}", index.archive_policy_name_for_metric(&name).await),
+        Call::Create(metrics) => format!("{:?}", index.create_metrics(metrics).await),
+        Call::Delete(ids) => format!("{:?}", index.delete_metrics(&ids).await),
+        Call::Expunge(ids) => format!("{:?}", index.expunge_metrics(&ids).await),
+        Call::Show(ids) => format!("{:?}", index.metrics(&ids).await),
+        Call::List(listing) => format!("{:?}", index.list_metrics(&listing).await),
+        Call::Deleted(limit) => format!("{:?}", index.deleted_metrics(limit).await),
+        Call::Reopen => String::new(),
+    }
+}
+
+// Few of each, so that calls meet.
+
+fn policy_name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["low", "high", "none"]).prop_map(str::to_owned)
+}
+
+fn rule_name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "A"]).prop_map(str::to_owned)
+}
+
+fn definition() -> impl Strategy<Value = Vec<ArchivePolicyItem>> {
+    let seconds = prop::sample::subsequence(vec![1i64, 60, 3600], 1..=2).prop_shuffle();
+    (seconds, prop::option::of(1..100u64)).prop_map(|(seconds, points)| {
+        let item = |seconds| {
+            let granularity = Timespan::from_secs(seconds);
+            let timespan = points.map(|points| Timespan(granularity.0 * points as i64));
+            ArchivePolicyItem { granularity, points, timespan }
+        };
+        seconds.into_iter().map(item).collect()
+    })
+}
+
+fn metric_name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["cpu", "cpu.util", "CPU", ""]).prop_map(str::to_owned)
+}
+
+fn id() -> impl Strategy<Value = MetricId> {
+    (0..12u128).prop_map(|number| MetricId(Uuid::from_u128(number << (number * 8))))
+}
+
+fn ids() -> impl Strategy<Value = Vec<MetricId>> {
+    prop::collection::vec(id(), 0..5)
+}
+
+fn creator() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["admin", "u:p"]).prop_map(str::to_owned)
+}
+
+fn unit() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["B", "%"]).prop_map(str::to_owned)
+}
+
+fn new_metric() -> impl Strategy<Value = NewMetric> {
+    let resource = prop::option::of((0..2u128).prop_map(Uuid::from_u128));
+    let policy = prop_oneof![8 => Just("low".to_owned()), 2 => policy_name()];
+    (
+        id(),
+        creator(),
+        prop::option::of(metric_name()),
+        prop::option::of(unit()),
+        policy,
+        resource,
+        any::<i64>(),
+    )
+        .prop_map(|(id, creator, name, unit, archive_policy_name, resource_id, time)| NewMetric {
+            id,
+            creator,
+            name,
+            unit,
+            archive_policy_name,
+            resource_id,
+            created_at: Timestamp(time),
+        })
+}
+
+fn listing() -> impl Strategy<Value = MetricListing> {
+    let status = prop::option::of(prop::sample::select(vec![MetricStatus::Active, MetricStatus::Delete]));
+    let filter = (
+        prop::option::weighted(0.1, id()),
+        prop::option::weighted(0.2, creator()),
+        prop::option::weighted(0.2, metric_name()),
+        prop::option::weighted(0.2, unit()),
+        prop::option::weighted(0.2, policy_name()),
+        status,
+    )
+        .prop_map(|(id, creator, name, unit, archive_policy_name, status)| MetricFilter {
+            id,
+            creator,
+            name,
+            unit,
+            archive_policy_name,
+            status,
+        });
+    let sort =
+        "(id|creator|name|unit|archive_policy_name|resource_id|status)(:(asc|desc)(-nulls(first|last))?)?";
+    let sort = sort.prop_map(|text| text.parse::<MetricSort>().unwrap());
+    let page = (0..6usize, prop::option::of(id()), prop::collection::vec(sort, 0..4));
+    (filter, page).prop_map(|(filter, (limit, marker, sorts))| MetricListing {
+        filter,
+        page: Page { limit, marker, sorts },
+    })
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let policy = (policy_name(), definition(), 0..3u64).prop_map(|(name, definition, back_window)| {
+        let aggregation_methods: BTreeSet<_> = ArchivePolicy::default_methods();
+        ArchivePolicy { name, back_window, definition, aggregation_methods }
+    });
+    let pattern = prop::sample::select(vec!["*", "cpu*", "[!c]*", "cpu"]);
+    let rule = (rule_name(), pattern, policy_name()).prop_map(|(name, pattern, archive_policy_name)| {
+        ArchivePolicyRule { name, metric_pattern: pattern.to_owned(), archive_policy_name }
+    });
+    prop_oneof![
+        3 => policy.prop_map(Call::CreatePolicy),
+        1 => (policy_name(), definition(), prop::option::of(0..3u64))
+            .prop_map(|(name, definition, back_window)| Call::UpdatePolicy(name, definition, back_window)),
+        2 => policy_name().prop_map(Call::DeletePolicy),
+        2 => policy_name().prop_map(Call::ShowPolicy),
+        2 => rule.prop_map(Call::CreateRule),
+        1 => (rule_name(), rule_name()).prop_map(|(name, new_name)| Call::RenameRule(name, new_name)),
+        1 => rule_name().prop_map(Call::DeleteRule),
+        1 => rule_name().prop_map(Call::ShowRule),
+        2 => metric_name().prop_map(Call::MatchRule),
+        8 => prop::collection::vec(new_metric(), 1..5).prop_map(Call::Create),
+        3 => ids().prop_map(Call::Delete),
+        2 => ids().prop_map(Call::Expunge),
+        4 => ids().prop_map(Call::Show),
+        6 => listing().prop_map(Call::List),
+        1 => (0..4usize).prop_map(Call::Deleted),
+        1 => Just(Call::Reopen),
+    ]
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
+    prop::collection::vec(call(), 1..60).prop_map(move |mut calls| {
+        calls.insert(0, Call::CreatePolicy(low.clone()));
+        calls
+    })
+}
+
+async fn open(folder: &Path, metrics_cached_max: Option<usize>) -> Box<dyn Indexer> {
+    let sql = SqlIndexer::open(&SqliteOptions::new(folder.join("index"))).await.unwrap();
+    match metrics_cached_max {
+        Some(metrics_cached_max) => Box::new(CachedIndexer::new(sql, &CacheOptions { metrics_cached_max })),
+        None => Box::new(sql),
+    }
+}
+
+fn run(calls: &[Call], metrics_cached_max: Option<usize>) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let model = MemoryIndexer::default();
+        let mut index = open(folder.path(), metrics_cached_max).await;
+        for call in calls {
+            if let Call::Reopen = call {
+                index = open(folder.path(), metrics_cached_max).await;
+            }
+            prop_assert_eq!(answer(&*index, call).await, answer(&model, call).await, "{:?}", call);
+        }
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_answers_as_the_model(calls in calls()) {
+        run(&calls, None)?;
+    }
+
+    #[test]
+    fn a_cached_index_answers_as_the_model(calls in calls(), metrics_cached_max in 0..8usize) {
+        run(&calls, Some(metrics_cached_max))?;
+    }
+}
