@@ -49,18 +49,28 @@ impl Span {
         (0..self.count as i64).map(move |index| self.start_ms + index * self.step_ms)
     }
 
-    /// Gnocchi's JSON: `[{"timestamp": "2015-01-01T00:00:00.123", "value": 1.23}, ...]`.
+    /// Gnocchi's JSON with the spaces of Python's `json.dumps`, as most agents send it:
+    /// `[{"timestamp": "2015-01-01T00:00:00.123", "value": 1.23}, ...]`.
     pub fn write_gnocchi(self, values: &mut Values, out: &mut Vec<u8>) {
+        self.write_json([", ", "{\"timestamp\": \"", "\", \"value\": "], values, out);
+    }
+
+    /// The same without spaces, as `ujson` and gnocchiclient write it.
+    pub fn write_gnocchi_compact(self, values: &mut Values, out: &mut Vec<u8>) {
+        self.write_json([",", "{\"timestamp\":\"", "\",\"value\":"], values, out);
+    }
+
+    fn write_json(self, [comma, head, middle]: [&str; 3], values: &mut Values, out: &mut Vec<u8>) {
         out.push(b'[');
         for (index, time_ms) in self.times().enumerate() {
             if index > 0 {
-                out.extend_from_slice(b", ");
+                out.extend_from_slice(comma.as_bytes());
             }
-            out.extend_from_slice(b"{\"timestamp\": \"");
+            out.extend_from_slice(head.as_bytes());
             let end = out.len() + b"YYYY-MM-DDTHH:MM:SS".len();
             Timestamp(time_ms * 1_000_000).write_iso(out);
             out.truncate(end);
-            write!(out, ".{:03}\", \"value\": ", time_ms.rem_euclid(1000)).expect("a Vec takes it");
+            write!(out, ".{:03}{middle}", time_ms.rem_euclid(1000)).expect("a Vec takes it");
             values.write(out);
             out.push(b'}');
         }
@@ -118,6 +128,9 @@ mod tests {
         assert_eq!(measures[1]["timestamp"], "2015-01-01T00:01:00.123");
         assert!(measures[1]["value"].as_f64().is_some_and(|value| (0.0..100.0).contains(&value)));
         assert!(text.starts_with("[{\"timestamp\": \"2015-01-01T00:00:00.123\", \"value\": "), "{text}");
+        let compact = self::text(|out| SPAN.write_gnocchi_compact(&mut Values::new(1), out));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&compact).unwrap(), measures);
+        assert!(!compact.contains(' '), "{compact}");
     }
 
     #[test]

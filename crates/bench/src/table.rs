@@ -106,11 +106,19 @@ fn remarks(measurement: &Measurement) -> Vec<String> {
     remarks
 }
 
+/// gnudi's figure to compare with: of the same variant where it has that, else its first.
+fn counterpart<'a>(measurement: &Measurement, measurements: &[&'a Measurement]) -> Option<&'a Measurement> {
+    let mut of_gnudi = measurements.iter().copied().filter(|found| found.peer == Peer::Gnudi);
+    let first = of_gnudi.clone().next();
+    of_gnudi.find(|found| found.variant == measurement.variant).or(first)
+}
+
 /// A row's block: its title, then a line for each peer, in the order given. Columns in which nobody has a figure are left out.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
-    let gnudi = measurements.iter().find(|measurement| measurement.peer == Peer::Gnudi).copied();
     let lines: Vec<[String; COLUMNS]> = std::iter::once(HEADINGS.map(str::to_owned))
-        .chain(measurements.iter().map(|measurement| cells(measurement, gnudi)))
+        .chain(
+            measurements.iter().map(|measurement| cells(measurement, counterpart(measurement, measurements))),
+        )
         .collect();
     // `None` for a column without a figure.
     let widths = std::array::from_fn::<Option<usize>, COLUMNS, _>(|column| {

@@ -54,17 +54,13 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         if !bench.options.wants(row.key) {
             continue;
         }
-        let metrics = bench.counts(server.peer).push_metrics;
         if server.peer.speaks_gnocchi() {
-            // Fresh metrics: what an earlier row sent would make these measures late ones.
-            let (ids, _) = setup::create_metrics(bench, server, "low", metrics)?;
-            let heads = ids
-                .iter()
-                .map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures")))
-                .collect();
-            measure(bench, server, row, shape, None, &Requests::Grid { heads, bodies: bodies(shape) })?;
-            tell_processing(bench, server)?;
+            push_gnocchi(bench, server, row, shape, (None, Span::write_gnocchi))?;
+            if shape.measures == 5000 {
+                push_gnocchi(bench, server, row, shape, (Some("compact"), Span::write_gnocchi_compact))?;
+            }
         } else {
+            let metrics = bench.counts(server.peer).push_metrics;
             measure(bench, server, row, shape, Some("columns"), &columns(server, shape, metrics))?;
             if shape.measures >= 100 {
                 measure(bench, server, row, shape, Some("lines"), &lines(server, shape, metrics))?;
@@ -73,6 +69,18 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How a body is written, and the name of that way where there are several.
+type Style = (Option<&'static str>, fn(Span, &mut Values, &mut Vec<u8>));
+
+fn push_gnocchi(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape, style: Style) -> Result<()> {
+    // Fresh metrics: what an earlier row sent would make these measures late ones.
+    let (ids, _) = setup::create_metrics(bench, server, "low", bench.counts(server.peer).push_metrics)?;
+    let heads =
+        ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
+    measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;
+    tell_processing(bench, server)
 }
 
 fn measure(
@@ -110,12 +118,12 @@ fn span(shape: &Shape, step: usize) -> Span {
     Span { start_ms, step_ms: STEP_MS, count: shape.measures }
 }
 
-fn bodies(shape: &Shape) -> Vec<Vec<u8>> {
+fn bodies(shape: &Shape, write: fn(Span, &mut Values, &mut Vec<u8>)) -> Vec<Vec<u8>> {
     let mut values = Values::new(1);
     (0..shape.steps)
         .map(|step| {
             let mut body = Vec::new();
-            span(shape, step).write_gnocchi(&mut values, &mut body);
+            write(span(shape, step), &mut values, &mut body);
             with_length(&body, 0)
         })
         .collect()
