@@ -140,6 +140,9 @@ impl App {
         }
         if error.status == StatusCode::PAYLOAD_TOO_LARGE || parts.headers.contains_key(EXPECT) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            if let Some(watch) = &body.watch {
+                watch.will_close_early();
+            }
         } else {
             body.drain().await;
         }

@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -17,12 +17,18 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
+};
 
 use crate::limits::Limits;
 
 /// How often the sweeper looks at the connections.
 pub const TICK: Duration = Duration::from_millis(250);
+
+/// How much of a refused body is thrown away at most.
+const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// The sweeper's clock: ticks since the server started.
 #[derive(Debug, Default)]
@@ -52,11 +58,14 @@ enum Phase {
     Handling,
     /// The client does not take what is written.
     Blocked,
+    /// All is written, and what the client still sends is thrown away.
+    Lingering,
 }
 
 impl Phase {
     fn from_code(code: u32) -> Phase {
-        [Phase::Idle, Phase::Head, Phase::Body, Phase::Handling, Phase::Blocked][code as usize]
+        [Phase::Idle, Phase::Head, Phase::Body, Phase::Handling, Phase::Blocked, Phase::Lingering]
+            [code as usize]
     }
 }
 
@@ -68,11 +77,18 @@ pub struct Watch {
     phase: AtomicU64,
     /// Bytes of the body so far.
     received: AtomicU64,
+    /// The connection will be closed although the client may still be sending.
+    closes_early: AtomicBool,
 }
 
 impl Watch {
     pub fn new(ticks: Arc<Ticks>) -> Self {
-        let watch = Watch { ticks, phase: AtomicU64::new(0), received: AtomicU64::new(0) };
+        let watch = Watch {
+            ticks,
+            phase: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            closes_early: AtomicBool::new(false),
+        };
         watch.enter(Phase::Head);
         watch
     }
@@ -103,6 +119,12 @@ impl Watch {
         self.enter(Phase::Handling);
     }
 
+    /// The rest of the body will not be read. A socket that is closed with unread input resets the connection, and the client
+    /// may never see the answer; this one lingers.
+    pub fn will_close_early(&self) {
+        self.closes_early.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the present phase has lasted too long.
     pub fn is_overdue(&self, limits: &Limits) -> bool {
         let (phase, since) = self.phase();
@@ -116,6 +138,7 @@ impl Watch {
             }
             Phase::Handling => return false,
             Phase::Blocked => limits.write_timeout,
+            Phase::Lingering => limits.linger_timeout,
         };
         elapsed > allowed
     }
@@ -140,11 +163,34 @@ impl Watch {
 pub struct Watched {
     stream: TokioIo<TcpStream>,
     watch: Arc<Watch>,
+    /// How much more input is thrown away, once lingering.
+    linger_bytes: Option<usize>,
 }
 
 impl Watched {
     pub fn new(stream: TcpStream, watch: Arc<Watch>) -> Self {
-        Watched { stream: TokioIo::new(stream), watch }
+        Watched { stream: TokioIo::new(stream), watch, linger_bytes: None }
+    }
+
+    /// Throws input away until the client has seen the end, or has sent too much; the sweeper ends it in time.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let left = match &mut self.linger_bytes {
+            Some(left) => left,
+            None => {
+                self.watch.enter(Phase::Lingering);
+                self.linger_bytes.insert(LINGER_BYTES_MAX)
+            }
+        };
+        let mut buffer = [0; 4096];
+        loop {
+            let mut unread = ReadBuf::new(&mut buffer);
+            let read = Pin::new(self.stream.inner_mut()).poll_read(cx, &mut unread);
+            match (read, unread.filled().len()) {
+                (Poll::Pending, _) => return Poll::Pending,
+                (Poll::Ready(Ok(())), 1..) if *left > 0 => *left = left.saturating_sub(unread.filled().len()),
+                (Poll::Ready(_), _) => return Poll::Ready(Ok(())),
+            }
+        }
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -191,7 +237,11 @@ impl Write for Watched {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        if self.watch.closes_early.load(Ordering::Relaxed) && matches!(shut, Poll::Ready(Ok(()))) {
+            return self.poll_linger(cx);
+        }
+        shut
     }
 }
 

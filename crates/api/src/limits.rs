@@ -25,6 +25,8 @@ pub struct Limits {
     pub body_bytes_per_second_min: u64,
     /// How long a client may read nothing of an answer.
     pub write_timeout: Duration,
+    /// How long a client may go on sending a body that has been refused.
+    pub linger_timeout: Duration,
     /// Measures of a request (413).
     pub measures_max: usize,
     /// Metrics of a batch (413).
@@ -46,6 +48,7 @@ impl Default for Limits {
             body_grace: Duration::from_secs(10),
             body_bytes_per_second_min: 8 << 10,
             write_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(2),
             measures_max: 500_000,
             batch_metrics_max: 50_000,
             drain_timeout: Duration::from_secs(30),

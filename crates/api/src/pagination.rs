@@ -80,20 +80,8 @@ impl Pagination {
 
 /// `key`, `key:direction`; of the directions, which end nulls go to is left to the index.
 fn metric_sort(text: &str) -> Result<MetricSort, IndexerError> {
-    let (key, direction) = text.split_once(':').unwrap_or((text, "asc"));
-    let invalid = |reason: String| IndexerError::InvalidPagination(reason);
-    let direction = match direction {
-        "asc" | "asc-nullsfirst" | "asc-nullslast" => SortDirection::Ascending,
-        "desc" | "desc-nullsfirst" | "desc-nullslast" => SortDirection::Descending,
-        _ => {
-            return Err(invalid(
-                "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
-                 desc-nullslast"
-                    .to_owned(),
-            ));
-        }
-    };
-    let key = match key {
+    let (key, direction) = text.split_once(':').unwrap_or((text, ""));
+    let key = match key.trim() {
         "id" => SortKey::Id,
         "creator" => SortKey::Creator,
         "name" => SortKey::Name,
@@ -101,7 +89,20 @@ fn metric_sort(text: &str) -> Result<MetricSort, IndexerError> {
         "archive_policy_name" => SortKey::ArchivePolicyName,
         "resource_id" => SortKey::ResourceId,
         "status" => SortKey::Status,
-        _ => return Err(invalid(format!("Sort key supplied is invalid: {key}"))),
+        other => {
+            return Err(IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {other}")));
+        }
+    };
+    let direction = match direction {
+        "" | "asc" | "asc-nullsfirst" | "asc-nullslast" => SortDirection::Ascending,
+        "desc" | "desc-nullsfirst" | "desc-nullslast" => SortDirection::Descending,
+        _ => {
+            return Err(IndexerError::InvalidPagination(
+                "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
+                 desc-nullslast"
+                    .to_owned(),
+            ));
+        }
     };
     Ok(MetricSort { key, direction })
 }
@@ -167,6 +168,7 @@ mod tests {
         );
         for (text, reason) in [
             ("sort=foo", "Invalid pagination: `Sort key supplied is invalid: foo'"),
+            ("sort=:sideways", "Invalid pagination: `Sort key supplied is invalid: '"),
             (
                 "sort=name:foo",
                 "Invalid pagination: `Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, \

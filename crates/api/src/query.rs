@@ -51,18 +51,10 @@ impl Query {
     /// # Errors
     /// 400 where it is neither true nor false.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
-        let text = match self.get(name) {
-            None => return Ok(default),
-            Some(Argument::One(text)) => text.to_owned(),
-            Some(Argument::Several(values)) => Value::from(values).repr(),
-        };
-        match text.trim().to_lowercase().as_str() {
-            "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),
-            "0" | "f" | "false" | "off" | "n" | "no" => Ok(false),
-            _ => Err(ApiError::bad_request(format!(
-                "Unable to parse `{name}': Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', \
-                 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
-            ))),
+        match self.get(name) {
+            None => Ok(default),
+            Some(Argument::One(text)) => flag(name, text),
+            Some(Argument::Several(values)) => flag(name, &Value::from(values).repr()),
         }
     }
 
@@ -75,6 +67,21 @@ impl Query {
             }
         }
         names
+    }
+}
+
+/// True or false, as oslo.utils takes it from the text of the switch `name`.
+///
+/// # Errors
+/// 400 where it is neither.
+pub fn flag(name: &str, text: &str) -> Result<bool, ApiError> {
+    match text.trim().to_lowercase().as_str() {
+        "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),
+        "0" | "f" | "false" | "off" | "n" | "no" => Ok(false),
+        _ => Err(ApiError::bad_request(format!(
+            "Unable to parse `{name}': Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', \
+             'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
+        ))),
     }
 }
 

@@ -87,7 +87,7 @@ fn routes() -> Vec<(&'static str, Vec<Endpoint>)> {
             ],
         ),
         (
-            "/v1/archive_policy/{name}",
+            "/v1/archive_policy/:name",
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete),
                 endpoint!(GET Caller(Rule::GetArchivePolicy), archive_policy::show),
@@ -136,6 +136,7 @@ fn routes() -> Vec<(&'static str, Vec<Endpoint>)> {
         ),
         ("/v1/capabilities", vec![endpoint!(GET Open, capabilities::show)]),
         ("/v1/status", vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
+        ("/v1/status/:details", vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
     ]
 }
 
@@ -158,16 +159,16 @@ pub struct Found<'r> {
 /// Segments below these are looked for in vain among the routes themselves, not below one.
 const ROOTS: [&str; 2] = ["/", "/v1"];
 
-const METRIC: &str = "/v1/metric/{id}";
-const METRIC_MEASURES: &str = "/v1/metric/{id}/measures";
-const ARCHIVE_POLICY_RULE: &str = "/v1/archive_policy_rule/{name}";
+const METRIC: &str = "/v1/metric/:id";
+const METRIC_MEASURES: &str = "/v1/metric/:id/measures";
+const ARCHIVE_POLICY_RULE: &str = "/v1/archive_policy_rule/:name";
 
 impl Router {
     pub fn new() -> Self {
         let routes = routes();
         let mut paths = matchit::Router::new();
         for (index, (path, _)) in routes.iter().enumerate() {
-            paths.insert(*path, index).expect("no two routes match the same path");
+            paths.insert(pattern(path), index).expect("no two routes match the same path");
         }
         Router { paths, routes }
     }
@@ -235,6 +236,15 @@ impl Default for Router {
     fn default() -> Self {
         Router::new()
     }
+}
+
+/// A route in the form of the matching library, which writes `{id}` for `:id`.
+fn pattern(path: &str) -> String {
+    let segments = path.split('/').map(|segment| match segment.strip_prefix(':') {
+        Some(parameter) => format!("{{{parameter}}}"),
+        None => segment.to_owned(),
+    });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 fn method_text(method: &Method) -> &'static str {
@@ -319,27 +329,23 @@ pub async fn call(
             return Err(refusal.clone());
         }
     };
-    if endpoint.negotiates {
-        negotiate(parts)?;
-    }
     let mut call = Call { app, parts, caller: Caller::default(), parameter: &found.parameter, metric: None };
     if endpoint.guard != Guard::Open {
         call.caller = app.options().auth_mode.caller(&parts.headers)?;
     }
-    match endpoint.guard {
-        Guard::Open | Guard::Items(_) => {}
-        Guard::Caller(rule) => {
-            if !policy::allows(rule, &call.caller, Target::default()) {
-                return Err(ApiError::forbidden());
-            }
-        }
-        Guard::Metric(rule) => {
-            let metric = find_metric(app, call.parameter).await?;
-            if !call.may(rule, &metric) {
-                return Err(ApiError::forbidden());
-            }
-            call.metric = Some(metric);
-        }
+    if let Guard::Metric(_) = endpoint.guard {
+        call.metric = Some(find_metric(app, call.parameter).await?);
+    }
+    if endpoint.negotiates {
+        negotiate(parts)?;
+    }
+    let allowed = match (endpoint.guard, &call.metric) {
+        (Guard::Caller(rule), _) => policy::allows(rule, &call.caller, Target::default()),
+        (Guard::Metric(rule), Some(metric)) => call.may(rule, metric),
+        _ => true,
+    };
+    if !allowed {
+        return Err(ApiError::forbidden());
     }
     (endpoint.handler)(&call, body).await
 }
@@ -364,9 +370,11 @@ async fn find_named(app: &App, found: &Found<'_>, parts: &Parts) -> Result<(), A
 /// Refuses a client that takes no JSON.
 fn negotiate(parts: &Parts) -> Result<(), ApiError> {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
+    // JSON with parameters is no offer, but pecan lets it pass where it stands first.
+    let with_parameters = |rest: &str| !rest.trim_start().starts_with(['q', 'Q']);
     if matches!(accept, "" | "*/*" | "application/json")
-        || accept.starts_with("application/json")
         || !acceptable(accept, &["application/json"]).is_empty()
+        || accept.strip_prefix("application/json;").is_some_and(with_parameters)
     {
         return Ok(());
     }
@@ -418,8 +426,8 @@ mod tests {
             ("/v1", "/v1", ""),
             ("/v1/", "/v1", ""),
             ("/v1/metric/", "/v1/metric", ""),
-            ("/v1/metric/a%20b", "/v1/metric/{id}", "a b"),
-            ("/v1/metric//abc/measures/", "/v1/metric/{id}/measures", "abc"),
+            ("/v1/metric/a%20b", "/v1/metric/:id", "a b"),
+            ("/v1/metric//abc/measures/", "/v1/metric/:id/measures", "abc"),
         ] {
             assert_eq!(find("GET", path, ""), Ok((route, parameter.to_owned())), "{path}");
         }
@@ -456,7 +464,7 @@ mod tests {
             ("POST", "/v1/metric/x/measures/y", (405, one)),
             ("GET", "/v1/batch/metrics/measures", (405, vec!["POST"])),
             ("POST", "/v1/batch/metrics/measures/x", (404, vec![])),
-            ("GET", "/v1/status/x", (404, vec![])),
+            ("GET", "/v1/status/x/y", (404, vec![])),
         ] {
             assert_eq!(status(method, path, ""), expected, "{method} {path}");
         }

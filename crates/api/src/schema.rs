@@ -153,6 +153,17 @@ pub fn storable(text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Whether a text can be the name that a path ends in.
+///
+/// # Errors
+/// 400 where it is empty, and those of [`storable`].
+pub fn addressable(text: &str) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Err(ApiError::bad_request("A name cannot be empty"));
+    }
+    storable(text)
+}
+
 /// A list, each item of which passes the check.
 pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
     let Value::Array(items) = value else {
@@ -177,6 +188,7 @@ mod tests {
     #[test]
     fn names_are_of_limited_length() {
         assert!(storable("").is_ok() && storable(&"é".repeat(255)).is_ok());
+        assert!(addressable("").is_err() && addressable("x").is_ok());
         assert!(storable(&"x".repeat(256)).is_err() && storable("a\0b").is_err());
     }
 

@@ -132,11 +132,11 @@ async fn converse(stream: TcpStream, app: Arc<App>, watch: Arc<Watch>, mut stopp
     }
     let limits = &app.options().limits;
     let mut builder = http1::Builder::new();
+    // Not `pipeline_flush`: it holds back an answer while unread input is buffered, and one that closes early is lost.
     builder
         .header_read_timeout(None)
         .max_headers(limits.headers_max)
-        .max_buf_size(limits.header_bytes_max.max(8 << 10))
-        .pipeline_flush(true);
+        .max_buf_size(limits.header_bytes_max.max(8 << 10));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (app, watch) = (&app, &watch);
         async move { Ok::<_, Infallible>(app.answer(request, Some(watch.clone())).await) }

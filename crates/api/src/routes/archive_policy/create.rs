@@ -10,7 +10,7 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, entries, integer_from, list, required, storable, string},
+    schema::{Checked, Invalid, addressable, entries, integer_from, list, required, string},
 };
 
 struct Given {
@@ -22,7 +22,7 @@ struct Given {
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let given = check(&request::json(call.parts, body).await?)?;
-    storable(&given.name)?;
+    addressable(&given.name)?;
     let default = &call.app.options().default_aggregation_methods;
     let methods = match &given.aggregation_methods {
         Some(entries) => ArchivePolicy::resolve_methods(entries, default)?,

@@ -10,12 +10,12 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, entries, required, storable, string},
+    schema::{Checked, Invalid, addressable, entries, required, storable, string},
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let rule = check(&request::json(call.parts, body).await?)?;
-    storable(&rule.name)?;
+    addressable(&rule.name)?;
     storable(&rule.metric_pattern)?;
     let created = call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await;
     created.map_err(|error| match error {

@@ -9,14 +9,14 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, entries, required, storable, string},
+    schema::{Checked, Invalid, addressable, entries, required, string},
 };
 
 /// Renames the rule; nothing else of it changes.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let rule = super::find(call).await?;
     let new_name = check(&request::json(call.parts, body).await?)?;
-    storable(&new_name)?;
+    addressable(&new_name)?;
     let rule = call.app.engine().indexer().rename_archive_policy_rule(&rule.name, &new_name).await?;
     Ok(reply::json(StatusCode::OK, &super::shown(&rule)))
 }
