@@ -1,4 +1,4 @@
-//! The statistics of one bucket, with numpy's bits.
+//! The statistics of a series' buckets, with numpy's bits.
 //!
 //! Sums are added one after the other from 0.0, as numpy's `bincount` adds them; std goes over the values twice, has
 //! ddof 1 and is absent for one value. Sorting puts NaN last: a NaN is the maximum, and the minimum only of NaNs. Among
@@ -8,65 +8,99 @@ use gnudi_model::{AggregationMethod, Statistic};
 
 use crate::rows::absent;
 
-/// Buffers that live from bucket to bucket.
-#[derive(Debug, Default)]
-pub struct Scratch {
+/// A bucket: a range of a series' values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    pub start: i64,
+    pub from: usize,
+    pub to: usize,
+    /// How many values the series has before this bucket: Gnocchi interpolates percentiles at positions in the whole
+    /// series, and the position's rounding shows in the last digits.
+    pub offset: u64,
+}
+
+/// A series cut into buckets, and buffers that live from series to series. All buckets of a statistic are computed in
+/// one loop: deciding which statistic it is costs more than most of them do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Workspace {
+    /// In time order.
+    pub values: Vec<f64>,
+    /// In time order; one may be empty.
+    pub buckets: Vec<Bucket>,
+    summaries: Vec<Summary>,
+    /// The values, sorted inside each bucket.
     sorted: Vec<f64>,
 }
 
-/// Appends one value for each method to `out`, looking only at its statistic. `values` are the bucket's, in time order,
-/// at least one. `offset` is how many values the series has before this bucket: Gnocchi interpolates percentiles at
-/// positions in the whole series, and the position's rounding shows in the last digits.
-pub fn push_row<V>(
-    values: V,
-    methods: &[AggregationMethod],
-    offset: u64,
-    scratch: &mut Scratch,
-    out: &mut Vec<f64>,
-) where
-    V: Iterator<Item = f64> + Clone,
-{
-    let summary = Summary::of(values.clone());
-    scratch.sorted.clear();
-    for method in methods {
-        out.push(match method.statistic {
-            Statistic::Mean => summary.mean(),
-            Statistic::Sum => summary.sum,
-            Statistic::Last => summary.last,
-            Statistic::Max => summary.max,
-            Statistic::Min => summary.min,
-            Statistic::Std => std(&summary, values.clone()),
-            Statistic::First => summary.first,
-            Statistic::Count => summary.count as f64,
-            Statistic::Median => median(scratch.sorted(values.clone())),
-            Statistic::Percentile(percent) => percentile(scratch.sorted(values.clone()), percent, offset),
-        });
+impl Workspace {
+    pub fn new(values: Vec<f64>) -> Self {
+        Workspace { values, ..Self::default() }
     }
-}
 
-/// One statistic of one bucket, `None` for a std of one value; arguments as for [`push_row`].
-pub fn statistic<V>(values: V, statistic: Statistic, offset: u64, scratch: &mut Scratch) -> Option<f64>
-where
-    V: Iterator<Item = f64> + Clone,
-{
-    let mut row = Vec::with_capacity(1);
-    push_row(values, &[AggregationMethod::new(statistic)], offset, scratch, &mut row);
-    (!crate::rows::is_absent(row[0]) || statistic != Statistic::Std).then_some(row[0])
-}
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.buckets.clear();
+    }
 
-impl Scratch {
-    fn sorted(&mut self, values: impl Iterator<Item = f64>) -> &[f64] {
-        if self.sorted.is_empty() {
-            self.sorted.extend(values);
-            self.sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())));
+    /// Appends one value for each bucket to the column of each method, looking only at its statistic. What a bucket has
+    /// no value of is marked as absent: a std of one value, anything of none.
+    pub fn push_columns(&mut self, methods: &[AggregationMethod], columns: &mut [Vec<f64>]) {
+        self.summarise();
+        self.sorted.clear();
+        for (method, column) in methods.iter().zip(columns) {
+            match method.statistic {
+                Statistic::Mean => self.push_simple(column, Summary::mean),
+                Statistic::Sum => self.push_simple(column, |summary| summary.sum),
+                Statistic::Last => self.push_simple(column, |summary| summary.last),
+                Statistic::Max => self.push_simple(column, |summary| summary.max),
+                Statistic::Min => self.push_simple(column, |summary| summary.min),
+                Statistic::First => self.push_simple(column, |summary| summary.first),
+                Statistic::Count => self.push_simple(column, |summary| summary.count as f64),
+                Statistic::Std => self.push_std(column),
+                Statistic::Median => self.push_sorted(column, |sorted, _| median(sorted)),
+                Statistic::Percentile(percent) => {
+                    self.push_sorted(column, |sorted, offset| percentile(sorted, percent, offset));
+                }
+            }
         }
-        &self.sorted
+    }
+
+    fn push_simple(&self, column: &mut Vec<f64>, of: impl Fn(&Summary) -> f64) {
+        let value = |summary: &Summary| if summary.count == 0 { absent() } else { of(summary) };
+        column.extend(self.summaries.iter().map(value));
+    }
+
+    fn summarise(&mut self) {
+        self.summaries.clear();
+        let values = &self.values;
+        self.summaries.extend(self.buckets.iter().map(|bucket| Summary::of(&values[bucket.from..bucket.to])));
+    }
+
+    fn push_std(&self, column: &mut Vec<f64>) {
+        let of = |(bucket, summary): (&Bucket, &Summary)| std(summary, &self.values[bucket.from..bucket.to]);
+        column.extend(self.buckets.iter().zip(&self.summaries).map(of));
+    }
+
+    fn push_sorted(&mut self, column: &mut Vec<f64>, of: impl Fn(&[f64], u64) -> f64) {
+        if self.sorted.is_empty() {
+            self.sorted.extend_from_slice(&self.values);
+            for bucket in &self.buckets {
+                let nan_last = |a: &f64, b: &f64| a.is_nan().cmp(&b.is_nan());
+                self.sorted[bucket.from..bucket.to]
+                    .sort_by(|a, b| a.partial_cmp(b).unwrap_or_else(|| nan_last(a, b)));
+            }
+        }
+        column.extend(self.buckets.iter().map(|bucket| match &self.sorted[bucket.from..bucket.to] {
+            [] => absent(),
+            sorted => of(sorted, bucket.offset),
+        }));
     }
 }
 
-/// What one walk over the values gives.
+/// What one walk over a bucket's values gives; only `count` where there are none.
+#[derive(Clone, Copy, Debug)]
 struct Summary {
-    count: u64,
+    count: usize,
     sum: f64,
     min: f64,
     max: f64,
@@ -75,21 +109,21 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(mut values: impl Iterator<Item = f64>) -> Self {
-        let first = values.next().expect("a bucket has values");
-        let mut summary = Summary { count: 1, sum: 0.0 + first, min: first, max: first, first, last: first };
-        for value in values {
-            summary.count += 1;
-            summary.sum += value;
-            if value < summary.min || (summary.min.is_nan() && !value.is_nan()) {
-                summary.min = value;
+    fn of(values: &[f64]) -> Self {
+        let (Some(&first), Some(&last)) = (values.first(), values.last()) else {
+            return Summary { count: 0, sum: 0.0, min: 0.0, max: 0.0, first: 0.0, last: 0.0 };
+        };
+        let (mut sum, mut min, mut max) = (0.0 + first, first, first);
+        for &value in &values[1..] {
+            sum += value;
+            if value < min || (min.is_nan() && !value.is_nan()) {
+                min = value;
             }
-            if value >= summary.max || value.is_nan() {
-                summary.max = value;
+            if value >= max || value.is_nan() {
+                max = value;
             }
-            summary.last = value;
         }
-        summary
+        Summary { count: values.len(), sum, min, max, first, last }
     }
 
     fn mean(&self) -> f64 {
@@ -97,12 +131,12 @@ impl Summary {
     }
 }
 
-fn std(summary: &Summary, values: impl Iterator<Item = f64>) -> f64 {
+fn std(summary: &Summary, values: &[f64]) -> f64 {
     if summary.count < 2 {
         return absent();
     }
     let mean = summary.mean();
-    let squares = values.fold(0.0, |sum, value| {
+    let squares = values.iter().fold(0.0, |sum, value| {
         let distance = value - mean;
         sum + distance * distance
     });
@@ -132,10 +166,16 @@ fn percentile(sorted: &[f64], percent: u8, offset: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::is_absent;
 
     fn of(values: &[f64], name: &str, offset: u64) -> Option<f64> {
-        let method: AggregationMethod = name.parse().unwrap();
-        statistic(values.iter().copied(), method.statistic, offset, &mut Scratch::default())
+        let bucket = Bucket { start: 0, from: 0, to: values.len(), offset };
+        let mut workspace = Workspace::new(values.to_vec());
+        workspace.buckets.push(bucket);
+        let mut column = [Vec::new()];
+        workspace.push_columns(&[name.parse().unwrap()], &mut column);
+        assert_eq!(column[0].len(), 1);
+        (!is_absent(column[0][0])).then_some(column[0][0])
     }
 
     #[test]
@@ -155,6 +195,7 @@ mod tests {
             ("90pct", 7.900_000_000_000_001),
         ] {
             assert_eq!(of(&values, name, 0), Some(expected), "{name}");
+            assert_eq!(of(&[], name, 0), None);
         }
         assert_eq!(of(&[1.0], "std", 0), None);
         assert_eq!(of(&[5.0, 1.0, 9.0], "median", 0), Some(5.0));

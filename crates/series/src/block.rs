@@ -63,26 +63,26 @@ pub(crate) fn encode(
     out.push(VERSION);
     encode_starts(granularity.0, &rows.starts[range.clone()], out);
     put_varint(methods.len() as u64, out);
-    let columns = Columns::encode(methods, rows, range);
-    for (method, column) in methods.iter().zip(&columns.bytes) {
+    let columns = Columns::encode(methods, rows, &range);
+    for (method, place) in methods.iter().zip(&columns.places) {
         out.push(method.code());
-        put_varint(column.len() as u64, out);
+        put_varint(place.len() as u64, out);
     }
-    for column in &columns.bytes {
-        out.extend_from_slice(column);
+    for place in &columns.places {
+        out.extend_from_slice(&columns.bytes[place.clone()]);
     }
     put_checksum(block, out);
 }
 
-fn encode_starts(granularity: i64, starts: &[i64], out: &mut Vec<u8>) {
-    assert!(!starts.is_empty() && starts.len() <= ROWS_MAX && starts[0] >= 0, "rows of a block");
+fn encode_starts(granularity: i64, starts: &[Timestamp], out: &mut Vec<u8>) {
+    assert!(!starts.is_empty() && starts.len() <= ROWS_MAX && starts[0].0 >= 0, "rows of a block");
     put_varint(starts.len() as u64, out);
     put_varint(granularity as u64, out);
-    put_varint((starts[0] / granularity) as u64, out);
+    put_varint((starts[0].0 / granularity) as u64, out);
     if starts.len() == 1 {
         return;
     }
-    let steps = || starts.windows(2).map(|pair| ((pair[1] - pair[0]) / granularity) as u64);
+    let steps = || starts.windows(2).map(|pair| ((pair[1].0 - pair[0].0) / granularity) as u64);
     let (min, max) = steps().fold((u64::MAX, 0), |(min, max), step| (min.min(step), max.max(step)));
     assert!(min > 0, "bucket starts grow");
     let width = width_of(max - min);
@@ -92,84 +92,95 @@ fn encode_starts(granularity: i64, starts: &[i64], out: &mut Vec<u8>) {
 }
 
 /// The columns of a block that is being written.
-struct Columns {
-    bytes: Vec<Vec<u8>>,
-    /// The values of each column as written, with what [`absent`] stands for.
-    values: Vec<Vec<f64>>,
+struct Columns<'a> {
+    methods: &'a [AggregationMethod],
+    /// The rows of the block, by column.
+    values: Vec<&'a [f64]>,
+    /// Where each column lies in `bytes`.
+    places: Vec<std::ops::Range<usize>>,
+    bytes: Vec<u8>,
 }
 
-impl Columns {
-    fn encode(methods: &[AggregationMethod], rows: &Rows, range: std::ops::Range<usize>) -> Self {
-        let gather =
-            |column: usize| range.clone().map(move |row| rows.values[row * methods.len() + column]).collect();
-        let mut columns = Columns {
-            bytes: vec![Vec::new(); methods.len()],
-            values: (0..methods.len()).map(gather).collect(),
-        };
+impl<'a> Columns<'a> {
+    fn encode(methods: &'a [AggregationMethod], rows: &'a Rows, range: &std::ops::Range<usize>) -> Self {
+        let values: Vec<&[f64]> = rows.columns.iter().map(|column| &column[range.clone()]).collect();
+        let bytes = Vec::with_capacity(16 + 8 * range.len() * methods.len());
+        let mut columns = Columns { methods, values, places: vec![0..0; methods.len()], bytes };
         // A mean may refer to its sum and count, so it comes last. Only columns written on their own are referred to.
         let is_mean = |method: &AggregationMethod| method.statistic == Statistic::Mean;
         let order = (0..methods.len()).filter(|&column| !is_mean(&methods[column]));
         let means = (0..methods.len()).filter(|&column| is_mean(&methods[column]));
-        let mut plain = Vec::new();
+        let mut plain = Vec::with_capacity(methods.len());
         for column in order.chain(means) {
-            let bytes = match columns.reference(column, &plain, methods) {
-                Some(bytes) => bytes,
+            let start = columns.bytes.len();
+            match columns.reference(column, &plain) {
+                Some(Reference::Same(other)) => columns.bytes.extend([SAME, other as u8]),
+                Some(Reference::Quotient(sum, count)) => {
+                    columns.bytes.extend([QUOTIENT, sum as u8, count as u8]);
+                }
                 None => {
                     plain.push(column);
-                    encode_column(&columns.values[column], may_lack(methods[column]))
+                    encode_column(columns.values[column], may_lack(methods[column]), &mut columns.bytes);
                 }
-            };
-            columns.bytes[column] = bytes;
+            }
+            columns.places[column] = start..columns.bytes.len();
         }
         columns
     }
 
     /// The column as a reference to one or two others, if it is one.
-    fn reference(&self, column: usize, plain: &[usize], methods: &[AggregationMethod]) -> Option<Vec<u8>> {
-        let same_bits = |a: f64, b: f64| a.to_bits() == b.to_bits();
-        let values = &self.values[column];
-        let equals = |other: &[f64]| values.iter().zip(other).all(|(a, b)| same_bits(*a, *b));
+    fn reference(&self, column: usize, plain: &[usize]) -> Option<Reference> {
+        let method = self.methods[column];
+        let values = self.values[column];
         // An absent value means something only to methods that may lack one.
-        let comparable = |other: &&usize| may_lack(methods[**other]) == may_lack(methods[column]);
-        if let Some(other) = plain.iter().filter(comparable).find(|&&other| equals(&self.values[other])) {
-            return Some(vec![SAME, *other as u8]);
+        let comparable = |other: &&usize| may_lack(self.methods[**other]) == may_lack(method);
+        let equal = |other: &&usize| same_bits(values, self.values[**other]);
+        if let Some(other) = plain.iter().filter(comparable).find(equal) {
+            return Some(Reference::Same(*other));
         }
-        let method = methods[column];
         if method.statistic != Statistic::Mean {
             return None;
         }
         let find = |statistic| {
-            methods
-                .binary_search_by_key(&AggregationMethod { rate: method.rate, statistic }.code(), |method| {
-                    method.code()
-                })
+            let wanted = AggregationMethod { rate: method.rate, statistic };
+            self.methods.iter().position(|&method| method == wanted)
         };
-        let (sum, count) = (find(Statistic::Sum).ok()?, find(Statistic::Count).ok()?);
-        let quotients = self.values[sum].iter().zip(&self.values[count]);
-        let all = values.iter().zip(quotients).all(|(mean, (sum, count))| match is_absent(*count) {
+        let (sum, count) = (find(Statistic::Sum)?, find(Statistic::Count)?);
+        let quotients = self.values[sum].iter().zip(self.values[count]);
+        let is_quotient = values.iter().zip(quotients).all(|(mean, (sum, count))| match is_absent(*count) {
             true => is_absent(*mean),
-            false => same_bits(*mean, sum / count),
+            false => mean.to_bits() == (sum / count).to_bits(),
         });
-        all.then(|| vec![QUOTIENT, sum as u8, count as u8])
+        is_quotient.then_some(Reference::Quotient(sum, count))
     }
 }
 
-fn encode_column(values: &[f64], may_lack: bool) -> Vec<u8> {
-    let mut out = vec![0];
+enum Reference {
+    Same(usize),
+    Quotient(usize, usize),
+}
+
+fn same_bits(a: &[f64], b: &[f64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+}
+
+/// Appends a column that stands on its own.
+fn encode_column(values: &[f64], may_lack: bool, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(NONE);
     if !may_lack || !values.iter().any(|&value| is_absent(value)) {
-        out[0] = encode_values(values, &mut out);
-        return out;
+        out[start] = encode_values(values, out);
+        return;
     }
     let present: Vec<f64> = values.iter().copied().filter(|&value| !is_absent(value)).collect();
     if present.is_empty() {
-        return vec![NONE];
+        return;
     }
-    out.resize(1 + values.len().div_ceil(8), 0);
+    out.resize(start + 1 + values.len().div_ceil(8), 0);
     for (row, value) in values.iter().enumerate() {
-        out[1 + row / 8] |= u8::from(!is_absent(*value)) << (row % 8);
+        out[start + 1 + row / 8] |= u8::from(!is_absent(*value)) << (row % 8);
     }
-    out[0] = SPARSE | encode_values(&present, &mut out);
-    out
+    out[start] = SPARSE | encode_values(&present, out);
 }
 
 /// Appends the values and gives their kind.
@@ -212,10 +223,15 @@ fn whole_differences(values: &[f64]) -> Option<(i64, usize)> {
 
 /// A block whose checksum matches, not yet decoded.
 struct Parsed<'a> {
-    extent: Extent,
-    starts: Reader<'a>,
+    /// Positive.
+    granularity: i64,
+    /// Positive.
+    rows: usize,
+    first: i64,
+    /// The steps from row to row, in granularities: `min_step` and what is packed.
     min_step: u64,
-    width: u8,
+    starts: Reader<'a>,
+    width: usize,
     columns: Vec<(u8, &'a [u8])>,
 }
 
@@ -234,23 +250,16 @@ impl<'a> Parsed<'a> {
             return Err(CodecError::Invalid("block without rows"));
         }
         let (min_step, width) = if rows > 1 { (reader.varint()?, reader.byte()?) } else { (1, 0) };
-        let mut starts = Reader(reader.take(usize::from(width).saturating_mul(rows - 1))?);
+        let starts = Reader(reader.take(usize::from(width).saturating_mul(rows - 1))?);
         let mut parsed = Parsed {
-            extent: Extent {
-                granularity: Timespan(granularity),
-                rows,
-                first: Timestamp(first),
-                last: Timestamp(first),
-            },
+            granularity,
+            rows,
+            first,
             starts,
             min_step,
-            width,
+            width: usize::from(width),
             columns: Vec::new(),
         };
-        starts = parsed.starts;
-        let mut last = first;
-        parsed.walk(starts, |start| last = start)?;
-        parsed.extent.last = Timestamp(last);
         let count = reader.count(usize::from(AggregationMethod::COUNT), "number of columns")?;
         let mut directory = Vec::with_capacity(count);
         for _ in 0..count {
@@ -263,18 +272,31 @@ impl<'a> Parsed<'a> {
         Ok(parsed)
     }
 
-    /// Hands out all starts; an error where they leave the range of time.
-    fn walk(&self, mut packed: Reader<'_>, mut each: impl FnMut(i64)) -> Result<(), CodecError> {
-        let granularity = self.extent.granularity.0 as u64;
+    /// Appends all starts; an error where they leave the range of time.
+    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
+        if self.width == 0 && self.min_step > 0 {
+            // Evenly spaced: the last one tells whether all are in range.
+            let step = self.min_step.checked_mul(self.granularity as u64);
+            let end = step
+                .and_then(|step| step.checked_mul(self.rows as u64 - 1))
+                .and_then(|end| end.checked_add(self.first as u64));
+            let (Some(step), true) = (step, end.is_some_and(|end| end <= i64::MAX as u64)) else {
+                return Err(CodecError::Invalid("row"));
+            };
+            out.extend((0..self.rows as i64).map(|row| Timestamp(self.first + row * step as i64)));
+            return Ok(());
+        }
+        let granularity = self.granularity as u64;
         let max = i64::MAX as u64 / granularity;
-        let mut index = self.extent.first.0 as u64 / granularity;
+        let mut index = self.first as u64 / granularity;
         let mut in_range = self.min_step > 0;
-        each(self.extent.first.0);
-        unpack(usize::from(self.width), self.extent.rows - 1, &mut packed, |above| {
+        out.reserve(self.rows);
+        out.push(Timestamp(self.first));
+        unpack(self.width, self.rows - 1, &mut { self.starts }, |above| {
             let next = index.wrapping_add(self.min_step).wrapping_add(above);
             in_range &= next <= max && next > index;
             index = next;
-            each(index.wrapping_mul(granularity) as i64);
+            out.push(Timestamp(index.wrapping_mul(granularity) as i64));
         })?;
         if in_range { Ok(()) } else { Err(CodecError::Invalid("row")) }
     }
@@ -301,18 +323,18 @@ impl<'a> Parsed<'a> {
                     *value = if is_absent(count) { absent() } else { *value / count };
                 }
             }
-            NONE => out.resize(out.len() + self.extent.rows, absent()),
+            NONE => out.resize(out.len() + self.rows, absent()),
             kind if kind & SPARSE != 0 => {
-                let bitmap = reader.take(self.extent.rows.div_ceil(8))?;
+                let bitmap = reader.take(self.rows.div_ceil(8))?;
                 let present = |row: &usize| bitmap[row / 8] >> (row % 8) & 1 == 1;
                 let mut values = Vec::new();
-                let count = (0..self.extent.rows).filter(present).count();
+                let count = (0..self.rows).filter(present).count();
                 decode_values(kind & !SPARSE, count, &mut reader, &mut values)?;
                 let mut values = values.into_iter();
                 let mut value = |row| if present(&row) { values.next().expect("counted") } else { absent() };
-                out.extend((0..self.extent.rows).map(&mut value));
+                out.extend((0..self.rows).map(&mut value));
             }
-            kind => decode_values(kind, self.extent.rows, &mut reader, out)?,
+            kind => decode_values(kind, self.rows, &mut reader, out)?,
         }
         reader.end()
     }
@@ -354,7 +376,11 @@ const HOPS_MAX: u8 = 2;
 
 /// What the block holds, without its values.
 pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
-    Parsed::new(bytes).map(|parsed| parsed.extent)
+    let parsed = Parsed::new(bytes)?;
+    let mut starts = Vec::new();
+    parsed.push_starts(&mut starts)?;
+    let (first, last) = (starts[0], starts[parsed.rows - 1]);
+    Ok(Extent { granularity: Timespan(parsed.granularity), rows: parsed.rows, first, last })
 }
 
 /// Appends the bucket starts and values of one method. Buckets without a value are left out; a method that the block
@@ -369,7 +395,7 @@ pub fn decode(
     let Some(column) = parsed.find(method) else { return Ok(()) };
     let (times_before, values_before) = (timestamps.len(), values.len());
     parsed.column(column, HOPS_MAX, values)?;
-    parsed.walk(parsed.starts, |start| timestamps.push(Timestamp(start)))?;
+    parsed.push_starts(timestamps)?;
     if may_lack(method) && values[values_before..].iter().any(|&value| is_absent(value)) {
         let present: Vec<bool> = values[values_before..].iter().map(|&value| !is_absent(value)).collect();
         keep(timestamps, times_before, &present);
@@ -396,16 +422,10 @@ pub(crate) fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result
     if !parsed.columns.iter().map(|(code, _)| *code).eq(methods.iter().map(|method| method.code())) {
         return Ok(None);
     }
-    let mut rows = Rows::default();
-    parsed.walk(parsed.starts, |start| rows.starts.push(start))?;
-    rows.values.resize(rows.starts.len() * methods.len(), 0.0);
-    let mut values = Vec::with_capacity(rows.starts.len());
-    for column in 0..methods.len() {
-        values.clear();
-        parsed.column(column, HOPS_MAX, &mut values)?;
-        for (row, value) in values.iter().enumerate() {
-            rows.values[row * methods.len() + column] = *value;
-        }
+    let mut rows = Rows::new(methods.len());
+    parsed.push_starts(&mut rows.starts)?;
+    for (column, values) in rows.columns.iter_mut().enumerate() {
+        parsed.column(column, HOPS_MAX, values)?;
     }
     Ok(Some(rows))
 }

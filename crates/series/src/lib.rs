@@ -4,7 +4,7 @@
 //! A request's points travel as [`points`]. A pass folds them into the metric's [`head`], from which full [`block`]s
 //! leave. A query joins blocks and head with [`read`], which may aggregate them again with [`resample`].
 
-pub mod aggregate;
+mod aggregate;
 pub mod block;
 pub mod calendar;
 mod error;

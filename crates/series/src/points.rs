@@ -102,13 +102,16 @@ fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
         span.add(point.timestamp.0 - before);
         before = point.timestamp.0;
     }
-    let fits = |unit: i64| match points.len() {
-        1 => first % unit == 0,
-        // Regular times: the one difference speaks for all.
-        _ if span.min == span.max => first % unit == 0 && span.min % unit == 0,
-        _ => points.iter().all(|point| point.timestamp.0 % unit == 0),
+    // Regular times: the one difference speaks for all.
+    let regular = points.len() > 1 && span.min == span.max;
+    let fits = |unit: i64| first % unit == 0 && (!regular || span.min % unit == 0);
+    let all_fit = |index: usize| match index {
+        _ if regular || points.len() == 1 => true,
+        1 => all_divisible::<1_000>(points),
+        2 => all_divisible::<1_000_000>(points),
+        _ => all_divisible::<1_000_000_000>(points),
     };
-    let index = (1..UNITS.len()).rev().find(|&index| fits(UNITS[index])).unwrap_or(0);
+    let index = (1..UNITS.len()).rev().find(|&index| fits(UNITS[index]) && all_fit(index)).unwrap_or(0);
     let unit = UNITS[index];
     put_varint((first / unit) as u64, out);
     if points.len() > 1 {
@@ -117,7 +120,6 @@ fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
         put_signed(min, out);
         out.push(width as u8);
         match index {
-            // The divisor a constant: a multiplication in its place.
             0 => pack_times::<1>(points, min, width, out),
             1 => pack_times::<1_000>(points, min, width, out),
             2 => pack_times::<1_000_000>(points, min, width, out),
@@ -125,6 +127,11 @@ fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
         }
     }
     index as u8
+}
+
+/// The divisor is a constant so that it becomes a multiplication.
+fn all_divisible<const UNIT: i64>(points: &[Measure]) -> bool {
+    points.iter().all(|point| point.timestamp.0 % UNIT == 0)
 }
 
 fn pack_times<const UNIT: i64>(points: &[Measure], min: i64, width: usize, out: &mut Vec<u8>) {
@@ -144,14 +151,16 @@ fn decode_times(
     let max = (i64::MAX / unit) as u64;
     let mut time = reader.varint()?;
     let mut in_range = time <= max;
-    let point = |time: u64| Measure { timestamp: Timestamp((time as i64).wrapping_mul(unit)), value: 0.0 };
     let (min, width) = if count > 1 { (reader.signed()?, reader.byte()?) } else { (0, 0) };
-    out.reserve(count);
-    out.push(point(time));
+    let start = out.len();
+    let first = Measure { timestamp: Timestamp((time as i64).wrapping_mul(unit)), value: 0.0 };
+    out.resize(start + count, first);
+    let mut rest = out[start + 1..].iter_mut();
     unpack(usize::from(width), count - 1, reader, |above| {
         time = time.wrapping_add(min as u64).wrapping_add(above);
         in_range &= time <= max;
-        out.push(point(time));
+        let Some(point) = rest.next() else { return };
+        point.timestamp = Timestamp((time as i64).wrapping_mul(unit));
     })?;
     if in_range { Ok(()) } else { Err(CodecError::Invalid("time")) }
 }
@@ -221,7 +230,8 @@ fn decode_values(kind: u8, points: &mut [Measure], reader: &mut Reader<'_>) -> R
                 let mut rest = points[1..].iter_mut();
                 unpack(usize::from(width), rest.len(), reader, |above| {
                     number = number.wrapping_add(min).wrapping_add(above as i64);
-                    rest.next().expect("as many numbers as points").value = number as f64;
+                    let Some(point) = rest.next() else { return };
+                    point.value = number as f64;
                 })?;
             }
         }

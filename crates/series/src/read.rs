@@ -6,7 +6,8 @@
 use gnudi_model::{Aggregation, Timespan, Timestamp};
 
 use crate::{
-    CodecError, block,
+    CodecError,
+    block::{self, ROWS_MAX},
     head::Head,
     layout::{Layout, POINTS_PER_SPLIT, floor, split_start},
     resample::{Resample, resample},
@@ -82,6 +83,10 @@ pub fn assemble(
     let granularity = aggregation.granularity;
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();
     sorted.sort_by_key(|(first, last, _)| (*first, *last));
+    let rows = |(first, last, _): &&(Timestamp, Timestamp, &[u8])| {
+        ((last.0.saturating_sub(first.0)) / granularity.0 + 1).clamp(0, ROWS_MAX as i64) as usize
+    };
+    fetched.reserve(sorted.iter().map(rows).sum());
     for (first, last, bytes) in sorted {
         if *last >= range.0 && *first <= range.1 {
             fetched.add_block(aggregation, *last, bytes)?;
@@ -164,6 +169,14 @@ impl Fetched {
             self.timestamps.push(start);
             self.values.push(value);
         }
+    }
+
+    /// Makes room for about so many rows.
+    fn reserve(&mut self, rows: usize) {
+        // Gaps between rows are no reason to take memory.
+        const ROWS_RESERVED_MAX: usize = 1 << 18;
+        self.timestamps.reserve(rows.min(ROWS_RESERVED_MAX));
+        self.values.reserve(rows.min(ROWS_RESERVED_MAX));
     }
 
     fn drop_while(&mut self, unwanted: impl Fn(Timestamp) -> bool) {

@@ -3,9 +3,10 @@
 use gnudi_model::{AggregationMethod, Timespan, Timestamp};
 
 use crate::{
-    aggregate::{Scratch, statistic},
+    aggregate::{Bucket, Workspace},
     calendar::Calendar,
     read::ReadError,
+    rows::{is_absent, may_lack},
 };
 
 /// Into what buckets stored points are aggregated again.
@@ -52,18 +53,20 @@ fn group(
     to: Resample,
     method: AggregationMethod,
 ) -> (Vec<Timestamp>, Vec<f64>) {
-    let (mut starts, mut results) = (Vec::new(), Vec::new());
-    let mut scratch = Scratch::default();
-    let mut offset = 0;
+    let mut workspace = Workspace::new(values.to_vec());
+    let mut from = 0;
     for bucket in timestamps.chunk_by(|a, b| to.floor(*a) == to.floor(*b)) {
-        let held = values[offset..offset + bucket.len()].iter().copied();
-        if let Some(value) = statistic(held, method.statistic, offset as u64, &mut scratch) {
-            starts.push(to.floor(bucket[0]));
-            results.push(value);
-        }
-        offset += bucket.len();
+        let end = from + bucket.len();
+        let start = to.floor(bucket[0]).0;
+        workspace.buckets.push(Bucket { start, from, to: end, offset: from as u64 });
+        from = end;
     }
-    (starts, results)
+    let mut columns = [Vec::with_capacity(workspace.buckets.len())];
+    workspace.push_columns(&[method], &mut columns);
+    let [results] = columns;
+    let present =
+        workspace.buckets.iter().zip(results).filter(|(_, value)| !may_lack(method) || !is_absent(*value));
+    present.map(|(bucket, value)| (Timestamp(bucket.start), value)).unzip()
 }
 
 #[cfg(test)]

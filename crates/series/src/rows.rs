@@ -1,6 +1,6 @@
 //! Finalised buckets in memory: their starts and, for each, one value per method.
 
-use gnudi_model::{AggregationMethod, Statistic};
+use gnudi_model::{AggregationMethod, Statistic, Timestamp};
 
 /// Stands for the value that a bucket does not have (a std of one point, a rate of the first point). A signalling NaN:
 /// these statistics are results of arithmetic, and arithmetic never gives one.
@@ -19,17 +19,26 @@ pub(crate) fn may_lack(method: AggregationMethod) -> bool {
     method.rate || method.statistic == Statistic::Std
 }
 
-/// Rows in the order of their starts; row-major.
+/// Rows in the order of their starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
-    pub starts: Vec<i64>,
-    /// As many for each start as there are methods.
-    pub values: Vec<f64>,
+    pub starts: Vec<Timestamp>,
+    /// One for each method, each as long as `starts`.
+    pub columns: Vec<Vec<f64>>,
 }
 
 impl Rows {
+    pub fn new(methods: usize) -> Self {
+        Rows { starts: Vec::new(), columns: vec![Vec::new(); methods] }
+    }
+
     pub fn len(&self) -> usize {
         self.starts.len()
+    }
+
+    pub fn reserve(&mut self, rows: usize) {
+        self.starts.reserve(rows);
+        self.columns.iter_mut().for_each(|column| column.reserve(rows));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -37,12 +46,29 @@ impl Rows {
     }
 
     /// Drops the rows that start before `start`.
-    pub fn drop_before(&mut self, start: i64) {
+    pub fn drop_before(&mut self, start: Timestamp) {
         let count = self.starts.partition_point(|&row| row < start);
-        if count > 0 {
-            let width = self.values.len() / self.starts.len();
-            self.starts.drain(..count);
-            self.values.drain(..count * width);
+        self.starts.drain(..count);
+        for column in &mut self.columns {
+            column.drain(..count);
+        }
+    }
+
+    /// From row `from` on, drops the rows that have no value at all.
+    pub fn drop_empty(&mut self, from: usize) {
+        let mut kept = from;
+        for row in from..self.starts.len() {
+            if self.columns.iter().any(|column| !is_absent(column[row])) {
+                self.starts[kept] = self.starts[row];
+                for column in &mut self.columns {
+                    column[kept] = column[row];
+                }
+                kept += 1;
+            }
+        }
+        self.starts.truncate(kept);
+        for column in &mut self.columns {
+            column.truncate(kept);
         }
     }
 }

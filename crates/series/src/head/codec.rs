@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! u8      version
-//! varint  applied; varint window's start + 2^62 (signed)
+//! varint  applied; signed varint the window's start
 //! u8      1 if the point before follows: varint time, 8 bytes value
-//! varint  length of the raw points; the points as in `points`
+//! varint  chunks of raw points; for each: varint length; the points as in `points`
 //! varint  grains; for each
 //!           varint granularity; signed varint final_until, kept_from
 //!           varint length of the open block; the block as in `block`
@@ -31,6 +31,9 @@ const VERSION: u8 = 1;
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
 
+/// Of raw points; each is full but the last.
+const CHUNKS_MAX: usize = 1024;
+
 impl Head {
     /// Appends the stored form. What [`Head::take_sealed`] hands out is not part of it and must have been taken.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -44,9 +47,12 @@ impl Head {
             put_varint(before.timestamp.0 as u64, out);
             out.extend_from_slice(&before.value.to_le_bytes());
         }
-        let mut raw = Vec::with_capacity(16 + 10 * self.raw.len());
-        points::encode(&self.raw, &mut raw);
-        put_bytes(&raw, out);
+        put_varint(self.raw.len().div_ceil(points::POINTS_MAX) as u64, out);
+        for chunk in self.raw.chunks(points::POINTS_MAX) {
+            let mut bytes = Vec::with_capacity(16 + 10 * chunk.len());
+            points::encode(chunk, &mut bytes);
+            put_bytes(&bytes, out);
+        }
         put_varint(self.grains.len() as u64, out);
         for grain in &self.grains {
             grain.encode(&self.methods, out);
@@ -66,10 +72,15 @@ impl Head {
             0 => None,
             _ => Some(Measure { timestamp: time(&mut reader)?, value: reader.float()? }),
         };
-        let length = reader.count(usize::MAX, "length")?;
-        points::decode(reader.take(length)?, &mut head.raw)?;
+        for _ in 0..reader.count(CHUNKS_MAX, "number of chunks")? {
+            let length = reader.count(usize::MAX, "length")?;
+            points::decode(reader.take(length)?, &mut head.raw)?;
+        }
         if !head.raw.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp) {
             return Err(CodecError::Invalid("order of points"));
+        }
+        if !(0..=head.last().map_or(0, |last| last.0)).contains(&head.window) {
+            return Err(CodecError::Invalid("window"));
         }
         for _ in 0..reader.count(GRAINS_MAX, "number of granularities")? {
             head.grains.push(GrainState::decode(&mut reader)?);
@@ -97,7 +108,7 @@ impl GrainState {
             Open::Packed { bytes, .. } => put_bytes(bytes, out),
             Open::Rows(rows) if rows.is_empty() => put_bytes(&[], out),
             Open::Rows(rows) => {
-                let mut bytes = Vec::with_capacity(64 + 8 * rows.values.len());
+                let mut bytes = Vec::with_capacity(64 + 8 * rows.len() * methods.len());
                 block::encode(self.granularity, methods, rows, 0..rows.len(), &mut bytes);
                 put_bytes(&bytes, out);
             }
@@ -123,13 +134,17 @@ impl GrainState {
         if granularity == 0 {
             return Err(CodecError::Invalid("granularity"));
         }
-        let mut grain = GrainState::new(Timespan(granularity), reader.signed()?);
+        let final_until = reader.signed()?;
+        if final_until < 0 || final_until % granularity != 0 {
+            return Err(CodecError::Invalid("final bucket"));
+        }
+        let mut grain = GrainState::new(Timespan(granularity), final_until);
         grain.kept_from = reader.signed()?;
         let length = reader.count(usize::MAX, "length")?;
         let bytes = reader.take(length)?.to_vec();
         if !bytes.is_empty() {
             let extent = block::extent(&bytes)?;
-            if extent.granularity != grain.granularity {
+            if extent.granularity != grain.granularity || extent.last.0 >= final_until {
                 return Err(CodecError::Invalid("open block"));
             }
             grain.open = Open::Packed { bytes, rows: extent.rows };

@@ -1,13 +1,16 @@
 //! Applies one request to a head, with the result of a Gnocchi pass over that request alone.
 
-use gnudi_model::{Measure, Timestamp};
+use gnudi_model::{AggregationMethod, Measure, Statistic, Timestamp};
 
 use super::{
     Head,
-    grain::GrainState,
+    grain::{GrainState, Points},
     marks::{Cut, Pass},
 };
-use crate::layout::{Layout, floor, split_start};
+use crate::{
+    aggregate::{Bucket, Workspace},
+    layout::{Layout, floor, split_start},
+};
 
 /// What became of a request's points, counted by distinct times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,13 +56,14 @@ impl Head {
             return outcome;
         }
         let newest = self.last().map_or(newest, |last| last.max(newest));
-        self.expire(layout, newest);
+        let window = layout.window_start(newest);
+        self.expire(layout, newest, window);
         if has_marks {
             self.merge_marked(layout, earliest, accepted);
         } else {
             merge(&mut self.raw, accepted);
         }
-        self.move_window(layout, newest);
+        self.move_window(layout, window.0);
         outcome
     }
 
@@ -84,19 +88,20 @@ impl Head {
 
     /// Before a merge that makes `newest` the newest point: the timespans pass buckets, and splits expire. Gnocchi stores
     /// no bucket that the timespan has passed, so a bucket inside the window that has been stored stays as it is now.
-    fn expire(&mut self, layout: &Layout, newest: Timestamp) {
-        let previous = self.last();
+    fn expire(&mut self, layout: &Layout, newest: Timestamp, window: Timestamp) {
+        let previous = self.last().map(|last| layout.window_start(last));
+        let points = Points { raw: &self.raw, before: self.before };
         for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
             let Some(timespan) = limits.timespan else { continue };
             let step = grain.granularity;
-            let passed = Timestamp(floor(newest.0, step.0).saturating_sub(timespan.0));
-            let until = floor(passed.0, step.0).saturating_add(step.0);
-            if until > grain.final_until {
-                grain.finalise(&self.raw, self.before, &layout.methods, until, &mut self.sealed);
+            let passed = || Timestamp(floor(newest.0, step.0).saturating_sub(timespan.0));
+            if newest.0.saturating_sub(timespan.0).saturating_add(step.0) > grain.final_until {
+                let until = floor(passed().0, step.0).saturating_add(step.0);
+                grain.finalise(points, &layout.methods, until, &mut self.buffers, &mut self.sealed);
             }
-            let split = |last| split_start(layout.window_start(last), step);
-            if previous.is_some_and(|last| split(last) != split(newest)) {
-                let oldest = split_start(passed, step).0;
+            let split = |window| split_start(window, step);
+            if previous.is_some_and(|previous| previous != window && split(previous) != split(window)) {
+                let oldest = split(passed()).0;
                 if oldest > grain.kept_from {
                     grain.kept_from = oldest;
                     self.expiry_moved = true;
@@ -149,20 +154,20 @@ impl Head {
             (1, Some(cut), _) => old.rate = cut.rate,
             (1, None, first) => old.rate = first,
             (2, Some(cut), _) => old.std = cut.std,
-            (2, None, Some(first)) => old.std = std_of_two(first, value(1) - value(0)),
+            (2, None, Some(first)) => old.std = Some(std_of_two(first, value(1) - value(0))),
             _ => {}
         }
         old
     }
 
     /// After a merge: finalises what leaves the window and drops its points.
-    fn move_window(&mut self, layout: &Layout, newest: Timestamp) {
-        let window = layout.window_start(newest).0;
+    fn move_window(&mut self, layout: &Layout, window: i64) {
         if window > self.window {
             self.window = window;
+            let points = Points { raw: &self.raw, before: self.before };
             for grain in &mut self.grains {
                 let until = floor(window, grain.granularity.0);
-                grain.finalise(&self.raw, self.before, &layout.methods, until, &mut self.sealed);
+                grain.finalise(points, &layout.methods, until, &mut self.buffers, &mut self.sealed);
             }
             let oldest = self.grains.iter().map(|grain| grain.final_until).fold(window, i64::min);
             let count = self.raw.partition_point(|point| point.timestamp.0 < oldest);
@@ -180,13 +185,13 @@ impl Head {
     }
 }
 
-fn std_of_two(a: f64, b: f64) -> Option<f64> {
-    crate::aggregate::statistic(
-        [a, b].into_iter(),
-        gnudi_model::Statistic::Std,
-        0,
-        &mut crate::aggregate::Scratch::default(),
-    )
+/// The std of two values as [`Workspace`] computes it.
+fn std_of_two(a: f64, b: f64) -> f64 {
+    let mut workspace = Workspace::new(vec![a, b]);
+    workspace.buckets.push(Bucket { start: 0, from: 0, to: 2, offset: 0 });
+    let mut column = [Vec::new()];
+    workspace.push_columns(&[AggregationMethod::new(Statistic::Std)], &mut column);
+    column[0][0]
 }
 
 /// The cut of a pass that computes from `start`: its first point, unless the point before is at most one bucket

@@ -2,17 +2,14 @@
 
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Statistic, Timespan, Timestamp};
 
-use super::{
-    SealedBlock,
-    marks::{Cut, Marks},
-};
+use super::{SealedBlock, marks::Marks};
 use crate::{
     CodecError,
-    aggregate::{Scratch, push_row},
+    aggregate::{Bucket, Workspace},
     block,
     layout::floor,
     read::Fetched,
-    rows::{Rows, absent, is_absent, may_lack},
+    rows::{Rows, is_absent, may_lack},
 };
 
 /// An open block is sealed at this many rows. Fewer would make more and smaller objects to store and to read, more would
@@ -24,7 +21,7 @@ pub(super) const SEAL_ROWS: usize = 64;
 pub(super) const BLOCK_ROWS: usize = 1024;
 
 /// The final rows that wait to be sealed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Open {
     /// As stored: most passes only carry them along.
     Packed {
@@ -49,7 +46,22 @@ impl Open {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Buffers that live from fold to fold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buffers {
+    points: Workspace,
+    rates: Workspace,
+}
+
+/// The points that buckets are computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Points<'a> {
+    pub raw: &'a [Measure],
+    /// The point before them.
+    pub before: Option<Measure>,
+}
+
+#[derive(Clone, Debug, Default)]
 pub(super) struct GrainState {
     pub granularity: Timespan,
     /// Buckets that start before this are final: sealed, open, or expired before they were ever stored.
@@ -68,71 +80,120 @@ impl GrainState {
     /// Finalises the buckets before `until`, the start of a bucket.
     pub fn finalise(
         &mut self,
-        raw: &[Measure],
-        before: Option<Measure>,
+        points: Points<'_>,
         methods: &[AggregationMethod],
         until: i64,
+        buffers: &mut Buffers,
         sealed: &mut Vec<SealedBlock>,
     ) {
         if until <= self.final_until {
             return;
         }
-        let first = raw.partition_point(|point| point.timestamp.0 < self.final_until);
-        if raw.get(first).is_some_and(|point| point.timestamp.0 < until) {
+        let first = points.raw.partition_point(|point| point.timestamp.0 < self.final_until);
+        if points.raw.get(first).is_some_and(|point| point.timestamp.0 < until) {
             let mut rows = self.take_rows(methods, sealed);
-            self.push_lazy(raw, before, methods, until, &mut rows);
+            self.push_lazy(points, methods, until, buffers, &mut rows);
             self.open = Open::Rows(rows);
         }
         self.final_until = until;
     }
 
-    /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the raw points.
+    /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the points.
     fn push_lazy(
         &self,
-        raw: &[Measure],
-        before: Option<Measure>,
+        points: Points<'_>,
         methods: &[AggregationMethod],
         until: i64,
-        out: &mut Rows,
+        buffers: &mut Buffers,
+        rows: &mut Rows,
     ) {
-        let (plain, rates) = methods.split_at(methods.partition_point(|method| !method.rate));
-        let needs_check = methods.iter().all(|&method| may_lack(method));
-        let mut scratch = Scratch::default();
-        let mut differences = Vec::new();
-        let mut from = raw.partition_point(|point| point.timestamp.0 < self.final_until);
+        let first = points.raw.partition_point(|point| point.timestamp.0 < self.final_until);
+        let before = rows.len();
+        let Buffers { points: plain, rates } = buffers;
+        self.cut_into_buckets(&points.raw[first..], until, plain);
+        rows.reserve(plain.buckets.len());
+        rows.starts.extend(plain.buckets.iter().map(|bucket| Timestamp(bucket.start)));
+        let split = methods.partition_point(|method| !method.rate);
+        let (plain_columns, rate_columns) = rows.columns.split_at_mut(split);
+        if !rate_columns.is_empty() {
+            self.rates(points, first, &plain.buckets, rates);
+            rates.push_columns(&methods[split..], rate_columns);
+            self.restore_stds(points.raw, first, &plain.buckets, rates, &methods[split..], rate_columns);
+        }
+        if !self.marks.passes.is_empty() {
+            for bucket in &mut plain.buckets {
+                bucket.offset = self.marks.offset(points.raw, first + bucket.from, bucket.start);
+            }
+        }
+        plain.push_columns(&methods[..split], plain_columns);
+        if methods.iter().all(|&method| may_lack(method)) {
+            rows.drop_empty(before);
+        }
+    }
+
+    fn cut_into_buckets(&self, raw: &[Measure], until: i64, into: &mut Workspace) {
+        into.clear();
         let step = self.granularity.0;
-        let mut bucket = -step;
-        while from < raw.len() && raw[from].timestamp.0 < until {
-            let time = raw[from].timestamp.0;
-            // The next bucket mostly follows at once, which saves a division.
-            bucket = match bucket.saturating_add(step) {
-                next if time >= next && time - next < step => next,
-                _ => floor(time, step),
-            };
-            let end = bucket.saturating_add(step);
-            let mut to = from + 1;
-            while to < raw.len() && raw[to].timestamp.0 < end {
-                to += 1;
+        let (mut start, mut end, mut from) = (-step, 0, 0);
+        for (index, point) in raw.iter().enumerate() {
+            let time = point.timestamp.0;
+            if time >= end {
+                if index > from {
+                    into.buckets.push(Bucket { start, from, to: index, offset: 0 });
+                }
+                if time >= until {
+                    return;
+                }
+                // The next bucket mostly follows at once, which saves a division.
+                start = if time - end < step { end } else { floor(time, step) };
+                end = start.saturating_add(step);
+                from = index;
             }
-            let row = out.values.len();
-            if !plain.is_empty() {
-                let offset = self.marks.offset(raw, from, bucket);
-                let values = raw[from..to].iter().map(|point| point.value);
-                push_row(values, plain, offset, &mut scratch, &mut out.values);
+            into.values.push(point.value);
+        }
+        if raw.len() > from {
+            into.buckets.push(Bucket { start, from, to: raw.len(), offset: 0 });
+        }
+    }
+
+    /// The rates of the points in `buckets`, whose ranges count from `first`: each point's difference from the one
+    /// before it. A cut takes the first one's, and may stand for it.
+    fn rates(&self, points: Points<'_>, first: usize, buckets: &[Bucket], into: &mut Workspace) {
+        into.clear();
+        let raw = points.raw;
+        for bucket in buckets {
+            let (begin, end) = (first + bucket.from, first + bucket.to);
+            let from = into.values.len();
+            let previous = if begin > 0 { Some(raw[begin - 1]) } else { points.before };
+            match (self.marks.cut_at(raw[begin].timestamp.0), previous) {
+                (Some(cut), _) => into.values.extend(cut.rate.filter(|_| end - begin == 1)),
+                (None, Some(previous)) => into.values.push(raw[begin].value - previous.value),
+                (None, None) => {}
             }
-            if !rates.is_empty() {
-                let cut = self.marks.cut_at(raw[from].timestamp.0);
-                differences.clear();
-                rates_of(raw, before, from..to, cut, &mut differences);
-                let offset = self.marks.rate_offset(raw, from, bucket);
-                push_rates(&differences, cut, rates, offset, &mut scratch, &mut out.values);
+            into.values.extend(raw[begin..end].windows(2).map(|pair| pair[1].value - pair[0].value));
+            let offset = self.marks.rate_offset(raw, begin, bucket.start);
+            into.buckets.push(Bucket { start: bucket.start, from, to: into.values.len(), offset });
+        }
+    }
+
+    /// Puts the stds in place that cuts remember.
+    fn restore_stds(
+        &self,
+        raw: &[Measure],
+        first: usize,
+        buckets: &[Bucket],
+        rates: &Workspace,
+        methods: &[AggregationMethod],
+        columns: &mut [Vec<f64>],
+    ) {
+        let std = methods.iter().position(|method| method.statistic == Statistic::Std);
+        let (Some(std), false) = (std, self.marks.cuts.is_empty()) else { return };
+        let before = columns[std].len() - buckets.len();
+        for (index, (bucket, rated)) in buckets.iter().zip(&rates.buckets).enumerate() {
+            let cut = self.marks.cut_at(raw[first + bucket.from].timestamp.0);
+            if let (Some(std_before), 1) = (cut.and_then(|cut| cut.std), rated.to - rated.from) {
+                columns[std][before + index] = std_before;
             }
-            if needs_check && out.values[row..].iter().all(|&value| is_absent(value)) {
-                out.values.truncate(row);
-            } else {
-                out.starts.push(bucket);
-            }
-            from = to;
         }
     }
 
@@ -143,7 +204,7 @@ impl GrainState {
     /// Moves the open rows out, cut into blocks; expired ones are dropped.
     pub fn seal(&mut self, methods: &[AggregationMethod], out: &mut Vec<SealedBlock>) {
         let mut rows = self.take_rows(methods, out);
-        rows.drop_before(self.kept_from);
+        rows.drop_before(Timestamp(self.kept_from));
         let mut from = 0;
         while from < rows.len() {
             let to = (from + BLOCK_ROWS).min(rows.len());
@@ -151,8 +212,8 @@ impl GrainState {
             block::encode(self.granularity, methods, &rows, from..to, &mut bytes);
             out.push(SealedBlock {
                 granularity: self.granularity,
-                first: Timestamp(rows.starts[from]),
-                last: Timestamp(rows.starts[to - 1]),
+                first: rows.starts[from],
+                last: rows.starts[to - 1],
                 bytes,
             });
             from = to;
@@ -163,7 +224,8 @@ impl GrainState {
     /// makes, is sealed as it is.
     fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
         let bytes = match std::mem::take(&mut self.open) {
-            Open::Rows(rows) => return rows,
+            Open::Rows(rows) if rows.columns.len() == methods.len() => return rows,
+            Open::Rows(_) => return Rows::new(methods.len()),
             Open::Packed { bytes, .. } => bytes,
         };
         match (block::decode_rows(&bytes, methods), block::extent(&bytes)) {
@@ -173,7 +235,7 @@ impl GrainState {
             }
             (_, Err(error)) => unreachable!("checked when the head was decoded: {error}"),
         }
-        Rows::default()
+        Rows::new(methods.len())
     }
 
     /// Hands the open rows to a reader.
@@ -192,74 +254,20 @@ impl GrainState {
         let column =
             methods.iter().position(|&method| method == aggregation.method).expect("checked by the caller");
         for (row, &start) in rows.starts.iter().enumerate() {
-            let value = rows.values[row * methods.len() + column];
+            let value = rows.columns[column][row];
             let lacks = may_lack(aggregation.method) && is_absent(value);
-            fetched.add_row(Timestamp(start), (!lacks).then_some(value));
+            fetched.add_row(start, (!lacks).then_some(value));
         }
         Ok(())
     }
 
     /// Hands the buckets that are not final to a reader.
-    pub fn add_lazy(
-        &self,
-        raw: &[Measure],
-        before: Option<Measure>,
-        method: AggregationMethod,
-        fetched: &mut Fetched,
-    ) {
-        let mut rows = Rows::default();
-        self.push_lazy(raw, before, &[method], i64::MAX, &mut rows);
-        for (&start, &value) in rows.starts.iter().zip(&rows.values) {
+    pub fn add_lazy(&self, points: Points<'_>, method: AggregationMethod, fetched: &mut Fetched) {
+        let mut rows = Rows::new(1);
+        self.push_lazy(points, &[method], i64::MAX, &mut Buffers::default(), &mut rows);
+        for (&start, &value) in rows.starts.iter().zip(&rows.columns[0]) {
             let lacks = may_lack(method) && is_absent(value);
-            fetched.add_row(Timestamp(start), (!lacks).then_some(value));
-        }
-    }
-}
-
-/// Appends the rates of the points `range`: each one's difference from the point before it. A cut takes the first one's.
-fn rates_of(
-    raw: &[Measure],
-    before: Option<Measure>,
-    range: std::ops::Range<usize>,
-    cut: Option<&Cut>,
-    out: &mut Vec<f64>,
-) {
-    let first = range.start;
-    let previous = if first > 0 { Some(raw[first - 1]) } else { before };
-    if let (None, Some(previous)) = (cut, previous) {
-        out.push(raw[first].value - previous.value);
-    }
-    out.extend(raw[range].windows(2).map(|pair| pair[1].value - pair[0].value));
-}
-
-/// Appends one value for each rate method: of the differences, or of what a cut remembers of them.
-fn push_rates(
-    differences: &[f64],
-    cut: Option<&Cut>,
-    methods: &[AggregationMethod],
-    offset: u64,
-    scratch: &mut Scratch,
-    out: &mut Vec<f64>,
-) {
-    let row = out.len();
-    let kept;
-    let differences = match (differences, cut.and_then(|cut| cut.rate)) {
-        ([], Some(rate)) => {
-            kept = [rate];
-            &kept
-        }
-        _ => differences,
-    };
-    if differences.is_empty() {
-        out.resize(row + methods.len(), absent());
-        return;
-    }
-    push_row(differences.iter().copied(), methods, offset, scratch, out);
-    if let (1, Some(std)) = (differences.len(), cut.and_then(|cut| cut.std)) {
-        for (method, value) in methods.iter().zip(&mut out[row..]) {
-            if method.statistic == Statistic::Std {
-                *value = std;
-            }
+            fetched.add_row(start, (!lacks).then_some(value));
         }
     }
 }

@@ -48,7 +48,7 @@ impl Marks {
             after => {
                 let pass = &self.passes[after - 1];
                 let start = raw[..first].partition_point(|point| point.timestamp.0 < pass.start);
-                pass.dropped + (first - start) as u64
+                pass.dropped.saturating_add((first - start) as u64)
             }
         }
     }
@@ -78,7 +78,7 @@ impl Marks {
         self.passes.drain(..after.saturating_sub(1));
         for pass in &mut self.passes {
             let before = dropped.partition_point(|point| point.timestamp.0 < pass.start);
-            pass.dropped += (dropped.len() - before) as u64;
+            pass.dropped = pass.dropped.saturating_add((dropped.len() - before) as u64);
         }
     }
 }

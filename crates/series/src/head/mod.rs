@@ -23,7 +23,7 @@ use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
 
 pub use crate::layout::Layout;
 pub use fold::FoldOutcome;
-use grain::GrainState;
+use grain::{Buffers, GrainState, Points};
 
 use crate::{CodecError, read::Fetched};
 
@@ -39,7 +39,7 @@ pub struct SealedBlock {
 }
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Head {
     applied: u64,
     /// Where the back window starts: older points are late. 0 before the first point.
@@ -57,6 +57,8 @@ pub struct Head {
     sealed: Vec<SealedBlock>,
     /// Not stored: what [`Head::expiry_moved`] tells.
     expiry_moved: bool,
+    /// Not stored.
+    buffers: Buffers,
 }
 
 impl Head {
@@ -93,6 +95,10 @@ impl Head {
         self.expiry_moved
     }
 
+    fn points(&self) -> Points<'_> {
+        Points { raw: &self.raw, before: self.before }
+    }
+
     /// Hands the rows of an aggregation that are not in stored blocks to a reader, oldest first.
     pub(crate) fn add_rows(
         &self,
@@ -107,7 +113,7 @@ impl Head {
             fetched.add_block(aggregation, block.last, &block.bytes)?;
         }
         grain.add_open(&layout.methods, aggregation, fetched)?;
-        grain.add_lazy(&self.raw, self.before, aggregation.method, fetched);
+        grain.add_lazy(self.points(), aggregation.method, fetched);
         Ok(())
     }
 }

@@ -1,0 +1,189 @@
+//! What the tests share: random policies and requests, and a store in memory around a head.
+
+pub mod model;
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
+use gnudi_series::{
+    head::{FoldOutcome, Head, Layout},
+    read::{ReadError, assemble, block_range},
+};
+use model::Query;
+use proptest::prelude::*;
+
+/// A series in a form that compares: times, and values as [`bits`].
+pub type Rows = Vec<(i64, u64)>;
+
+/// The bits of a value; all NaNs are one.
+pub fn bits(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() }
+}
+
+pub fn points(request: &[(i64, f64)]) -> Vec<Measure> {
+    request.iter().map(|&(time, value)| Measure { timestamp: Timestamp(time), value }).collect()
+}
+
+/// A policy; granularities and timespans in nanoseconds.
+pub fn policy(back_window: u64, definition: &[(i64, Option<i64>)], methods: &[&str]) -> ArchivePolicy {
+    let item = |&(granularity, timespan): &(i64, Option<i64>)| ArchivePolicyItem {
+        granularity: Timespan(granularity),
+        points: None,
+        timespan: timespan.map(Timespan),
+    };
+    ArchivePolicy {
+        name: "p".to_owned(),
+        back_window,
+        definition: definition.iter().map(item).collect(),
+        aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
+    }
+}
+
+/// Granularities that divide each other, in nanoseconds: times are small numbers in these tests.
+pub fn policies() -> impl Strategy<Value = ArchivePolicy> {
+    const METHODS: [&str; 20] = [
+        "mean",
+        "sum",
+        "last",
+        "max",
+        "min",
+        "std",
+        "median",
+        "first",
+        "count",
+        "5pct",
+        "37pct",
+        "99pct",
+        "rate:mean",
+        "rate:sum",
+        "rate:last",
+        "rate:std",
+        "rate:count",
+        "rate:median",
+        "rate:90pct",
+        "rate:max",
+    ];
+    let spans = prop::collection::vec(prop::option::of(prop_oneof![1i64..20, 100i64..9000]), 3);
+    let definition =
+        (1i64..4, prop::collection::vec(2i64..6, 0..3), spans).prop_map(|(finest, factors, spans)| {
+            let mut granularity = finest;
+            let mut definition = vec![(granularity, spans[0].map(|points| points * granularity))];
+            for (factor, span) in factors.iter().zip(&spans[1..]) {
+                granularity *= factor;
+                definition.push((granularity, span.map(|points| points * granularity)));
+            }
+            definition
+        });
+    (0u64..4, definition, prop::sample::subsequence(METHODS.to_vec(), 1..7))
+        .prop_map(|(back_window, definition, methods)| policy(back_window, &definition, &methods))
+}
+
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        8 => (-20i32..20).prop_map(f64::from),
+        8 => -1e3..1e3,
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, f64::MAX, 1e17]),
+    ]
+}
+
+/// A request: points around a place in time, in any order, with doubles.
+pub fn requests() -> impl Strategy<Value = Vec<(i64, f64)>> {
+    let place = prop_oneof![20 => 0i64..400, 1 => 0i64..40_000];
+    let spread = prop_oneof![Just(3i64), Just(30), Just(300)];
+    (place, spread, prop::collection::vec((any::<prop::sample::Index>(), value()), 1..12)).prop_map(
+        |(place, spread, points)| {
+            points
+                .into_iter()
+                .map(|(at, value)| (1000 + place + at.index(spread as usize) as i64, value))
+                .collect()
+        },
+    )
+}
+
+pub fn queries() -> impl Strategy<Value = Query> {
+    let time = || prop::option::of(prop_oneof![900i64..1500, 0i64..50_000]);
+    (0usize..1000, time(), time(), prop::option::of(1i64..100))
+        .prop_map(|(aggregation, start, stop, resample)| Query { aggregation, start, stop, resample })
+}
+
+pub fn aggregations(policy: &ArchivePolicy) -> Vec<Aggregation> {
+    let mut all = Vec::new();
+    for item in &policy.definition {
+        for &method in &policy.aggregation_methods {
+            all.push(Aggregation { method, granularity: item.granularity, timespan: item.timespan });
+        }
+    }
+    all
+}
+
+/// A head and the blocks that left it.
+pub struct Store {
+    pub layout: Layout,
+    pub head: Head,
+    /// Every block that was sealed, in order: granularity, first, last.
+    pub written: Vec<((i64, i64, i64), Vec<u8>)>,
+    blocks: BTreeMap<(i64, i64, i64), Vec<u8>>,
+    limits: (i64, u64, i64),
+}
+
+impl Store {
+    pub fn new(policy: &ArchivePolicy) -> Self {
+        Store {
+            layout: Layout::of(policy),
+            head: Head::new(),
+            written: Vec::new(),
+            blocks: BTreeMap::new(),
+            limits: (policy.block_size().0, policy.back_window, 0),
+        }
+    }
+
+    /// Folds a request at the next position.
+    pub fn fold(&mut self, request: &[(i64, f64)]) -> FoldOutcome {
+        let mut points = points(request);
+        self.head.fold(&self.layout, self.head.applied() + 1, &mut points)
+    }
+
+    /// Where lateness starts, by the policy that the store was made with.
+    pub fn late_limit(&mut self) -> i64 {
+        let (block, back_window, _) = self.limits;
+        self.head.last().map_or(0, |last| last.0 - last.0 % block - block * back_window as i64)
+    }
+
+    /// Stores the head and reads it back.
+    pub fn pass(&mut self) {
+        for block in self.head.take_sealed(&self.layout) {
+            let key = (block.granularity.0, block.first.0, block.last.0);
+            let overlaps = self.blocks.keys().any(|known| known.0 == key.0 && known.2 >= key.1);
+            assert!(!overlaps, "blocks never overlap");
+            self.written.push((key, block.bytes.clone()));
+            self.blocks.insert(key, block.bytes);
+        }
+        if self.head.expiry_moved() {
+            let head = &self.head;
+            self.blocks.retain(|key, _| {
+                head.oldest_kept(&self.layout, Timespan(key.0)).is_none_or(|oldest| key.2 >= oldest.0)
+            });
+        }
+        self.head = Head::decode(&self.head_bytes()).unwrap();
+    }
+
+    pub fn head_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.head.encode(&mut bytes);
+        bytes
+    }
+
+    pub fn read(&self, aggregation: Aggregation, query: &Query) -> Result<Rows, ReadError> {
+        let (start, stop) = (query.start.map(Timestamp), query.stop.map(Timestamp));
+        let resample = query.resample();
+        let (from, to) = block_range(aggregation, start, stop, resample);
+        let blocks: Vec<_> = self
+            .blocks
+            .iter()
+            .filter(|(key, _)| key.0 == aggregation.granularity.0 && key.2 >= from.0 && key.1 <= to.0)
+            .map(|(key, bytes)| (Timestamp(key.1), Timestamp(key.2), bytes.as_slice()))
+            .collect();
+        let series = assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)?;
+        Ok(series.timestamps.iter().zip(&series.values).map(|(time, value)| (time.0, bits(*value))).collect())
+    }
+}
