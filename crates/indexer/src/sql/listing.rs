@@ -194,3 +194,89 @@ fn value_of(metric: &Metric, key: SortKey) -> Value {
         SortKey::Status => Value::Number(status_code(metric.status)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+    use sqlx::Row;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{ArchivePolicies, Metrics, NewMetric, SqliteOptions};
+
+    async fn populated() -> (tempfile::TempDir, SqlIndexer) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+        let low = gnudi_model::ArchivePolicy::defaults(&Default::default()).swap_remove(1);
+        indexer.create_archive_policy(low).await.unwrap();
+        let metrics = (0..2000u128)
+            .map(|number| NewMetric {
+                id: MetricId(Uuid::from_u128(number << 100 | number)),
+                creator: format!("creator{}", number % 4),
+                name: Some(format!("name{}", number % 50)),
+                unit: None,
+                archive_policy_name: "low".to_owned(),
+                resource_id: None,
+                created_at: Timestamp::EPOCH,
+            })
+            .collect();
+        assert!(indexer.create_metrics(metrics).await.iter().all(Result::is_ok));
+        indexer.close().await;
+        // Opened anew, the planner knows the tables.
+        (folder, SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap())
+    }
+
+    async fn plan(indexer: &SqlIndexer, query: &mut QueryBuilder<Sqlite>) -> String {
+        let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
+        let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
+        rows.iter().map(|row| row.get::<String, _>(3)).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Every piece of the common listings is a search in an index, without a sort.
+    #[tokio::test]
+    async fn an_index_serves_every_piece() {
+        let (_folder, indexer) = populated().await;
+        let rows = sqlx::query("select tbl||' '||idx||' '||stat from sqlite_stat1")
+            .fetch_all(&indexer.readers)
+            .await;
+        for r in rows.unwrap() {
+            println!("STAT {}", r.get::<String, _>(0));
+        }
+        let marker =
+            indexer.find(&[MetricId(Uuid::from_u128(7 << 100 | 7))], MetricStatus::Active).await.unwrap();
+        let marker = marker[0].as_ref().unwrap();
+        let none = MetricFilter::default();
+        let creator = MetricFilter { creator: Some("creator1".to_owned()), ..none.clone() };
+        let name = MetricFilter { name: Some("name7".to_owned()), ..none.clone() };
+        let both = MetricFilter { name: name.name.clone(), ..creator.clone() };
+        let policy = MetricFilter { archive_policy_name: Some("low".to_owned()), ..none.clone() };
+        let deleted = MetricFilter { status: Some(MetricStatus::Delete), ..none.clone() };
+        for (filter, sorts, index) in [
+            (&none, &[][..], "sqlite_autoindex_metric_1"),
+            (&none, &["id:desc"], "sqlite_autoindex_metric_1"),
+            (&creator, &[], "ix_metric_creator"),
+            (&name, &[], "ix_metric_name"),
+            (&both, &[], "ix_metric_name"),
+            (&policy, &[], "ix_metric_policy"),
+            (&none, &["name"], "ix_metric_name"),
+            (&none, &["name:desc", "id:desc"], "ix_metric_name"),
+            (&none, &["creator"], "ix_metric_creator"),
+            (&deleted, &[], "ix_metric_deleted"),
+        ] {
+            let sorts: Vec<MetricSort> = sorts.iter().map(|sort| sort.parse().unwrap()).collect();
+            let sorts = order_of(&sorts);
+            let mut pieces = pieces_behind(marker, &sorts);
+            pieces.push(Piece { equal: Vec::new(), bound: None, from: 0 });
+            for piece in &pieces {
+                let mut query = statement(filter, piece, &sorts, 10);
+                let plan = plan(&indexer, &mut query).await;
+                assert!(
+                    plan.contains(index) && !plan.contains("TEMP B-TREE"),
+                    "{}: {plan}",
+                    query.sql().as_str()
+                );
+            }
+        }
+    }
+}

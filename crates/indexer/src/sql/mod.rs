@@ -159,7 +159,7 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
 /// Has the planner learn how selective each index is, from a sample of a few thousand rows. It does without on a full
 /// disk.
 async fn refresh_statistics(connection: &mut Connection) {
-    if let Err(error) = connection.execute("PRAGMA optimize = 0x10002").await {
+    if let Err(error) = connection.execute("PRAGMA optimize = 0x10012").await {
         tracing::warn!(error = %indexer_error(&error), "the index's statistics were not refreshed");
     }
 }

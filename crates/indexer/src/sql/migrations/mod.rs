@@ -57,3 +57,56 @@ async fn migrate_in_transaction(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+
+    use super::*;
+
+    const TWO: &[(i64, &str)] = &[
+        (1, "CREATE TABLE a (x BIGINT); INSERT INTO a (x) VALUES (1)"),
+        (2, "ALTER TABLE a ADD COLUMN y BIGINT"),
+    ];
+    const BROKEN: &[(i64, &str)] =
+        &[TWO[0], TWO[1], (3, "CREATE TABLE b (x BIGINT); CREATE TABLE b (x BIGINT)")];
+
+    async fn connection() -> SqliteConnection {
+        SqliteConnectOptions::new().in_memory(true).connect().await.unwrap()
+    }
+
+    async fn version(connection: &mut SqliteConnection) -> i64 {
+        sqlx::query_scalar("SELECT MAX(version) FROM schema_version").fetch_one(connection).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn versions_follow_each_other_once() {
+        let mut connection = connection().await;
+        migrate_with(&mut connection, &TWO[..1]).await.unwrap();
+        for _ in 0..2 {
+            migrate_with(&mut connection, TWO).await.unwrap();
+            assert_eq!(version(&mut connection).await, 2);
+        }
+        let rows: Vec<(i64, Option<i64>)> =
+            sqlx::query_as("SELECT x, y FROM a").fetch_all(&mut connection).await.unwrap();
+        assert_eq!(rows, [(1, None)]);
+        let refused = migrate_with(&mut connection, &TWO[..1]).await.unwrap_err();
+        assert!(matches!(refused, OpenError::SchemaTooNew { found: 2, known: 1 }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_version_that_fails_leaves_nothing() {
+        let mut connection = connection().await;
+        migrate_with(&mut connection, &TWO[..1]).await.unwrap();
+        migrate_with(&mut connection, BROKEN).await.unwrap_err();
+        assert_eq!(version(&mut connection).await, 1);
+        connection.execute("SELECT y FROM a").await.unwrap_err();
+        connection.execute("SELECT x FROM b").await.unwrap_err();
+        migrate_with(&mut connection, TWO).await.unwrap();
+    }
+
+    #[test]
+    fn numbers_ascend() {
+        assert!(MIGRATIONS.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}

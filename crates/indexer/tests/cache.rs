@@ -1,0 +1,235 @@
+//! What a cache could get wrong: calls that overlap, callers that go away, other processes.
+
+mod support;
+
+use std::sync::{Arc, atomic::Ordering};
+
+use futures_util::future::join_all;
+use gnudi_indexer::{
+    ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
+    Metrics, NewMetric, create_default_archive_policies,
+};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, Timestamp};
+use support::Gated;
+use uuid::Uuid;
+
+type Cache = Arc<CachedIndexer<Gated>>;
+
+async fn cache() -> (Cache, Gated) {
+    let gated = Gated::new();
+    create_default_archive_policies(&*gated.index, &ArchivePolicy::default_methods()).await.unwrap();
+    let options = CacheOptions { metrics_cached_max: 1000 };
+    (Arc::new(CachedIndexer::new(gated.clone(), &options)), gated)
+}
+
+fn id(number: u128) -> MetricId {
+    MetricId(Uuid::from_u128(number))
+}
+
+fn metric(number: u128) -> NewMetric {
+    NewMetric {
+        id: id(number),
+        creator: "admin".to_owned(),
+        name: None,
+        unit: None,
+        archive_policy_name: "low".to_owned(),
+        resource_id: None,
+        created_at: Timestamp::EPOCH,
+    }
+}
+
+/// Lets every task run until it waits for a gate.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn look_ups_are_answered_from_memory() {
+    let (cache, gated) = cache().await;
+    cache.create_metrics(vec![metric(1)]).await.remove(0).unwrap();
+    gated.index.create_metrics(vec![metric(2)]).await.remove(0).unwrap();
+    assert!(cache.cached_metric(id(1)).is_some());
+    assert!(cache.cached_metric(id(2)).is_none());
+    for reads in [1, 1] {
+        let found = cache.metrics(&[id(1), id(2), id(1)]).await.unwrap();
+        assert!(found.iter().all(Option::is_some));
+        assert_eq!(gated.reads.load(Ordering::Relaxed), reads);
+    }
+    assert_eq!(gated.ids_read.load(Ordering::Relaxed), 1);
+    let dynamic: &dyn Indexer = &*cache;
+    assert!(dynamic.cached_metric(id(2)).is_some());
+    assert_eq!(cache.figures(), CacheFigures { hits: 1 + 2 + 3 + 1, misses: 1 + 1, metrics: 2 });
+
+    assert_eq!(dynamic.cached_policy("low"), None);
+    let low = cache.archive_policy("low").await.unwrap();
+    assert_eq!(dynamic.cached_policy("low"), low);
+    let reads = gated.reads.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(cache.archive_policy("low").await.unwrap(), low);
+        assert_eq!(cache.archive_policy_name_for_metric("cpu").await, Ok("low".to_owned()));
+    }
+    assert_eq!(gated.reads.load(Ordering::Relaxed), reads + 1, "rules are read once");
+}
+
+#[tokio::test]
+async fn those_who_miss_at_once_share_queries() {
+    let (cache, gated) = cache().await;
+    gated.index.create_metrics((0..10).map(metric).collect()).await;
+    gated.behind_reads.close();
+    let calls: Vec<_> = (0..50u128)
+        .map(|call| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.metrics(&[id(call % 10), id(100)]).await })
+        })
+        .collect();
+    settle().await;
+    gated.behind_reads.open();
+    for (call, found) in join_all(calls).await.into_iter().enumerate() {
+        let found = found.unwrap().unwrap();
+        assert_eq!(found[0].as_ref().unwrap().id, id(call as u128 % 10));
+        assert_eq!(found[1], None);
+    }
+    assert!(gated.reads.load(Ordering::Relaxed) <= 2);
+    assert!(gated.ids_read.load(Ordering::Relaxed) <= 2 + 11);
+}
+
+#[tokio::test]
+async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
+    let (cache, gated) = cache().await;
+    gated.index.create_metrics(vec![metric(1)]).await;
+    gated.behind_reads.close();
+    let load = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.metrics(&[id(1)]).await }
+    });
+    settle().await;
+    // The load has seen the metric, and has not answered yet.
+    assert_eq!(cache.delete_metrics(&[id(1)]).await, [Ok(())]);
+    gated.behind_reads.open();
+    assert!(load.await.unwrap().unwrap()[0].is_some());
+    assert_eq!(cache.cached_metric(id(1)), None);
+    assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
+}
+
+#[tokio::test]
+async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
+    let (cache, gated) = cache().await;
+    gated.index.create_metrics(vec![metric(1), metric(2)]).await;
+    // Policies and rules first, then the page that waits.
+    gated.behind_reads.close();
+    let warming = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.warm().await }
+    });
+    for _ in 0..2 {
+        settle().await;
+        gated.behind_reads.let_one_pass();
+    }
+    settle().await;
+    assert_eq!(cache.delete_metrics(&[id(1)]).await, [Ok(())]);
+    gated.behind_reads.open();
+    warming.await.unwrap().unwrap();
+    assert_eq!(cache.cached_metric(id(1)), None);
+}
+
+/// A deletion whose caller has gone happens later, and the cache learns of it then.
+#[tokio::test]
+async fn a_deletion_whose_caller_went_away_is_seen() {
+    let (cache, gated) = cache().await;
+    cache.create_metrics(vec![metric(1)]).await.remove(0).unwrap();
+    gated.before_writes.close();
+    let deletion = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.delete_metrics(&[id(1)]).await }
+    });
+    settle().await;
+    deletion.abort();
+    assert!(deletion.await.unwrap_err().is_cancelled());
+    // Not deleted yet: this is right, and in memory.
+    assert!(cache.metrics(&[id(1)]).await.unwrap()[0].is_some());
+    gated.before_writes.open();
+    settle().await;
+    assert_eq!(gated.index.metrics(&[id(1)]).await, Ok(vec![None]));
+    assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
+}
+
+#[tokio::test]
+async fn policies_read_before_a_change_are_not_kept() {
+    let (cache, gated) = cache().await;
+    let old = cache.archive_policy("low").await.unwrap().unwrap();
+    cache.invalidate_archive_policies();
+    gated.behind_reads.close();
+    let overlapping = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.archive_policy("low").await }
+    });
+    settle().await;
+    let new = cache.update_archive_policy("low", old.definition.clone(), Some(7)).await.unwrap();
+    assert_eq!(new.back_window, 7);
+    gated.behind_reads.open();
+    assert_eq!(overlapping.await.unwrap(), Ok(Some(old)));
+    assert_eq!(cache.archive_policy("low").await, Ok(Some(new)));
+    // Without a policy there is nothing to keep.
+    assert_eq!(cache.archive_policy("none").await, Ok(None));
+    let none = ArchivePolicy {
+        name: "none".to_owned(),
+        ..ArchivePolicy::clone(&gated.index.archive_policy("low").await.unwrap().unwrap())
+    };
+    cache.create_archive_policy(none).await.unwrap();
+    assert!(cache.archive_policy("none").await.unwrap().is_some());
+    cache.delete_archive_policy("none").await.unwrap();
+    assert_eq!((cache.archive_policy("none").await, cache.cached_policy("none")), (Ok(None), None));
+}
+
+#[tokio::test]
+async fn rules_follow_changes() {
+    let (cache, gated) = cache().await;
+    let rule = |name: &str, pattern: &str, policy: &str| ArchivePolicyRule {
+        name: name.to_owned(),
+        metric_pattern: pattern.to_owned(),
+        archive_policy_name: policy.to_owned(),
+    };
+    let policy_of = async |name: &str| cache.archive_policy_name_for_metric(name).await.ok();
+    assert_eq!(policy_of("cpu").await.as_deref(), Some("low"));
+    cache.create_archive_policy_rule(rule("1", "cpu", "high")).await.unwrap();
+    assert_eq!(policy_of("cpu").await.as_deref(), Some("high"));
+    cache.create_archive_policy_rule(rule("2", "cpu", "medium")).await.unwrap();
+    cache.rename_archive_policy_rule("1", "3").await.unwrap();
+    assert_eq!(policy_of("cpu").await.as_deref(), Some("medium"));
+    cache.delete_archive_policy_rule("2").await.unwrap();
+    assert_eq!(policy_of("cpu").await.as_deref(), Some("high"));
+    cache.delete_archive_policy_rule("3").await.unwrap();
+    cache.delete_archive_policy_rule("default").await.unwrap();
+    assert_eq!(
+        cache.archive_policy_name_for_metric("cpu").await,
+        Err(IndexerError::NoArchivePolicyRuleMatch("cpu".to_owned()))
+    );
+    // Another process makes one.
+    gated.index.create_archive_policy_rule(rule("4", "c*", "bool")).await.unwrap();
+    assert_eq!(policy_of("cpu").await.as_deref(), Some("bool"));
+}
+
+#[tokio::test]
+async fn what_another_process_does_is_seen_once_it_is_told() {
+    let (cache, other) = cache().await;
+    assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
+    other.index.create_metrics(vec![metric(1)]).await;
+    assert!(cache.metrics(&[id(1)]).await.unwrap()[0].is_some());
+    other.index.delete_metrics(&[id(1)]).await;
+    cache.invalidate_metrics(&[id(1), id(2)]);
+    assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
+}
+
+#[tokio::test]
+async fn warming_loads_as_much_as_fits() {
+    let (cache, gated) = cache().await;
+    gated.index.create_metrics((0..1500).map(metric).collect()).await;
+    assert_eq!(cache.warm().await, Ok(1000));
+    assert!(cache.cached_policy("low").is_some());
+    assert_eq!((0..1500).filter(|number| cache.cached_metric(id(*number)).is_some()).count(), 1000);
+    let reads = gated.reads.load(Ordering::Relaxed);
+    assert_eq!(cache.archive_policy_name_for_metric("cpu").await, Ok("low".to_owned()));
+    assert_eq!(gated.reads.load(Ordering::Relaxed), reads);
+}

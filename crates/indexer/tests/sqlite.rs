@@ -1,0 +1,245 @@
+//! What only a database can suffer: restarts, full disks, strange files, other processes, sudden death.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::join_all};
+use gnudi_indexer::{
+    ArchivePolicies, ArchivePolicyRules, IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics,
+    NewMetric, OpenError, Page, SqlIndexer, SqliteOptions, create_default_archive_policies,
+};
+use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
+use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
+use uuid::Uuid;
+
+async fn open(path: &Path) -> SqlIndexer {
+    let indexer = SqlIndexer::open(&SqliteOptions::new(path)).await.unwrap();
+    create_default_archive_policies(&indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    indexer
+}
+
+fn metric(number: u128, name: &str) -> NewMetric {
+    NewMetric {
+        id: MetricId(Uuid::from_u128(number)),
+        creator: "admin".to_owned(),
+        name: Some(name.to_owned()),
+        unit: None,
+        archive_policy_name: "low".to_owned(),
+        resource_id: None,
+        created_at: Timestamp::EPOCH,
+    }
+}
+
+async fn all(indexer: &SqlIndexer) -> Vec<MetricId> {
+    let page = Page { limit: 1_000_000, marker: None, sorts: vec![] };
+    let listing = MetricListing { filter: MetricFilter::default(), page };
+    indexer.list_metrics(&listing).await.unwrap().iter().map(|metric| metric.id).collect()
+}
+
+async fn raw(path: &Path) -> sqlx::SqliteConnection {
+    SqliteConnectOptions::new().filename(path).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn everything_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let created = indexer.create_metrics(vec![metric(1, "cpu"), metric(2, "disk")]).await;
+    assert_eq!(indexer.delete_metrics(&[MetricId(Uuid::from_u128(2))]).await, [Ok(())]);
+    let (policies, rules) = (indexer.archive_policies().await, indexer.archive_policy_rules().await);
+    indexer.close().await;
+
+    let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    assert_eq!(indexer.archive_policies().await, policies);
+    assert_eq!(indexer.archive_policy_rules().await, rules);
+    let found = indexer.metrics(&[MetricId(Uuid::from_u128(1)), MetricId(Uuid::from_u128(2))]).await.unwrap();
+    assert_eq!(found, [Some(created[0].clone().unwrap()), None]);
+    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![MetricId(Uuid::from_u128(2))]));
+}
+
+#[tokio::test]
+async fn default_policies_come_only_to_an_empty_index() {
+    let methods = ArchivePolicy::default_methods();
+    let indexer = MemoryIndexer::default();
+    assert_eq!(create_default_archive_policies(&indexer, &methods).await, Ok(true));
+    let names: Vec<_> =
+        indexer.archive_policies().await.unwrap().iter().map(|policy| policy.name.clone()).collect();
+    assert_eq!(names, ["bool", "high", "low", "medium"]);
+    assert_eq!(indexer.archive_policy_name_for_metric("anything").await, Ok("low".to_owned()));
+    // What an operator has removed does not come back.
+    indexer.delete_archive_policy("bool").await.unwrap();
+    assert_eq!(create_default_archive_policies(&indexer, &methods).await, Ok(false));
+    assert_eq!(indexer.archive_policy("bool").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    open(&path).await.close().await;
+    raw(&path).await.execute("INSERT INTO schema_version (version) VALUES (1000)").await.unwrap();
+    let refused = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap_err();
+    assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, known: 1 }), "{refused}");
+    assert!(refused.to_string().contains("schema version 1000"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_no_index_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    std::fs::write(&path, "this is no database, and long enough to be looked at as one".repeat(100)).unwrap();
+    for (path, reason) in
+        [(path.as_path(), "not a database"), (&folder.path().join("none/index"), "unable to open")]
+    {
+        let refused = SqlIndexer::open(&SqliteOptions::new(path)).await.unwrap_err().to_string();
+        assert!(refused.contains(path.to_str().unwrap()) && refused.contains(reason), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_changes_nothing_and_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    open(&path).await.close().await;
+    let options = SqliteOptions { bytes_max: Some(400_000), ..SqliteOptions::new(&path) };
+    let indexer = SqlIndexer::open(&options).await.unwrap();
+    let long = "n".repeat(250);
+    let mut created = Vec::new();
+    let refused = loop {
+        let first = created.len() as u128;
+        let batch: Vec<_> = (first..first + 100).map(|number| metric(number, &long)).collect();
+        let ids: Vec<_> = batch.iter().map(|metric| metric.id).collect();
+        let outcomes = indexer.create_metrics(batch).await;
+        match &outcomes[0] {
+            Ok(_) => assert!(outcomes.iter().all(Result::is_ok)),
+            Err(error) => {
+                assert!(outcomes.iter().all(|outcome| outcome.as_ref() == Err(error)));
+                break error.clone();
+            }
+        }
+        created.extend(ids);
+        assert!(created.len() < 10_000, "the bound is not kept");
+    };
+    assert!(matches!(refused, IndexerError::NoSpace(_)), "{refused:?}");
+    assert!(created.len() > 100);
+    assert_eq!(all(&indexer).await, created);
+    // Whatever else waits with it fails alike, and reads go on.
+    let bulky: Vec<_> = (100_000..101_000).map(|number| metric(number, &long)).collect();
+    let policy = ArchivePolicy {
+        name: "x".repeat(200_000),
+        ..(*indexer.archive_policy("low").await.unwrap().unwrap()).clone()
+    };
+    let (metrics, policy) =
+        tokio::join!(indexer.create_metrics(bulky), indexer.create_archive_policy(policy));
+    assert!(metrics.iter().all(|outcome| matches!(outcome, Err(IndexerError::NoSpace(_)))));
+    assert!(matches!(policy, Err(IndexerError::NoSpace(_))), "{policy:?}");
+    assert_eq!(all(&indexer).await, created);
+
+    // Space comes back: metrics are expunged.
+    assert!(indexer.delete_metrics(&created[..200]).await.iter().all(Result::is_ok));
+    indexer.expunge_metrics(&created[..200]).await.unwrap();
+    let after = indexer.create_metrics((0..100).map(|number| metric(number, &long)).collect()).await;
+    assert!(after.iter().all(Result::is_ok), "{:?}", after[0]);
+    assert_eq!(all(&indexer).await.len(), created.len() - 100);
+}
+
+/// As where the API and the workers are separate processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_share_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexers = Arc::new(join_all((0..3).map(|_| open(&path))).await);
+    assert_eq!(indexers[2].archive_policies().await.unwrap().len(), 4);
+    let tasks = (0..3).map(|index| {
+        let indexers = indexers.clone();
+        tokio::spawn(async move {
+            for number in 0..50 {
+                let metric = metric(number * 10 + index as u128, "cpu");
+                let id = metric.id;
+                indexers[index].create_metrics(vec![metric]).await.remove(0).unwrap();
+                let other = &indexers[(index + 1) % 3];
+                assert!(other.metrics(&[id]).await.unwrap()[0].is_some());
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    assert_eq!(all(&indexers[0]).await.len(), 150);
+}
+
+/// A write whose caller goes away happens all the same, and the writer lives on.
+#[tokio::test]
+async fn callers_may_go_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let indexer = open(&folder.path().join("index")).await;
+    for number in 0..20 {
+        assert!(indexer.create_metrics(vec![metric(number, "cpu")]).now_or_never().is_none());
+    }
+    indexer.create_metrics(vec![metric(20, "cpu")]).await.remove(0).unwrap();
+    assert_eq!(all(&indexer).await.len(), 21);
+}
+
+const CRASHING: &str = "GNUDI_TEST_CRASHING_INDEX";
+
+/// Killed at any time, an index has all metrics whose creation was answered.
+#[test]
+fn what_was_answered_survives_a_kill() {
+    for round in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "creates_until_it_is_killed", "--nocapture"])
+            .env(CRASHING, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut answered: Vec<MetricId> = Vec::new();
+        let number_of = |line: &str| line.strip_prefix("created ").map(|number| number.parse().unwrap());
+        while answered.len() < 50 + 37 * round {
+            let line = lines.next().expect("the child lives until it is killed");
+            answered.extend(number_of(&line).map(|number| MetricId(Uuid::from_u128(number))));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What it had said before it died.
+        answered.extend(
+            lines.filter_map(|line| number_of(&line)).map(|number| MetricId(Uuid::from_u128(number))),
+        );
+
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+            assert!(indexer.metrics(&answered).await.unwrap().iter().all(Option::is_some));
+            indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
+        });
+    }
+}
+
+/// The child of the test above; on its own it has nothing to do.
+#[test]
+fn creates_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CRASHING) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let indexer = Arc::new(open(Path::new(&path)).await);
+        let callers = (0..8u128).map(|caller| {
+            let indexer = indexer.clone();
+            tokio::spawn(async move {
+                for number in 0.. {
+                    let number = number * 8 + caller;
+                    indexer.create_metrics(vec![metric(number, "cpu")]).await.remove(0).unwrap();
+                    println!("created {number}");
+                }
+            })
+        });
+        tokio::time::timeout(Duration::from_secs(60), join_all(callers)).await.ok();
+    });
+}

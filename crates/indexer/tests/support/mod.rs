@@ -1,0 +1,171 @@
+//! An index whose calls stop where a test wants them to.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use gnudi_indexer::{
+    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics,
+    NewMetric,
+};
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+use tokio::sync::Semaphore;
+
+/// Lets through as many calls as it has permits; starts open.
+#[derive(Clone)]
+pub struct Gate(Arc<Semaphore>);
+
+const OPEN: usize = 1_000_000;
+
+impl Gate {
+    fn new() -> Self {
+        Gate(Arc::new(Semaphore::new(OPEN)))
+    }
+
+    pub fn close(&self) {
+        self.0.forget_permits(OPEN);
+    }
+
+    pub fn open(&self) {
+        self.0.add_permits(OPEN);
+    }
+
+    pub fn let_one_pass(&self) {
+        self.0.add_permits(1);
+    }
+
+    async fn pass(&self) {
+        self.0.acquire().await.unwrap().forget();
+    }
+}
+
+/// An index in memory with gates before writes and behind reads: a write that waits has changed nothing, a read that waits
+/// has seen what it answers.
+#[derive(Clone)]
+pub struct Gated {
+    pub index: Arc<MemoryIndexer>,
+    pub before_writes: Gate,
+    pub behind_reads: Gate,
+    /// Ids asked for.
+    pub ids_read: Arc<AtomicUsize>,
+    pub reads: Arc<AtomicUsize>,
+}
+
+impl Gated {
+    pub fn new() -> Self {
+        Gated {
+            index: Arc::default(),
+            before_writes: Gate::new(),
+            behind_reads: Gate::new(),
+            ids_read: Arc::default(),
+            reads: Arc::default(),
+        }
+    }
+
+    async fn read<T>(&self, read: impl Future<Output = T>) -> T {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let seen = read.await;
+        self.behind_reads.pass().await;
+        seen
+    }
+}
+
+impl Indexer for Gated {}
+
+#[async_trait]
+impl Metrics for Gated {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+        self.before_writes.pass().await;
+        self.index.create_metrics(metrics).await
+    }
+
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        self.ids_read.fetch_add(ids.len(), Ordering::Relaxed);
+        self.read(self.index.metrics(ids)).await
+    }
+
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+        self.read(self.index.list_metrics(listing)).await
+    }
+
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+        self.before_writes.pass().await;
+        self.index.delete_metrics(ids).await
+    }
+
+    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
+        self.read(self.index.deleted_metrics(limit)).await
+    }
+
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.expunge_metrics(ids).await
+    }
+}
+
+#[async_trait]
+impl ArchivePolicies for Gated {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.create_archive_policy(policy).await
+    }
+
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
+        self.read(self.index.archive_policy(name)).await
+    }
+
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
+        self.read(self.index.archive_policies()).await
+    }
+
+    async fn update_archive_policy(
+        &self,
+        name: &str,
+        definition: Vec<ArchivePolicyItem>,
+        back_window: Option<u64>,
+    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.update_archive_policy(name, definition, back_window).await
+    }
+
+    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.delete_archive_policy(name).await
+    }
+}
+
+#[async_trait]
+impl ArchivePolicyRules for Gated {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.create_archive_policy_rule(rule).await
+    }
+
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+        self.read(self.index.archive_policy_rule(name)).await
+    }
+
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+        self.read(self.index.archive_policy_rules()).await
+    }
+
+    async fn rename_archive_policy_rule(
+        &self,
+        name: &str,
+        new_name: &str,
+    ) -> Result<ArchivePolicyRule, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.rename_archive_policy_rule(name, new_name).await
+    }
+
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.delete_archive_policy_rule(name).await
+    }
+
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+        self.read(self.index.archive_policy_name_for_metric(metric_name)).await
+    }
+}
