@@ -51,7 +51,7 @@ impl Store {
         let aggregates = LocalAggregates::open(
             &dir.aggregates(),
             &LocalAggregatesOptions {
-                cache_bytes: config.size("storage", "cache_bytes_max") as u64,
+                recent_bytes_max: config.size("storage", "recent_bytes_max") as u64,
                 ..LocalAggregatesOptions::default()
             },
         )?;

@@ -2,6 +2,7 @@
 //! own, for whoever looks into it. Nothing here tries to repair.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -21,12 +22,17 @@ pub struct Quarantine {
     dir: PathBuf,
     found: AtomicU64,
     copied_bytes: Mutex<u64>,
+    /// File and offset of what was reported, so that a place that is read again is not.
+    known: Mutex<HashSet<(PathBuf, u64)>>,
 }
+
+/// How many places are remembered; beyond it some may be reported more than once.
+const KNOWN_MAX: usize = 10_000;
 
 impl Quarantine {
     /// `dir` is made when the first damage is found.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
-        Self { disk, dir, found: AtomicU64::new(0), copied_bytes: Mutex::new(0) }
+        Self { disk, dir, found: AtomicU64::new(0), copied_bytes: Mutex::new(0), known: Mutex::default() }
     }
 
     /// Finds since the start, for `/metrics`.
@@ -34,8 +40,14 @@ impl Quarantine {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Reports `bytes`, found damaged at `offset` of `file`. The same find is copied once, also across restarts.
+    /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are copied once,
+    /// also across restarts.
     pub fn report(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
+        let mut known = self.known.lock();
+        if known.len() < KNOWN_MAX && !known.insert((file.to_owned(), offset)) {
+            return;
+        }
+        drop(known);
         self.found.fetch_add(1, Ordering::Relaxed);
         tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
         self.copy(file, offset, bytes);

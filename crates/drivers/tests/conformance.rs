@@ -64,9 +64,17 @@ async fn memory_aggregates() {
 
 #[tokio::test]
 async fn local_aggregates() {
-    let directories = Directories::new();
-    conformance::aggregates(|| {
-        LocalAggregates::open(&directories.next(), &LocalAggregatesOptions::default()).unwrap()
-    })
-    .await;
+    // With room for all, and with so little that nearly every write is flushed and runs are merged.
+    for recent_bytes_max in [1 << 20, 1000] {
+        let directories = Directories::new();
+        conformance::aggregates(|| {
+            let options = LocalAggregatesOptions {
+                segment_bytes: 1 << 16,
+                recent_bytes_max,
+                ..LocalAggregatesOptions::default()
+            };
+            LocalAggregates::open(&directories.next(), &options).unwrap()
+        })
+        .await;
+    }
 }

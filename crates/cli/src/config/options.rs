@@ -295,10 +295,11 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option(
         "storage",
-        "cache_bytes_max",
+        "recent_bytes_max",
         POSITIVE,
-        "67108864",
-        "gnudi: memory for blocks of aggregates that were read.",
+        "268435456",
+        "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index takes \
+         up to 30 MB of memory.",
     ),
     idle("storage", "file_subdir_len", "2", "the local store needs no folders"),
     idle("healthcheck", "detailed", "false", WSGI),

@@ -161,11 +161,11 @@ pub fn open_item(item: &[u8]) -> Option<(u64, &[u8])> {
     right.then(|| (u64_at(header, 8), payload))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 

@@ -90,6 +90,12 @@ struct Active {
     synced: u32,
 }
 
+/// How far a log was written at some moment.
+pub struct SyncPoint {
+    pub segment: Arc<Segment>,
+    end: u32,
+}
+
 impl SegmentLog {
     /// Opens the log in `dir`, creating it where there is none, and shows every frame found to `visit`, oldest first.
     ///
@@ -186,6 +192,19 @@ impl SegmentLog {
         self.active.segment.file.sync_data()?;
         self.active.synced = self.active.end;
         Ok(())
+    }
+
+    /// What a sync would make durable, for a caller who syncs without holding the log: see [`SegmentLog::synced`].
+    pub fn sync_point(&self) -> SyncPoint {
+        SyncPoint { segment: Arc::clone(&self.active.segment), end: self.active.end }
+    }
+
+    /// The caller has synced the file of `point` since it was taken.
+    pub fn synced(&mut self, point: &SyncPoint) {
+        // A segment that is full by now was synced when the next one was begun.
+        if point.segment.number == self.active.segment.number {
+            self.active.synced = self.active.synced.max(point.end);
+        }
     }
 
     /// Writes an empty frame. It tells a later recovery that all before it was synced, so that damage there is not

@@ -250,12 +250,18 @@ impl<'a> Scan<'a> {
     ) -> Result<(), OpenError> {
         let (quarantine, path) = (self.quarantine, &self.segment.path);
         quarantine.report("frame", path, start.into(), self.bytes(start, (end - start) as usize)?);
-        match sight {
-            Sight::Damaged(header, items) if synced && !items.is_empty() => {
-                self.show(start, header.length, &items, visit)
-            }
-            _ => Ok(()),
+        if !synced {
+            return Ok(());
         }
+        let (length, items) = match sight {
+            Sight::Damaged(header, items) => (header.length, items),
+            // Perhaps only the header is damaged: then the items stand where they should.
+            _ => {
+                let length = (end - start) as usize;
+                (length, items(self.bytes(start, length)?).into_iter().filter(|item| item.valid).collect())
+            }
+        };
+        if items.is_empty() { Ok(()) } else { self.show(start, length, &items, visit) }
     }
 
     /// The log ends here: what follows was being written when the machine stopped, and never acknowledged.

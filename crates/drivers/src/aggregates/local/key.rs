@@ -1,0 +1,134 @@
+//! The order in which everything lies: 40 bytes that sort by metric, then granularity, then time.
+//!
+//! ```text
+//! metric id 16 bytes | granularity u64 | last bucket u64 | first bucket u64      big-endian
+//! ```
+//!
+//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive; the two smallest
+//! values stand for what is not a block: 0 for "the metric was deleted here", 1 for the head. So a metric's
+//! deletion mark, head and blocks are neighbours, and the blocks of one granularity are one range. Time is ordered
+//! by the last bucket: blocks do not overlap, and "ends at or after" is where a scan starts.
+
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use uuid::Uuid;
+
+use crate::aggregates::{BlockKey, BlockRange};
+
+pub const KEY_BYTES: usize = 40;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key([u8; KEY_BYTES]);
+
+const DELETION: u64 = 0;
+const HEAD: u64 = 1;
+
+impl Key {
+    pub const SMALLEST: Key = Key([0; KEY_BYTES]);
+
+    /// Of the mark that hides all that was written for a metric before.
+    pub fn deletion(metric: MetricId) -> Self {
+        Self::new(metric, DELETION, 0, 0)
+    }
+
+    pub fn head(metric: MetricId) -> Self {
+        Self::new(metric, HEAD, 0, 0)
+    }
+
+    pub fn block(key: &BlockKey) -> Self {
+        assert!(key.granularity.0 > 0, "a granularity of {:?}", key.granularity);
+        Self::new(key.metric, flip(key.granularity.0), flip(key.last.0), flip(key.first.0))
+    }
+
+    /// The smallest and the largest key that a block of the range can have; where it starts in time is for the caller
+    /// to check.
+    pub fn bounds(range: &BlockRange) -> (Self, Self) {
+        let granularity = flip(range.granularity.0.max(1));
+        (
+            Self::new(range.metric, granularity, flip(range.from.0), 0),
+            Self::new(range.metric, granularity, u64::MAX, u64::MAX),
+        )
+    }
+
+    /// The largest key of a metric.
+    pub fn last_of(metric: MetricId) -> Self {
+        Self::new(metric, u64::MAX, u64::MAX, u64::MAX)
+    }
+
+    fn new(metric: MetricId, granularity: u64, last: u64, first: u64) -> Self {
+        let mut bytes = [0; KEY_BYTES];
+        bytes[..16].copy_from_slice(metric.0.as_bytes());
+        bytes[16..24].copy_from_slice(&granularity.to_be_bytes());
+        bytes[24..32].copy_from_slice(&last.to_be_bytes());
+        bytes[32..40].copy_from_slice(&first.to_be_bytes());
+        Self(bytes)
+    }
+
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+
+    pub fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn metric(&self) -> MetricId {
+        MetricId(Uuid::from_bytes(self.0[..16].try_into().expect("sixteen bytes")))
+    }
+
+    pub fn is_deletion(&self) -> bool {
+        self.number(16) == DELETION
+    }
+
+    /// The block's name; `None` for a head or a deletion mark.
+    pub fn as_block(&self) -> Option<BlockKey> {
+        (self.number(16) > HEAD).then(|| BlockKey {
+            metric: self.metric(),
+            granularity: Timespan(unflip(self.number(16))),
+            last: Timestamp(unflip(self.number(24))),
+            first: Timestamp(unflip(self.number(32))),
+        })
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        u64::from_be_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
+    }
+}
+
+fn flip(number: i64) -> u64 {
+    number as u64 ^ 1 << 63
+}
+
+fn unflip(number: u64) -> i64 {
+    (number ^ 1 << 63) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn keys_sort_as_what_they_name(
+            left in (0u128..3, 1i64..3, any::<i64>(), any::<i64>()),
+            right in (0u128..3, 1i64..3, any::<i64>(), any::<i64>()),
+        ) {
+            let name = |(id, granularity, last, first)| BlockKey {
+                metric: MetricId(Uuid::from_u128(id)),
+                granularity: Timespan(granularity),
+                first: Timestamp(first),
+                last: Timestamp(last),
+            };
+            let (left_key, right_key) = (Key::block(&name(left)), Key::block(&name(right)));
+            prop_assert_eq!(left_key.cmp(&right_key), left.cmp(&right));
+            prop_assert_eq!(left_key.as_block(), Some(name(left)));
+            prop_assert_eq!(left_key.metric(), name(left).metric);
+            let metric = name(left).metric;
+            prop_assert!(Key::deletion(metric) < Key::head(metric) && Key::head(metric) < left_key);
+            prop_assert!(left_key < Key::last_of(metric));
+            prop_assert_eq!(Key::head(metric).as_block(), None);
+            prop_assert!(Key::deletion(metric).is_deletion() && !Key::head(metric).is_deletion());
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Aggregates on the local disk: a log of what is new, and sorted runs of what is older.
+//!
+//! Writes go to a log (`recent`), which gives them their order and, at `sync`, their durability. When the log has
+//! grown to its limit, the newest value of each key is copied to a run, a file sorted by key, and the log's
+//! files are used again (`flush`). Runs of similar size are merged into one (`merge`). A read looks into the recent
+//! layer first, then into the runs, newest first. Every value carries its own checksum from the day it is written,
+//! through every copy; damage is reported with its file and offset and costs that value only.
+//!
+//! docs/store-comparison.md says why this is no library.
+
+mod flush;
+mod key;
+mod merge;
+mod read;
+mod recent;
+mod run;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::MetricId;
+use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::sync::Notify;
+
+use self::{
+    recent::{Layer, Written},
+    run::Run,
+};
+use super::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use crate::{
+    OpenError,
+    disk::{Disk, LocalDisk},
+    quarantine::Quarantine,
+    segments::{Frame, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX},
+};
+
+/// Limits of the store. Memory: about 100 bytes for each recent entry, 48 for each 32 KiB and 10 bits for each metric of
+/// a run.
+#[derive(Clone, Debug)]
+pub struct LocalAggregatesOptions {
+    /// The size of a log file, at least 64 KiB and at most 1 GiB.
+    pub segment_bytes: u32,
+    /// How many emptied log files are kept to be written again.
+    pub spare_segments_max: usize,
+    /// The log is flushed to a run when it has grown to this; writers wait when it grows to twice as much.
+    pub recent_bytes_max: u64,
+    /// As `recent_bytes_max`, counting heads and blocks.
+    pub recent_entries_max: usize,
+}
+
+impl Default for LocalAggregatesOptions {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            spare_segments_max: 4,
+            recent_bytes_max: 256 << 20,
+            recent_entries_max: 300_000,
+        }
+    }
+}
+
+/// Figures since the start, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AggregateFigures {
+    /// Passes written.
+    pub writes: u64,
+    /// Bytes written to the log and to runs.
+    pub log_bytes: u64,
+    pub run_bytes: u64,
+    pub syncs: u64,
+    pub flushes: u64,
+    pub merges: u64,
+    /// Runs there are now, and their size.
+    pub runs: u64,
+    pub runs_size_bytes: u64,
+    /// Heads and blocks in the recent layer now.
+    pub recent_entries: u64,
+    /// Damaged places found, at the start and since.
+    pub damaged: u64,
+    /// Whether a disk failure has stopped writes.
+    pub poisoned: bool,
+}
+
+pub struct LocalAggregates {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the callers and the two background threads share. Locks are taken in the order log, state, segments.
+struct Shared {
+    disk: Arc<dyn Disk>,
+    runs_dir: PathBuf,
+    options: LocalAggregatesOptions,
+    log: Mutex<Log>,
+    /// Written to the log since the last flush began.
+    recent_bytes: AtomicU64,
+    state: RwLock<State>,
+    segments: Arc<Segments>,
+    quarantine: Arc<Quarantine>,
+    poisoned: OnceLock<String>,
+    /// Why the last flush failed, until one succeeds.
+    stuck: Mutex<Option<StoreError>>,
+    /// Writers that wait for a flush.
+    flushed: Notify,
+    work: Work,
+    counters: Counters,
+}
+
+struct Log {
+    log: SegmentLog,
+    /// Whether something was written since the last sync.
+    dirty: bool,
+}
+
+#[derive(Default)]
+struct State {
+    active: Layer,
+    /// What is being flushed: no longer changed.
+    frozen: Option<Arc<Layer>>,
+    /// Its values are in the segments before this one.
+    frozen_before: u32,
+    /// Oldest first.
+    runs: Vec<Arc<Run>>,
+}
+
+/// Wakes the background threads.
+#[derive(Default)]
+struct Work {
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct Wanted {
+    flush: bool,
+    merge: bool,
+}
+
+#[derive(Default)]
+struct Counters {
+    writes: AtomicU64,
+    log_bytes: AtomicU64,
+    run_bytes: AtomicU64,
+    syncs: AtomicU64,
+    flushes: AtomicU64,
+    merges: AtomicU64,
+}
+
+impl LocalAggregates {
+    /// Opens the store in `dir`, creating it where there is none. Damage is reported and set aside in `dir/quarantine`.
+    pub fn open(dir: &Path, options: &LocalAggregatesOptions) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(Arc::new(LocalDisk), dir, options)
+    }
+
+    /// As [`LocalAggregates::open`], on another disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &LocalAggregatesOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        assert!(
+            (1 << 16..=1 << 30).contains(&options.segment_bytes),
+            "segments of {}",
+            options.segment_bytes
+        );
+        disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let quarantine = Arc::new(Quarantine::new(Arc::clone(&disk), dir.join("quarantine")));
+        let runs_dir = dir.join("runs");
+        let runs = open_runs(&*disk, &runs_dir, &quarantine)?;
+        let segment_options = SegmentOptions {
+            segment_bytes: options.segment_bytes,
+            spares_max: options.spare_segments_max,
+            sync_full: true,
+            tear: Tear::Cut,
+        };
+        let (mut active, mut bytes) = (Layer::default(), 0);
+        let log_dir = dir.join("log");
+        let log = SegmentLog::open(
+            Arc::clone(&disk),
+            &log_dir,
+            segment_options,
+            &quarantine,
+            0,
+            0,
+            &mut |frame| {
+                bytes += frame.bytes.len() as u64;
+                active.recover(&frame);
+            },
+        )?;
+        let shared = Arc::new(Shared {
+            disk,
+            runs_dir,
+            options: options.clone(),
+            segments: Arc::clone(log.segments()),
+            log: Mutex::new(Log { log, dirty: false }),
+            recent_bytes: AtomicU64::new(bytes),
+            state: RwLock::new(State { active, frozen: None, frozen_before: 0, runs }),
+            quarantine,
+            poisoned: OnceLock::new(),
+            stuck: Mutex::new(None),
+            flushed: Notify::new(),
+            work: Work::default(),
+            counters: Counters::default(),
+        });
+        shared.work.want(|wanted| wanted.merge = true);
+        shared.flush_if_due();
+        let spawn = |name: &str, run: fn(&Shared)| {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name(name.into())
+                .spawn(move || run(&shared))
+                .map_err(OpenError::io(dir))
+        };
+        let threads = vec![spawn("gnudi-flush", flush::run)?, spawn("gnudi-merge", merge::run)?];
+        Ok(Arc::new(Self { shared, threads }))
+    }
+
+    pub fn figures(&self) -> AggregateFigures {
+        let Shared { counters, quarantine, poisoned, state, .. } = &*self.shared;
+        let state = state.read();
+        let frozen = state.frozen.as_ref().map_or(0, |layer| layer.len());
+        AggregateFigures {
+            writes: counters.writes.load(Ordering::Relaxed),
+            log_bytes: counters.log_bytes.load(Ordering::Relaxed),
+            run_bytes: counters.run_bytes.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            flushes: counters.flushes.load(Ordering::Relaxed),
+            merges: counters.merges.load(Ordering::Relaxed),
+            runs: state.runs.len() as u64,
+            runs_size_bytes: state.runs.iter().map(|run| run.bytes).sum(),
+            recent_entries: (state.active.len() + frozen) as u64,
+            damaged: quarantine.found(),
+            poisoned: poisoned.get().is_some(),
+        }
+    }
+}
+
+impl Drop for LocalAggregates {
+    fn drop(&mut self) {
+        self.shared.work.stop();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a background thread of the aggregate store panicked");
+            }
+        }
+    }
+}
+
+/// The runs in `dir`, oldest first. Files of an unfinished write, and runs that were merged into another, are removed.
+fn open_runs(disk: &dyn Disk, dir: &Path, quarantine: &Arc<Quarantine>) -> Result<Vec<Arc<Run>>, OpenError> {
+    disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    let mut ranges = Vec::new();
+    let remove = |name: &str| disk.remove(&dir.join(name)).map_err(OpenError::io(dir.join(name)));
+    for name in disk.list(dir).map_err(OpenError::io(dir))? {
+        if let Some(range) = run::range_of(&name) {
+            ranges.push(range);
+        } else if name.ends_with(".run.tmp") {
+            remove(&name)?;
+        }
+    }
+    ranges.sort_unstable();
+    let (gone, kept): (Vec<run::Range>, Vec<run::Range>) =
+        ranges.iter().partition(|range| ranges.iter().any(|other| other != *range && other.contains(range)));
+    for range in gone {
+        remove(&run::file_name(range))?;
+    }
+    kept.into_iter().map(|range| Run::open(disk, dir, range, quarantine).map(Arc::new)).collect()
+}
+
+impl Work {
+    fn want(&self, change: impl FnOnce(&mut Wanted)) {
+        change(&mut self.wanted.lock());
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Under the lock, so that nobody is between looking and sleeping.
+        drop(self.wanted.lock());
+        self.changed.notify_all();
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until `take` finds its wish; false when it is time to stop.
+    fn wait(&self, take: impl Fn(&mut Wanted) -> bool) -> bool {
+        let mut wanted = self.wanted.lock();
+        while !self.stopped() {
+            if take(&mut wanted) {
+                return true;
+            }
+            self.changed.wait(&mut wanted);
+        }
+        false
+    }
+
+    /// Sleeps for a while, or until it is time to stop.
+    fn pause(&self, time: std::time::Duration) {
+        let deadline = std::time::Instant::now() + time;
+        let mut wanted = self.wanted.lock();
+        while !self.stopped() && !self.changed.wait_until(&mut wanted, deadline).timed_out() {}
+    }
+}
+
+impl Shared {
+    /// Waits while the log is at twice its limit: until a flush makes room, or has failed to.
+    async fn wait_for_room(&self) -> Result<(), StoreError> {
+        loop {
+            let flushed = self.flushed.notified();
+            tokio::pin!(flushed);
+            flushed.as_mut().enable();
+            let waits = self.is_due() && self.state.read().frozen.is_some();
+            match self.stuck.lock().clone() {
+                _ if !waits => return Ok(()),
+                Some(error) => return Err(error),
+                None => {}
+            }
+            flushed.await;
+        }
+    }
+
+    /// Appends frames and takes them up; one answer for each.
+    fn append(&self, prepared: Vec<(Frame, Written)>) -> Vec<Result<(), StoreError>> {
+        let count = prepared.len();
+        let (mut frames, written): (Vec<Frame>, Vec<Written>) = prepared.into_iter().unzip();
+        let mut log = self.log.lock();
+        let mut done = 0;
+        let mut answers = Vec::with_capacity(count);
+        while done < count {
+            match self.append_some(&mut log, &mut frames[done..], &written[done..]) {
+                Ok(some) => {
+                    answers.extend((0..some).map(|_| Ok(())));
+                    done += some;
+                }
+                Err(error) => {
+                    answers.extend((done..count).map(|_| Err(error.clone())));
+                    break;
+                }
+            }
+        }
+        self.counters.writes.fetch_add(done as u64, Ordering::Relaxed);
+        self.flush_if_due();
+        answers
+    }
+
+    /// Appends as many frames as the active segment has room for, at least one, and says how many.
+    fn append_some(
+        &self,
+        log: &mut Log,
+        frames: &mut [Frame],
+        written: &[Written],
+    ) -> Result<usize, StoreError> {
+        if let Some(reason) = self.poisoned.get() {
+            return Err(out_of_order(reason));
+        }
+        if frames[0].len() > FRAME_BYTES_MAX {
+            return Err(StoreError::Io(format!("a write of {} bytes is too large", frames[0].len())));
+        }
+        let mut room = log.log.make_room(frames[0].len()).map_err(|error| self.fail(error))?;
+        let fits = |frame: &&Frame| {
+            let fits = frame.len() <= room;
+            room = room.saturating_sub(frame.len());
+            fits
+        };
+        let count = frames.iter().take_while(fits).count();
+        let locations = log.log.write(&mut frames[..count]).map_err(|error| self.fail(error))?;
+        let bytes: u64 = frames[..count].iter().map(|frame| frame.len() as u64).sum();
+        self.recent_bytes.fetch_add(bytes, Ordering::Relaxed);
+        log.dirty = true;
+        self.counters.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Still holding the log: what is newer there is newer here.
+        let mut state = self.state.write();
+        for (at, written) in locations.into_iter().zip(written) {
+            state.active.apply(at, written);
+        }
+        Ok(count)
+    }
+
+    fn is_due(&self) -> bool {
+        self.recent_bytes.load(Ordering::Relaxed) >= self.options.recent_bytes_max
+            || self.state.read().active.len() >= self.options.recent_entries_max
+    }
+
+    fn flush_if_due(&self) {
+        if self.is_due() {
+            self.work.want(|wanted| wanted.flush = true);
+        }
+    }
+
+    /// The error for the callers. After a failure that leaves the disk's content unknown nothing is written any more.
+    fn fail(&self, error: WriteError) -> StoreError {
+        match error {
+            WriteError::NoSpace(error) => StoreError::NoSpace(error.to_string()),
+            WriteError::Broken(error) => {
+                let reason = self.poisoned.get_or_init(|| {
+                    tracing::error!(
+                        "writing aggregates failed, none are written any more until a restart: {error}"
+                    );
+                    error.to_string()
+                });
+                out_of_order(reason)
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        let point = {
+            let mut log = self.log.lock();
+            if let Some(reason) = self.poisoned.get() {
+                return Err(out_of_order(reason));
+            }
+            if !std::mem::take(&mut log.dirty) {
+                return Ok(());
+            }
+            log.log.sync_point()
+        };
+        // Not holding the log: others write on meanwhile.
+        point.segment.file.sync_data().map_err(|error| self.fail(WriteError::Broken(error)))?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        let mut log = self.log.lock();
+        log.log.synced(&point);
+        match log.log.mark() {
+            // The mark only helps to tell damage from a torn end.
+            Ok(()) | Err(WriteError::NoSpace(_)) => Ok(()),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+}
+
+fn out_of_order(reason: &str) -> StoreError {
+    StoreError::Io(format!("the aggregate store is out of order: {reason}"))
+}
+
+#[async_trait]
+impl AggregateStore for LocalAggregates {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        self.shared.read_heads(metrics)
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        ranges.iter().map(|range| self.shared.read_blocks(range)).collect()
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        ranges.iter().map(|range| self.shared.list_blocks(range)).collect()
+    }
+
+    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        if let Err(error) = self.shared.wait_for_room().await {
+            return vec![Err(error); writes.len()];
+        }
+        self.shared.append(writes.iter().map(recent::encode_write).collect())
+    }
+
+    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        if let Err(error) = self.shared.wait_for_room().await {
+            return vec![Err(error); metrics.len()];
+        }
+        self.shared.append(metrics.iter().copied().map(recent::encode_deletion).collect())
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.shared.sync()
+    }
+}

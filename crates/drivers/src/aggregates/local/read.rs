@@ -1,0 +1,226 @@
+//! Reading: the recent layers first, then the runs, newest first.
+
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+
+use bytes::Bytes;
+use gnudi_model::MetricId;
+
+use super::{
+    Shared, State,
+    key::{KEY_BYTES, Key},
+    recent::Recent,
+    run::{Found, Run, entry::Kind},
+};
+use crate::{
+    aggregates::{BlockKey, BlockRange, StoreError},
+    segments::{
+        Location, Segment,
+        frame::{ITEM_HEADER_BYTES, open_item},
+    },
+};
+
+/// Where a head is, found out under the lock.
+enum Head {
+    Nowhere,
+    Log(Value),
+    Damaged(Location),
+    InRuns,
+}
+
+/// A value in the log; the segment is held, so that its file is not used again meanwhile.
+struct Value {
+    segment: Arc<Segment>,
+    at: Location,
+    length: u32,
+}
+
+/// A block on its way to the reader.
+enum Block {
+    Log(Value),
+    Run(Bytes),
+    /// Only its key is wanted.
+    Unread,
+}
+
+impl State {
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &super::Layer> {
+        self.frozen.iter().map(|layer| &**layer).chain([&self.active])
+    }
+}
+
+impl Shared {
+    pub(super) fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let (heads, runs) = {
+            let state = self.state.read();
+            let heads: Vec<Head> = metrics.iter().map(|metric| self.locate(&state, *metric)).collect();
+            (heads, state.runs.clone())
+        };
+        let read = |(head, metric): (Head, &MetricId)| match head {
+            Head::Nowhere => Ok(None),
+            Head::Log(value) => self.read_value(&value, &Key::head(*metric)).map(Some),
+            Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
+            Head::InRuns => read_head(&runs, *metric),
+        };
+        heads.into_iter().zip(metrics).map(read).collect()
+    }
+
+    fn locate(&self, state: &State, metric: MetricId) -> Head {
+        match state.layers().rev().find_map(|layer| layer.head(metric)) {
+            Some(Recent::Value(at, length)) => Head::Log(self.value(at, length)),
+            Some(Recent::Tombstone) => Head::Nowhere,
+            Some(Recent::Damaged(at)) => Head::Damaged(at),
+            None => Head::InRuns,
+        }
+    }
+
+    fn value(&self, at: Location, length: u32) -> Value {
+        let segment = self.segments.read().get(&at.segment).cloned();
+        // A flush lets go of a segment only after it has taken the layer that names it away.
+        Value { segment: segment.expect("a recent value's segment is there"), at, length }
+    }
+
+    /// Reads and checks a value of the log; damage is reported, and remembered.
+    fn read_value(&self, value: &Value, key: &Key) -> Result<Bytes, StoreError> {
+        let Value { segment, at, length } = value;
+        let item = segment.read_item(at.offset, *length);
+        let item = item.map_err(|error| StoreError::Io(format!("{}: {error}", self.place(*at))))?;
+        let item = Bytes::from(item);
+        match open_item(&item) {
+            Some((_, payload)) if payload.starts_with(key.bytes()) => {
+                Ok(item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
+            }
+            _ => {
+                self.quarantine.report("value", &segment.path, at.offset.into(), &item);
+                self.state.write().active.found_damaged(key, *at);
+                Err(StoreError::Damaged(self.place(*at)))
+            }
+        }
+    }
+
+    /// For messages: file and offset.
+    fn place(&self, at: Location) -> String {
+        let path = self.segments.read().get(&at.segment).map(|segment| segment.path.clone());
+        let path = path.map_or_else(|| format!("segment {}", at.segment), |path| path.display().to_string());
+        format!("{path} at {}", at.offset)
+    }
+
+    pub(super) fn read_blocks(&self, range: &BlockRange) -> Result<Vec<(BlockKey, Bytes)>, StoreError> {
+        let mut blocks = Vec::new();
+        for (key, block) in self.collect(range, true)? {
+            let bytes = match block {
+                Block::Log(value) => self.read_value(&value, &key),
+                Block::Run(bytes) => Ok(bytes),
+                Block::Unread => unreachable!("values were asked for"),
+            };
+            match bytes {
+                Ok(bytes) => blocks.push((name(&key), bytes)),
+                // Reported by now; the others are what the caller wants.
+                Err(StoreError::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(blocks)
+    }
+
+    pub(super) fn list_blocks(&self, range: &BlockRange) -> Result<Vec<BlockKey>, StoreError> {
+        Ok(self.collect(range, false)?.into_keys().map(|key| name(&key)).collect())
+    }
+
+    /// The newest of each block in a range: the runs' from the oldest on, then the recent ones over them.
+    fn collect(&self, range: &BlockRange, values: bool) -> Result<BTreeMap<Key, Block>, StoreError> {
+        let (runs, recent) = {
+            let state = self.state.read();
+            let runs: Vec<Arc<Run>> =
+                state.runs.iter().filter(|run| run.may_contain(range.metric)).cloned().collect();
+            (runs, self.recent_blocks(&state, range))
+        };
+        let mut blocks = BTreeMap::new();
+        if !recent.deleted {
+            for run in runs {
+                if run.deletes(range.metric)? {
+                    blocks.clear();
+                }
+                collect_run(&run, range, values, &mut blocks)?;
+            }
+        }
+        for (key, block) in recent.blocks {
+            match block {
+                Some(block) => drop(blocks.insert(key, block)),
+                None => drop(blocks.remove(&key)),
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// What the recent layers say of a range's blocks, in the order in which it is to be applied.
+    fn recent_blocks(&self, state: &State, range: &BlockRange) -> RecentBlocks {
+        let mut found = RecentBlocks { deleted: false, blocks: Vec::new() };
+        for layer in state.layers() {
+            if layer.deletes(range.metric) {
+                found = RecentBlocks { deleted: true, blocks: Vec::new() };
+            }
+            for (key, recent) in layer.blocks(range) {
+                if name(&key).first > range.to {
+                    break;
+                }
+                let block = match recent {
+                    Recent::Value(at, length) => Some(Block::Log(self.value(at, length))),
+                    Recent::Tombstone | Recent::Damaged(_) => None,
+                };
+                found.blocks.push((key, block));
+            }
+        }
+        found
+    }
+}
+
+struct RecentBlocks {
+    /// Whether the runs have nothing to say.
+    deleted: bool,
+    /// `None` for what is gone.
+    blocks: Vec<(Key, Option<Block>)>,
+}
+
+fn read_head(runs: &[Arc<Run>], metric: MetricId) -> Result<Option<Bytes>, StoreError> {
+    for run in runs.iter().rev().filter(|run| run.may_contain(metric)) {
+        match run.find_head(metric)? {
+            Some(Found::Value(bytes)) => return Ok(Some(bytes.into())),
+            Some(Found::Tombstone) => return Ok(None),
+            Some(Found::Damaged(place)) => return Err(StoreError::Damaged(place)),
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+fn collect_run(
+    run: &Run,
+    range: &BlockRange,
+    values: bool,
+    blocks: &mut BTreeMap<Key, Block>,
+) -> Result<(), StoreError> {
+    let (low, high) = Key::bounds(range);
+    run.scan(&low, &mut |seen| {
+        let key = seen.key();
+        if key > high || name(&key).first > range.to {
+            return ControlFlow::Break(());
+        }
+        let block = match seen.kind() {
+            Kind::Value if !values => Some(Block::Unread),
+            Kind::Value => match seen.open() {
+                Found::Value(bytes) => Some(Block::Run(bytes.into())),
+                Found::Tombstone | Found::Damaged(_) => None,
+            },
+            Kind::Tombstone | Kind::Damaged => None,
+        };
+        match block {
+            Some(block) => drop(blocks.insert(key, block)),
+            None => drop(blocks.remove(&key)),
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+fn name(key: &Key) -> BlockKey {
+    key.as_block().expect("bounds name blocks")
+}

@@ -1,0 +1,501 @@
+//! A run: an immutable file of entries in the order of their keys.
+//!
+//! ```text
+//! header   0 magic "gnudirun" | 8 format version u32 | 12 zero u32 | 16 low u64 | 24 high u64 | 32 CRC32C of 0..32 u32 | zeros
+//! entries  see `entry`
+//! index    for every page of about 32 KiB: first key 40 bytes | offset u64
+//! filter   see `filter`
+//! footer   0 magic "gnudiend" | 8 end of the entries u64 | 16 index bytes u64 | 24 filter bytes u64
+//!          32 CRC32C of the index u32 | 36 CRC32C of the filter u32 | 40 deletion marks u64
+//!          48 CRC32C of bytes 0..48 u32 | zeros up to 64
+//! ```
+//!
+//! Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both can be made again from the
+//! entries, should they be damaged. A run is numbered by the flushes it holds, `low..=high`; of two that hold
+//! the same flush, the one that holds more was made from the other.
+
+pub mod entry;
+pub mod filter;
+mod writer;
+
+use std::{
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use gnudi_model::MetricId;
+
+pub use self::writer::RunWriter;
+use self::{
+    entry::{Header, Kind, Piece, walk},
+    filter::Filter,
+};
+use super::key::{KEY_BYTES, Key};
+use crate::{
+    OpenError,
+    aggregates::StoreError,
+    disk::{Disk, DiskFile, read_exact_at},
+    quarantine::Quarantine,
+    segments::frame::{ALIGNMENT, u32_at, u64_at},
+};
+
+pub const FORMAT_VERSION: u32 = 1;
+/// How much is read to find one entry.
+pub const PAGE_BYTES: usize = 32 << 10;
+const HEADER_BYTES: usize = 64;
+const FOOTER_BYTES: usize = 64;
+const INDEX_ENTRY_BYTES: usize = KEY_BYTES + 8;
+const HEADER_MAGIC: &[u8; 8] = b"gnudirun";
+const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
+/// How much is read at once where much is wanted.
+const STRETCH_BYTES: u64 = 1 << 20;
+
+/// The flushes that a run holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    pub low: u64,
+    pub high: u64,
+}
+
+impl Range {
+    pub fn contains(&self, other: &Range) -> bool {
+        self.low <= other.low && other.high <= self.high
+    }
+}
+
+/// `0000000000000001-0000000000000004.run`
+pub fn file_name(range: Range) -> String {
+    format!("{:016x}-{:016x}.run", range.low, range.high)
+}
+
+/// The inverse of [`file_name`]; `None` for other files.
+pub fn range_of(name: &str) -> Option<Range> {
+    let (low, high) = name.strip_suffix(".run")?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let range = Range { low: number(low)?, high: number(high)? };
+    (file_name(range) == name).then_some(range)
+}
+
+fn file_header(range: Range) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    bytes.extend_from_slice(HEADER_MAGIC);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&range.low.to_le_bytes());
+    bytes.extend_from_slice(&range.high.to_le_bytes());
+    bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+    bytes.resize(HEADER_BYTES, 0);
+    bytes
+}
+
+struct Footer {
+    entries_end: u64,
+    index_bytes: u64,
+    filter_bytes: u64,
+    index_checksum: u32,
+    filter_checksum: u32,
+    deletions: u64,
+}
+
+impl Footer {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FOOTER_BYTES);
+        bytes.extend_from_slice(FOOTER_MAGIC);
+        for number in [self.entries_end, self.index_bytes, self.filter_bytes] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.index_checksum.to_le_bytes());
+        bytes.extend_from_slice(&self.filter_checksum.to_le_bytes());
+        bytes.extend_from_slice(&self.deletions.to_le_bytes());
+        bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+        bytes.resize(FOOTER_BYTES, 0);
+        bytes
+    }
+
+    /// `None` where it is damaged, or does not fit a file of `length` bytes.
+    fn parse(bytes: &[u8; FOOTER_BYTES], length: u64) -> Option<Self> {
+        let footer = Self {
+            entries_end: u64_at(bytes, 8),
+            index_bytes: u64_at(bytes, 16),
+            filter_bytes: u64_at(bytes, 24),
+            index_checksum: u32_at(bytes, 32),
+            filter_checksum: u32_at(bytes, 36),
+            deletions: u64_at(bytes, 40),
+        };
+        let right = bytes.starts_with(FOOTER_MAGIC)
+            && u32_at(bytes, 48) == crc_fast::crc32_iscsi(&bytes[..48])
+            && footer.entries_end + footer.index_bytes + footer.filter_bytes + FOOTER_BYTES as u64 == length;
+        right.then_some(footer)
+    }
+}
+
+/// What a run says of a key.
+#[derive(Clone, Debug)]
+pub enum Found {
+    Value(Vec<u8>),
+    Tombstone,
+    Damaged(String),
+}
+
+pub struct Run {
+    pub range: Range,
+    pub path: PathBuf,
+    pub bytes: u64,
+    file: Arc<dyn DiskFile>,
+    index: Vec<(Key, u64)>,
+    entries_end: u64,
+    /// How many metrics' deletions it holds: mostly none, and then nobody has to look for them.
+    deletions: u64,
+    filter: Filter,
+    quarantine: Arc<Quarantine>,
+    /// Whether entries have been lost, so that their keys are not known: such a run is not merged any more, for an older
+    /// version of what is lost must not come up.
+    pub has_gaps: AtomicBool,
+}
+
+impl Run {
+    pub fn open(
+        disk: &dyn Disk,
+        dir: &Path,
+        range: Range,
+        quarantine: &Arc<Quarantine>,
+    ) -> Result<Self, OpenError> {
+        let path = dir.join(file_name(range));
+        Self::load(disk, path.clone(), range, quarantine)?.map_err(OpenError::io(path))
+    }
+
+    fn load(
+        disk: &dyn Disk,
+        path: PathBuf,
+        range: Range,
+        quarantine: &Arc<Quarantine>,
+    ) -> Result<io::Result<Self>, OpenError> {
+        let read = || -> io::Result<(Arc<dyn DiskFile>, u64, Vec<u8>)> {
+            let file = disk.open(&path)?;
+            let length = file.len()?;
+            let mut header = vec![0; HEADER_BYTES.min(length as usize)];
+            read_exact_at(&*file, &mut header, 0)?;
+            Ok((file, length, header))
+        };
+        let (file, length, header) = match read() {
+            Ok(read) => read,
+            Err(error) => return Ok(Err(error)),
+        };
+        check_header(&header, &path, quarantine)?;
+        let mut run = Self {
+            range,
+            path,
+            bytes: length,
+            file,
+            index: Vec::new(),
+            entries_end: 0,
+            deletions: 0,
+            filter: Filter::everything(),
+            quarantine: Arc::clone(quarantine),
+            has_gaps: AtomicBool::new(false),
+        };
+        Ok(run.load_index().map(|()| run))
+    }
+
+    /// Reads index and filter, or makes the index again from the entries.
+    fn load_index(&mut self) -> io::Result<()> {
+        let mut bytes = [0; FOOTER_BYTES];
+        let footer_at = self.bytes.saturating_sub(FOOTER_BYTES as u64);
+        let read = read_exact_at(&*self.file, &mut bytes, footer_at);
+        let footer = if read.is_ok() { Footer::parse(&bytes, self.bytes) } else { None };
+        let Some(footer) = footer else {
+            self.quarantine.report("end of a run", &self.path, footer_at, &bytes);
+            return self.rebuild(footer_at);
+        };
+        self.entries_end = footer.entries_end;
+        self.deletions = footer.deletions;
+        let filter_at = footer.entries_end + footer.index_bytes;
+        match self
+            .checked(filter_at, footer.filter_bytes, footer.filter_checksum)?
+            .and_then(Filter::from_bytes)
+        {
+            Some(filter) => self.filter = filter,
+            None => self.quarantine.report("filter of a run", &self.path, filter_at, &[]),
+        }
+        let Some(index) = self.checked(footer.entries_end, footer.index_bytes, footer.index_checksum)? else {
+            self.quarantine.report("index of a run", &self.path, footer.entries_end, &[]);
+            return self.rebuild(footer.entries_end);
+        };
+        self.index = index
+            .chunks_exact(INDEX_ENTRY_BYTES)
+            .map(|entry| {
+                let key = entry[..KEY_BYTES].try_into().expect("forty bytes");
+                (Key::from_bytes(key), u64_at(entry, KEY_BYTES))
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// Bytes with a known checksum; `None` where it is wrong or they cannot be read.
+    fn checked(&self, at: u64, length: u64, checksum: u32) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; length as usize];
+        let right =
+            read_exact_at(&*self.file, &mut bytes, at).is_ok() && crc_fast::crc32_iscsi(&bytes) == checksum;
+        Ok(right.then_some(bytes))
+    }
+
+    /// Makes the index again, of the entries found before `limit`.
+    fn rebuild(&mut self, limit: u64) -> io::Result<()> {
+        self.entries_end = limit;
+        let mut index: Vec<(Key, u64)> = Vec::new();
+        // What follows the last entry is index and filter, and no gap.
+        let mut cursor = Cursor { open_end: true, ..Cursor::new(self) };
+        let (mut entries_end, mut deletions) = (HEADER_BYTES as u64, 0);
+        while let Some((at, header)) = cursor.next_header()? {
+            match index.last() {
+                // Whatever was lost in front belongs to the first page.
+                None => index.push((Key::SMALLEST, HEADER_BYTES as u64)),
+                Some((_, page)) if at - page >= PAGE_BYTES as u64 => index.push((header.key, at)),
+                Some(_) => {}
+            }
+            deletions += u64::from(header.key.is_deletion());
+            entries_end = at + header.entry_bytes() as u64;
+        }
+        self.index = index;
+        self.deletions = deletions;
+        self.entries_end = entries_end;
+        Ok(())
+    }
+
+    pub fn may_contain(&self, metric: MetricId) -> bool {
+        self.filter.may_contain(metric)
+    }
+
+    /// What the run says of a metric's head.
+    pub fn find_head(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
+        match self.find(&Key::head(metric))? {
+            Some(found) => Ok(Some(found)),
+            None => Ok(self.deletes(metric)?.then_some(Found::Tombstone)),
+        }
+    }
+
+    /// Whether all that older runs have of a metric is void.
+    pub fn deletes(&self, metric: MetricId) -> Result<bool, StoreError> {
+        Ok(self.deletions > 0 && matches!(self.find(&Key::deletion(metric))?, Some(Found::Tombstone)))
+    }
+
+    fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
+        let Some(page) = self.page_of(key) else { return Ok(None) };
+        let (start, bytes) = self.read_pages(page, page)?;
+        let mut before = None;
+        for piece in walk(&bytes) {
+            match piece {
+                Piece::Entry(at, header) if header.key == *key => {
+                    return Ok(Some(self.open_value(start, &bytes, at, &header)));
+                }
+                Piece::Entry(_, header) if header.key > *key => break,
+                Piece::Entry(_, header) => before = Some(header.key),
+                Piece::Gap(from, to) => {
+                    self.report_gap(start + from as u64, &bytes[from..to]);
+                    // The key may have been here: an older version must not be taken for the newest.
+                    let behind = Header::parse(&bytes[to..]).map(|header| header.key);
+                    if before.is_none_or(|before| before < *key) && behind.is_none_or(|behind| behind > *key)
+                    {
+                        return Ok(Some(Found::Damaged(self.place(start + from as u64))));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows the entries from `low` on, in order, values unopened, until `visit` has enough or there are no more.
+    pub fn scan(
+        &self,
+        low: &Key,
+        visit: &mut dyn FnMut(Seen<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut page = self.page_of(low).unwrap_or(0);
+        let mut stretch_bytes = PAGE_BYTES as u64;
+        while page < self.index.len() {
+            let last = self.pages_within(page, stretch_bytes);
+            let (start, bytes) = self.read_pages(page, last)?;
+            for piece in walk(&bytes) {
+                match piece {
+                    Piece::Entry(at, header) if header.key >= *low => {
+                        if visit(Seen { run: self, start, bytes: &bytes, at, header }).is_break() {
+                            return Ok(());
+                        }
+                    }
+                    Piece::Entry(..) => {}
+                    Piece::Gap(from, to) => self.report_gap(start + from as u64, &bytes[from..to]),
+                }
+            }
+            page = last + 1;
+            // Most scans end soon; the long ones read more and more at once.
+            stretch_bytes = (stretch_bytes * 2).min(STRETCH_BYTES);
+        }
+        Ok(())
+    }
+
+    /// The page in which a key lies, if it is there at all.
+    fn page_of(&self, key: &Key) -> Option<usize> {
+        self.index.partition_point(|(first, _)| first <= key).checked_sub(1)
+    }
+
+    /// The last page that ends within `bytes` of the start of `first`; `first` itself in any case.
+    fn pages_within(&self, first: usize, bytes: u64) -> usize {
+        let limit = self.index[first].1 + bytes;
+        (first + 1..self.index.len()).take_while(|page| self.page_end(*page) <= limit).last().unwrap_or(first)
+    }
+
+    fn page_end(&self, page: usize) -> u64 {
+        self.index.get(page + 1).map_or(self.entries_end, |(_, at)| *at)
+    }
+
+    fn read_pages(&self, first: usize, last: usize) -> Result<(u64, Vec<u8>), StoreError> {
+        let start = self.index[first].1;
+        let mut bytes = vec![0; (self.page_end(last) - start) as usize];
+        read_exact_at(&*self.file, &mut bytes, start)
+            .map_err(|error| StoreError::Io(format!("{} at {start}: {error}", self.path.display())))?;
+        Ok((start, bytes))
+    }
+
+    /// Checks a value, reporting it where it is damaged.
+    fn open_value(&self, start: u64, bytes: &[u8], at: usize, header: &Header) -> Found {
+        let value = &bytes[at + entry::HEADER_BYTES..][..header.length as usize];
+        match header.kind {
+            Kind::Tombstone => Found::Tombstone,
+            Kind::Value if header.fits(value) => Found::Value(value.to_vec()),
+            Kind::Value => {
+                let offset = start + at as u64;
+                self.quarantine.report("value", &self.path, offset, &bytes[at..at + header.entry_bytes()]);
+                Found::Damaged(self.place(offset))
+            }
+            Kind::Damaged => Found::Damaged(format!("{}, known from before", self.place(start + at as u64))),
+        }
+    }
+
+    fn place(&self, offset: u64) -> String {
+        format!("{} at {offset}", self.path.display())
+    }
+
+    fn report_gap(&self, offset: u64, bytes: &[u8]) {
+        self.has_gaps.store(true, Ordering::Relaxed);
+        self.quarantine.report("entry", &self.path, offset, bytes);
+    }
+}
+
+/// An entry that a scan meets.
+pub struct Seen<'a> {
+    run: &'a Run,
+    start: u64,
+    bytes: &'a [u8],
+    at: usize,
+    header: Header,
+}
+
+impl Seen<'_> {
+    pub fn key(&self) -> Key {
+        self.header.key
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.header.kind
+    }
+
+    pub fn open(&self) -> Found {
+        self.run.open_value(self.start, self.bytes, self.at, &self.header)
+    }
+}
+
+fn check_header(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<(), OpenError> {
+    let right = bytes.len() == HEADER_BYTES
+        && bytes.starts_with(HEADER_MAGIC)
+        && u32_at(bytes, 32) == crc_fast::crc32_iscsi(&bytes[..32]);
+    if !right {
+        // The name says the same, and the entries speak for themselves.
+        quarantine.report("header of a run", path, 0, bytes);
+        return Ok(());
+    }
+    match u32_at(bytes, 8) {
+        found if found > FORMAT_VERSION => {
+            Err(OpenError::TooNew { path: path.to_owned(), found, known: FORMAT_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a run from its first entry to its last, a stretch at a time.
+pub struct Cursor<'a> {
+    run: &'a Run,
+    /// The stretch that is held, where it starts, and how far it is read.
+    bytes: Vec<u8>,
+    start: u64,
+    at: usize,
+    /// Whether something else than entries may follow the last one.
+    open_end: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(run: &'a Run) -> Self {
+        Self { run, bytes: Vec::new(), start: HEADER_BYTES as u64, at: 0, open_end: false }
+    }
+
+    /// The next entry, its value unopened.
+    pub fn next(&mut self) -> io::Result<Option<Seen<'_>>> {
+        let Some((at, header)) = self.next_header()? else { return Ok(None) };
+        let at = (at - self.start) as usize;
+        Ok(Some(Seen { run: self.run, start: self.start, bytes: &self.bytes, at, header }))
+    }
+
+    /// Where the next entry is, and its header.
+    fn next_header(&mut self) -> io::Result<Option<(u64, Header)>> {
+        let mut gap_start = None;
+        loop {
+            let offset = self.start + self.at as u64;
+            if offset >= self.run.entries_end {
+                self.end_gap(gap_start, offset);
+                return Ok(None);
+            }
+            if let Some(header) = self.header_here()? {
+                self.end_gap(gap_start, offset);
+                self.at += header.entry_bytes();
+                return Ok(Some((offset, header)));
+            }
+            gap_start.get_or_insert(offset);
+            self.at += ALIGNMENT;
+        }
+    }
+
+    /// The header at the cursor, with the whole entry in the buffer.
+    fn header_here(&mut self) -> io::Result<Option<Header>> {
+        self.hold(entry::HEADER_BYTES)?;
+        let Some(header) = self.bytes.get(self.at..).and_then(Header::parse) else { return Ok(None) };
+        self.hold(header.entry_bytes())?;
+        Ok((self.at + header.entry_bytes() <= self.bytes.len()).then_some(header))
+    }
+
+    /// Sees to it that `length` bytes from the cursor on are in the buffer, as far as the run has them.
+    fn hold(&mut self, length: usize) -> io::Result<()> {
+        let offset = self.start + self.at as u64;
+        let left = self.run.entries_end.saturating_sub(offset);
+        if self.at + length.min(left as usize) > self.bytes.len() {
+            let wanted = left.min((length as u64).max(STRETCH_BYTES)) as usize;
+            (self.start, self.at) = (offset, 0);
+            self.bytes.resize(wanted, 0);
+            read_exact_at(&*self.run.file, &mut self.bytes, offset)?;
+        }
+        Ok(())
+    }
+
+    /// Reports what was skipped.
+    fn end_gap(&self, start: Option<u64>, end: u64) {
+        let Some(start) = start else { return };
+        if end < self.run.entries_end || !self.open_end {
+            let mut bytes = vec![0; (end - start).min(STRETCH_BYTES) as usize];
+            read_exact_at(&*self.run.file, &mut bytes, start).ok();
+            self.run.report_gap(start, &bytes);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Writes a run: entries in the order of their keys, then index, filter and footer.
+
+use std::{
+    io::{self, IoSlice},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    Footer, PAGE_BYTES, Range, entry,
+    entry::Kind,
+    file_header, file_name,
+    filter::{self, Filter},
+};
+use crate::{
+    aggregates::local::key::Key,
+    disk::{Disk, DiskFile, with_suffix, write_all_at},
+};
+
+/// How much is gathered before it is written.
+const BUFFER_BYTES: usize = 1 << 20;
+/// How much is written before it is synced: a long run is not left to one sync at its end, for which other writers of
+/// the disk would have to wait.
+const SYNC_BYTES: u64 = 16 << 20;
+
+pub struct RunWriter {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    range: Range,
+    temporary: PathBuf,
+    file: Arc<dyn DiskFile>,
+    buffer: Vec<u8>,
+    /// How much of the file is written.
+    written: u64,
+    synced: u64,
+    page_start: u64,
+    index: Vec<(Key, u64)>,
+    hashes: Vec<u64>,
+    deletions: u64,
+    last: Option<Key>,
+}
+
+impl RunWriter {
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, range: Range) -> io::Result<Self> {
+        let temporary = with_suffix(&dir.join(file_name(range)), ".tmp");
+        let file = disk.create(&temporary)?;
+        Ok(Self {
+            disk,
+            dir: dir.to_owned(),
+            range,
+            temporary,
+            file,
+            buffer: file_header(range),
+            written: 0,
+            synced: 0,
+            page_start: 0,
+            index: Vec::new(),
+            hashes: Vec::new(),
+            deletions: 0,
+            last: None,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// Adds an entry; keys grow from one to the next.
+    pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
+        assert!(self.last.is_none_or(|last| last < key), "entries come in order");
+        let at = self.written + self.buffer.len() as u64;
+        if self.index.is_empty() || at - self.page_start >= PAGE_BYTES as u64 {
+            self.index.push((key, at));
+            self.page_start = at;
+        }
+        if self.last.is_none_or(|last| last.metric() != key.metric()) {
+            self.hashes.push(filter::hash(key.metric()));
+        }
+        self.last = Some(key);
+        self.deletions += u64::from(key.is_deletion());
+        entry::put(&mut self.buffer, &key, kind, value);
+        if self.buffer.len() >= BUFFER_BYTES { self.write_buffer() } else { Ok(()) }
+    }
+
+    fn write_buffer(&mut self) -> io::Result<()> {
+        write_all_at(&*self.file, &mut [IoSlice::new(&self.buffer)], self.written)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        if self.written - self.synced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.synced = self.written;
+        }
+        Ok(())
+    }
+
+    /// Makes the run durable under its name, and says how long it is.
+    pub fn finish(mut self) -> io::Result<u64> {
+        match self.close() {
+            Ok(()) => Ok(self.written),
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        let entries_end = self.written + self.buffer.len() as u64;
+        let mut index = Vec::with_capacity(self.index.len() * 48);
+        for (key, at) in &self.index {
+            index.extend_from_slice(key.bytes());
+            index.extend_from_slice(&at.to_le_bytes());
+        }
+        let filter = Filter::new(&self.hashes);
+        let footer = Footer {
+            entries_end,
+            index_bytes: index.len() as u64,
+            filter_bytes: filter.bytes().len() as u64,
+            index_checksum: crc_fast::crc32_iscsi(&index),
+            filter_checksum: crc_fast::crc32_iscsi(filter.bytes()),
+            deletions: self.deletions,
+        };
+        self.buffer.extend_from_slice(&index);
+        self.buffer.extend_from_slice(filter.bytes());
+        self.buffer.extend_from_slice(&footer.bytes());
+        self.write_buffer()?;
+        self.file.sync_data()?;
+        let path = self.dir.join(file_name(self.range));
+        self.disk.rename(&self.temporary, &path)?;
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Gives up, and the space back.
+    pub fn abandon(self) {
+        // What cannot be removed now is removed at the next start.
+        self.disk.remove(&self.temporary).ok();
+    }
+}

@@ -1,0 +1,219 @@
+//! Random operations on the local aggregate store and on the in-memory one, with reopening and power cuts in between: the
+//! same answers; after a power cut, all that was synced, and of the rest the first so many writes.
+
+mod support;
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{
+    AggregateStore, BlockKey, BlockRange, MetricWrite,
+    local::{LocalAggregates, LocalAggregatesOptions},
+    memory::MemoryAggregates,
+};
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use proptest::prelude::*;
+use support::{random::Random, sim_disk::SimDisk};
+use uuid::Uuid;
+
+const METRICS: usize = 6;
+const GRANULARITIES: [i64; 2] = [1, 60];
+
+fn metric(id: usize) -> MetricId {
+    MetricId(Uuid::from_u128(id as u128))
+}
+
+fn options() -> LocalAggregatesOptions {
+    LocalAggregatesOptions {
+        segment_bytes: 1 << 16,
+        recent_bytes_max: 30_000,
+        spare_segments_max: 2,
+        ..LocalAggregatesOptions::default()
+    }
+}
+
+fn open(disk: &SimDisk) -> Option<Arc<LocalAggregates>> {
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options()).ok()
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Write(Vec<MetricWrite>),
+    Delete(Vec<MetricId>),
+    Sync,
+}
+
+fn block(random: &mut Random, id: usize) -> BlockKey {
+    let width = GRANULARITIES[random.below(2)];
+    let first = random.below(8) as i64 * 60 * width;
+    BlockKey {
+        metric: metric(id),
+        granularity: Timespan(width),
+        first: Timestamp(first),
+        last: Timestamp(first + 59 * width),
+    }
+}
+
+fn bytes(random: &mut Random, length_max: usize) -> Bytes {
+    let (length, seed) = (random.below(length_max), random.below(256));
+    (0..length).map(|at| (at + seed) as u8).collect()
+}
+
+fn operation(random: &mut Random) -> Operation {
+    match random.below(12) {
+        0 => Operation::Delete((0..=random.below(2)).map(|_| metric(random.below(METRICS))).collect()),
+        1 | 2 => Operation::Sync,
+        _ => {
+            let writes = (0..=random.below(4)).map(|_| {
+                let id = random.below(METRICS);
+                let blocks: Vec<(BlockKey, Bytes)> =
+                    (0..random.below(4)).map(|_| (block(random, id), bytes(random, 1500))).collect();
+                let mut expired: Vec<BlockKey> = (0..random.below(3)).map(|_| block(random, id)).collect();
+                expired.retain(|key| blocks.iter().all(|(written, _)| written != key));
+                MetricWrite { metric: metric(id), blocks, expired, head: bytes(random, 4000) }
+            });
+            Operation::Write(writes.collect())
+        }
+    }
+}
+
+/// Every block of every metric, large: an old run that the newer ones are not merged with for long.
+fn ballast(random: &mut Random) -> Vec<Operation> {
+    let write = |id: usize| {
+        let mut blocks = std::collections::BTreeMap::new();
+        for _ in 0..40 {
+            blocks.insert(block(random, id), vec![id as u8; 6000].into());
+        }
+        let blocks = blocks.into_iter().collect();
+        Operation::Write(vec![MetricWrite {
+            metric: metric(id),
+            blocks,
+            expired: Vec::new(),
+            head: vec![1; 9].into(),
+        }])
+    };
+    (0..METRICS).map(write).collect()
+}
+
+/// Applies an operation; false where the store refused a part of it.
+async fn apply(store: &dyn AggregateStore, operation: &Operation) -> bool {
+    match operation {
+        Operation::Write(writes) => store.write(writes.clone()).await.iter().all(Result::is_ok),
+        Operation::Delete(metrics) => store.delete(metrics).await.iter().all(Result::is_ok),
+        Operation::Sync => store.sync().await.is_ok(),
+    }
+}
+
+/// All that a store has: each head, and the blocks of all ranges.
+async fn everything(store: &dyn AggregateStore) -> (Vec<Option<Bytes>>, Vec<Vec<(BlockKey, Bytes)>>) {
+    let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
+    let heads = store.read_heads(&metrics).await.into_iter().map(Result::unwrap).collect();
+    let mut ranges = Vec::new();
+    for metric in metrics {
+        for width in GRANULARITIES {
+            let granularity = Timespan(width);
+            for (from, to) in [(i64::MIN, i64::MAX), (100 * width, 200 * width), (59, 60), (5, 3)] {
+                ranges.push(BlockRange { metric, granularity, from: Timestamp(from), to: Timestamp(to) });
+            }
+        }
+    }
+    let blocks: Vec<Vec<(BlockKey, Bytes)>> =
+        store.read_blocks(&ranges).await.into_iter().map(Result::unwrap).collect();
+    let keys = store.list_blocks(&ranges).await.into_iter().map(Result::unwrap);
+    for (blocks, keys) in blocks.iter().zip(keys) {
+        assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys);
+    }
+    (heads, blocks)
+}
+
+/// A call to a store may have been taken in part: one for each item, in order.
+fn items(operation: &Operation) -> Vec<Operation> {
+    match operation {
+        Operation::Write(writes) => {
+            writes.iter().map(|write| Operation::Write(vec![write.clone()])).collect()
+        }
+        Operation::Delete(metrics) => metrics.iter().map(|metric| Operation::Delete(vec![*metric])).collect(),
+        Operation::Sync => Vec::new(),
+    }
+}
+
+async fn same_answers(seed: u64) {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::default();
+    let memory = MemoryAggregates::default();
+    let mut store = open(&disk).unwrap();
+    let mut operations = if random.one_in(2) { ballast(&mut random) } else { Vec::new() };
+    operations.extend((0..random.below(120)).map(|_| operation(&mut random)));
+    for operation in operations {
+        assert!(apply(&*store, &operation).await);
+        assert!(apply(&memory, &operation).await);
+        if random.one_in(8) {
+            drop(store);
+            store = open(&disk).unwrap();
+        }
+        if random.one_in(4) {
+            assert_eq!(everything(&*store).await, everything(&memory).await);
+        }
+    }
+    assert_eq!(everything(&*store).await, everything(&memory).await);
+    assert_eq!(store.figures().damaged, 0);
+}
+
+/// After each cut the store must equal the model at some point between the last sync and the last write, and stay there.
+async fn power_cuts(seed: u64) {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::default();
+    // All single items so far, and how many of them are certainly durable.
+    let (mut history, mut durable): (Vec<Operation>, usize) = (Vec::new(), 0);
+    for _ in 0..4 {
+        disk.cut_after(1 + random.next() % 300, random.next());
+        if let Some(store) = open(&disk) {
+            for _ in 0..random.below(120) {
+                let operation = operation(&mut random);
+                history.extend(items(&operation));
+                if !apply(&*store, &operation).await {
+                    break;
+                }
+                if matches!(operation, Operation::Sync) {
+                    durable = history.len();
+                }
+            }
+        }
+        disk.restart(random.next());
+        let store = open(&disk).unwrap();
+        let there = everything(&*store).await;
+        let memory = MemoryAggregates::default();
+        for operation in &history[..durable] {
+            apply(&memory, operation).await;
+        }
+        let mut kept = durable;
+        while everything(&memory).await != there {
+            assert!(kept < history.len(), "seed {seed}: what is there is no state that ever was");
+            apply(&memory, &history[kept]).await;
+            kept += 1;
+        }
+        // What lies behind is gone for good. A sync makes what is there durable.
+        history.truncate(kept);
+        durable = kept;
+        assert_eq!(store.figures().damaged, 0, "seed {seed}: a power cut was taken for damage");
+        store.sync().await.unwrap();
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_answers_as_the_model(seed in any::<u64>()) {
+        run(same_answers(seed));
+    }
+
+    #[test]
+    fn a_power_cut_loses_nothing_synced(seed in any::<u64>()) {
+        run(power_cuts(seed));
+    }
+}
