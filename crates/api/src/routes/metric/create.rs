@@ -49,14 +49,15 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
         // No resource exists yet: they come with a later version.
         return Err(ApiError::not_found(format!("Resource {resource} does not exist")));
     }
+    let now = call.app.now();
     let metric = NewMetric {
-        id: MetricId(Uuid::new_v4()),
+        id: MetricId::new(now, Uuid::new_v4().as_u128()),
         creator: creator.clone(),
         name: given.name,
         unit: given.unit,
         archive_policy_name: policy_name,
         resource_id: given.resource_id,
-        created_at: call.app.now(),
+        created_at: now,
     };
     let created = call.app.engine().indexer().create_metrics(vec![metric]).await.pop();
     let metric = created.expect("one answer per metric").map_err(|error| match error {
