@@ -10,9 +10,9 @@ use crate::{
 };
 
 pub const ROWS: [Row; 3] = [
-    Row { key: "create", title: "create metric, 16 connections", unit: Unit::Metrics },
-    Row { key: "show", title: "show metric, 16 connections", unit: Unit::Metrics },
-    Row { key: "delete", title: "delete metric, 16 connections", unit: Unit::Metrics },
+    Row { key: "create", title: "create metric, 48 connections", unit: Unit::Metrics },
+    Row { key: "show", title: "show metric, 48 connections", unit: Unit::Metrics },
+    Row { key: "delete", title: "delete metric, 48 connections", unit: Unit::Metrics },
 ];
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -32,13 +32,13 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     if bench.options.wants(show.key) {
         let (requests, until) = (requests("GET"), Until::Elapsed(counts.load));
         bench.measure(server, show, None, |bench| {
-            Ok(Work::of(bench.load(server, &requests, setup::CREATE_CONNECTIONS, until).run(), 1))
+            Ok(Work::of(bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run(), 1))
         })?;
     }
     if bench.options.wants(delete.key) {
         let (requests, until) = (requests("DELETE"), Until::Count(ids.len() as u64));
         bench.measure(server, delete, None, |bench| {
-            Ok(Work::of(bench.load(server, &requests, setup::CREATE_CONNECTIONS, until).run(), 1))
+            Ok(Work::of(bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run(), 1))
         })?;
     }
     if !bench.options.wants(create.key) {

@@ -13,8 +13,8 @@ use crate::{
     peers::Server,
 };
 
-/// Connections that create metrics.
-pub const CREATE_CONNECTIONS: usize = 16;
+/// Connections that create, show and delete metrics: as many as the workers of the published runs (`gnocchi benchmark -w 48`).
+pub const METADATA_CONNECTIONS: usize = 48;
 
 /// How often the backlog is looked at.
 const LOOK_DELAY: Duration = Duration::from_millis(10);
@@ -35,7 +35,7 @@ pub fn create_metrics(
     }
     let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
     let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
-    let mut load = bench.load(server, &requests, CREATE_CONNECTIONS, Until::Count(count as u64));
+    let mut load = bench.load(server, &requests, METADATA_CONNECTIONS, Until::Count(count as u64));
     load.keep_bodies = true;
     let mut outcome = load.run();
     let ids: Vec<MetricId> = std::mem::take(&mut outcome.bodies)
