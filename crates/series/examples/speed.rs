@@ -184,12 +184,12 @@ fn main() {
         fold(policy, 60_000, 1, noisy);
     }
     let mut rates = medium.clone();
-    rates.name = "rates".to_owned();
+    "rates".clone_into(&mut rates.name);
     rates.aggregation_methods.insert("rate:mean".parse().expect("a method"));
     fold(&rates, 1_000, 60, noisy);
     fold(&rates, 60_000, 1, noisy);
     let mut sorted = medium.clone();
-    sorted.name = "95pct".to_owned();
+    "95pct".clone_into(&mut sorted.name);
     sorted.aggregation_methods.insert("95pct".parse().expect("a method"));
     fold(&sorted, 1_000, 60, noisy);
     for (held, batch) in [(1, 1), (30, 1), (60, 1), (60, 60), (90, 1)] {

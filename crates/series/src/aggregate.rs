@@ -146,10 +146,9 @@ fn std(summary: &Summary, values: &[f64]) -> f64 {
 fn median(sorted: &[f64]) -> f64 {
     let low = sorted.len() - 1 - sorted.len() / 2;
     let high = sorted.len() / 2;
-    // Not `f64::midpoint`: what overflows here overflows in numpy.
-    #[allow(clippy::manual_midpoint)]
-    let middle = (sorted[low] + sorted[high]) / 2.0;
-    middle
+    // What overflows here overflows in numpy.
+    let sum = sorted[low] + sorted[high];
+    sum / 2.0
 }
 
 fn percentile(sorted: &[f64], percent: u8, offset: u64) -> f64 {
@@ -209,6 +208,9 @@ mod tests {
         // The sum starts from 0.0.
         assert_eq!(of(&[-0.0], "sum", 0).map(f64::to_bits), Some(0));
         assert_eq!(of(&[-0.0], "last", 0).map(f64::to_bits), Some((-0.0f64).to_bits()));
+        let zeros = [0.0, -0.0, 0.0, -0.0];
+        assert_eq!(of(&zeros, "max", 0).map(f64::to_bits), Some((-0.0f64).to_bits()));
+        assert_eq!(of(&zeros, "min", 0).map(f64::to_bits), Some(0));
         // Twice the largest number overflows on the way to the median.
         assert_eq!(of(&[f64::MAX], "median", 0), Some(f64::INFINITY));
         assert_eq!(of(&[f64::MAX], "50pct", 0), Some(f64::MAX));

@@ -15,5 +15,6 @@ pub mod points;
 pub mod read;
 pub mod resample;
 mod rows;
+mod whole;
 
 pub use error::CodecError;

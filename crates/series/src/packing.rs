@@ -81,6 +81,29 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
+/// The smallest and the largest of some differences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub min: i64,
+    pub max: i64,
+}
+
+impl Span {
+    pub fn new() -> Self {
+        Span { min: i64::MAX, max: i64::MIN }
+    }
+
+    pub fn add(&mut self, value: i64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// How many bytes [`pack`] needs for what is above the smallest one.
+    pub fn width(&self) -> usize {
+        width_of(self.max.wrapping_sub(self.min) as u64)
+    }
+}
+
 /// How many bytes [`pack`] needs for numbers up to `max`.
 pub(crate) fn width_of(max: u64) -> usize {
     (64 - max.leading_zeros() as usize).div_ceil(8)

@@ -9,14 +9,15 @@
 //! varint  count; nothing follows 0
 //! varint  first time / unit
 //!         from the second point on: signed varint: the smallest difference; u8: width; width bytes: what is above it
-//! values  raw: 8 bytes each; constant: 8 bytes; whole: signed varint: the first, then differences as for times
+//! values  raw: 8 bytes each; constant: 8 bytes; whole: as in `whole`
 //! ```
 
 use gnudi_model::{Measure, Timestamp};
 
 use crate::{
     CodecError,
-    packing::{Reader, pack, put_signed, put_varint, unpack, width_of},
+    packing::{Reader, Span, pack, put_signed, put_varint, unpack},
+    whole,
 };
 
 /// No request holds more points for one metric; bounds what decoding allocates.
@@ -28,9 +29,6 @@ const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
 const RAW: u8 = 0;
 const CONSTANT: u8 = 1;
 const WHOLE: u8 = 2;
-
-/// Whole numbers up to here are exact in an f64.
-const WHOLE_MAX: i64 = 1 << 53;
 
 /// Appends the points. There are at most [`POINTS_MAX`], none before the epoch.
 pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
@@ -69,27 +67,6 @@ fn decode_from(reader: &mut Reader<'_>, out: &mut Vec<Measure>) -> Result<(), Co
     let start = out.len();
     decode_times(UNITS[usize::from(flags & 3)], count, reader, out)?;
     decode_values(flags >> 2, &mut out[start..], reader)
-}
-
-/// The smallest and the largest of some differences.
-struct Span {
-    min: i64,
-    max: i64,
-}
-
-impl Span {
-    fn new() -> Self {
-        Span { min: i64::MAX, max: i64::MIN }
-    }
-
-    fn add(&mut self, value: i64) {
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-    }
-
-    fn width(&self) -> usize {
-        width_of(self.max.wrapping_sub(self.min) as u64)
-    }
 }
 
 fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
@@ -167,18 +144,7 @@ fn decode_times(
 
 fn encode_values(points: &[Measure], out: &mut Vec<u8>) -> u8 {
     let first = points[0].value;
-    if let Some(span) = whole_span(points)
-        && span.width() < 8
-    {
-        put_signed(first as i64, out);
-        if points.len() > 1 {
-            put_signed(span.min, out);
-            out.push(span.width() as u8);
-            let above = points
-                .windows(2)
-                .map(|pair| (pair[1].value as i64 - pair[0].value as i64).wrapping_sub(span.min) as u64);
-            pack(span.width(), points.len() - 1, above, out);
-        }
+    if whole::put(points.iter().map(|point| point.value), points.len(), out) {
         return WHOLE;
     }
     if points.len() > 1 && points.iter().all(|point| point.value.to_bits() == first.to_bits()) {
@@ -193,23 +159,6 @@ fn encode_values(points: &[Measure], out: &mut Vec<u8>) -> u8 {
     RAW
 }
 
-/// The differences of the values, where all are whole numbers (-0.0 is none).
-fn whole_span(points: &[Measure]) -> Option<Span> {
-    let whole = |value: f64| {
-        let number = value as i64;
-        ((number as f64).to_bits() == value.to_bits() && (-WHOLE_MAX..=WHOLE_MAX).contains(&number))
-            .then_some(number)
-    };
-    let mut before = whole(points[0].value)?;
-    let mut span = Span::new();
-    for point in &points[1..] {
-        let number = whole(point.value)?;
-        span.add(number - before);
-        before = number;
-    }
-    Some(if points.len() == 1 { Span { min: 0, max: 0 } } else { span })
-}
-
 fn decode_values(kind: u8, points: &mut [Measure], reader: &mut Reader<'_>) -> Result<(), CodecError> {
     match kind {
         RAW => {
@@ -220,20 +169,16 @@ fn decode_values(kind: u8, points: &mut [Measure], reader: &mut Reader<'_>) -> R
         }
         CONSTANT => {
             let value = reader.float()?;
-            points.iter_mut().for_each(|point| point.value = value);
+            for point in points {
+                point.value = value;
+            }
         }
         WHOLE => {
-            let mut number = reader.signed()?;
-            points[0].value = number as f64;
-            if points.len() > 1 {
-                let (min, width) = (reader.signed()?, reader.byte()?);
-                let mut rest = points[1..].iter_mut();
-                unpack(usize::from(width), rest.len(), reader, |above| {
-                    number = number.wrapping_add(min).wrapping_add(above as i64);
-                    let Some(point) = rest.next() else { return };
-                    point.value = number as f64;
-                })?;
-            }
+            let mut rest = points.iter_mut();
+            whole::read(rest.len(), reader, |value| {
+                let Some(point) = rest.next() else { return };
+                point.value = value;
+            })?;
         }
         _ => return Err(CodecError::Invalid("kind of values")),
     }
@@ -245,6 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::whole::WHOLE_MAX;
 
     fn bits(points: &[Measure]) -> Vec<(i64, u64)> {
         points.iter().map(|point| (point.timestamp.0, point.value.to_bits())).collect()

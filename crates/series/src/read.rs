@@ -55,10 +55,11 @@ pub fn block_range(
         (start, Some(stop)) => {
             let from = start.map_or(0, |start| floor(start.0, granularity.0));
             let hidden = |timespan: Timespan| from <= split_to.0.saturating_sub(timespan.0);
-            match aggregation.timespan.is_some_and(hidden) {
-                true => (split_from, split_to),
+            if aggregation.timespan.is_some_and(hidden) {
+                (split_from, split_to)
+            } else {
                 // The timespan hides nothing that is wanted, whatever the last point is.
-                false => (Timestamp(from), Timestamp(stop.0.saturating_sub(1))),
+                (Timestamp(from), Timestamp(stop.0.saturating_sub(1)))
             }
         }
     };

@@ -1,7 +1,8 @@
 //! Folding and reading back, step by step.
 
-use gnudi_model::{Aggregation, ArchivePolicy, Measure, Timespan, Timestamp};
+use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
+    block,
     head::{Head, Layout},
     read,
 };
@@ -34,4 +35,92 @@ fn late_points_are_dropped_and_replays_ignored() {
     assert_eq!(read_all(&back, &layout, mean), [(0, 1.5), (600, 5.0)]);
     assert_eq!(back.applied(), 4);
     assert_eq!(back.last(), Some(Timestamp::from_secs(700)));
+}
+
+/// A policy with one granularity, in seconds.
+fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchivePolicy {
+    ArchivePolicy {
+        name: "p".to_owned(),
+        back_window: 0,
+        definition: vec![ArchivePolicyItem {
+            granularity: Timespan::from_secs(granularity),
+            points: None,
+            timespan: timespan.map(Timespan::from_secs),
+        }],
+        aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
+    }
+}
+
+/// A pass that starts at a bucket whose first point's predecessor is too far back takes no rate of that point. What
+/// the bucket then has no value of keeps the value that it had, in Gnocchi as here.
+#[test]
+fn a_bucket_keeps_the_rate_that_it_would_lose() {
+    let policy = policy(10, None, &["rate:last", "rate:std"]);
+    let layout = Layout::of(&policy);
+    let of = |name: &str| policy.aggregation(name.parse().unwrap(), Timespan::from_secs(10)).unwrap();
+    let mut head = Head::new();
+    head.fold(&layout, 1, &mut points(&[(105, 0.0), (131, 2.0), (133, 8.0)]));
+    assert_eq!(read_all(&head, &layout, of("rate:last")), [(130, 6.0)]);
+    let std = read_all(&head, &layout, of("rate:std"));
+    assert_eq!(std, [(130, 8f64.sqrt())]);
+    head.fold(&layout, 2, &mut points(&[(133, 9.0)]));
+    assert_eq!(read_all(&head, &layout, of("rate:last")), [(130, 7.0)]);
+    assert_eq!(read_all(&head, &layout, of("rate:std")), std);
+    let mut bytes = Vec::new();
+    head.encode(&mut bytes);
+    assert_eq!(read_all(&Head::decode(&bytes).unwrap(), &layout, of("rate:std")), std);
+}
+
+#[test]
+fn open_rows_that_expired_are_not_sealed() {
+    let policy = policy(1, Some(10), &["sum"]);
+    let layout = Layout::of(&policy);
+    let mut head = Head::new();
+    head.fold(&layout, 1, &mut points(&[(100, 1.0), (101, 1.0), (102, 1.0)]));
+    assert!(!head.expiry_moved());
+    for position in 0..64 {
+        head.fold(&layout, 2 + position, &mut points(&[(20_000 + position as i64, 1.0)]));
+    }
+    assert!(head.expiry_moved());
+    let second = Timespan::from_secs(1);
+    assert_eq!(head.oldest_kept(&layout, second), Some(Timestamp::from_secs(18_000)));
+    let sealed = head.take_sealed(&layout);
+    assert_eq!(sealed.len(), 1);
+    assert_eq!((sealed[0].first.secs(), sealed[0].last.secs()), (20_000, 20_060));
+}
+
+#[test]
+fn sealing_cuts_what_one_request_brings() {
+    let policy = policy(1, None, &["sum", "std"]);
+    let layout = Layout::of(&policy);
+    let mut head = Head::new();
+    let many: Vec<_> = (0..3000).map(|second| (100 + second, second as f64)).collect();
+    head.fold(&layout, 1, &mut points(&many));
+    let sealed = head.take_sealed(&layout);
+    let rows: Vec<usize> = sealed.iter().map(|block| block::extent(&block.bytes).unwrap().rows).collect();
+    assert_eq!(rows, [1024, 1024, 951]);
+    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
+    let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
+    let series = read::assemble(&blocks, Some(&head), &layout, sum, None, None, None).unwrap();
+    assert_eq!(series.values, many.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+}
+
+/// A reader may see a head, and then blocks of a later pass, which hold rows that the head still has.
+#[test]
+fn rows_that_are_seen_twice_count_once() {
+    let policy = policy(1, None, &["sum"]);
+    let layout = Layout::of(&policy);
+    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
+    let mut head = Head::new();
+    let first: Vec<_> = (0..40).map(|second| (100 + second, 1.0)).collect();
+    head.fold(&layout, 1, &mut points(&first));
+    let old = head.clone();
+    let more: Vec<_> = (40..100).map(|second| (100 + second, 1.0)).collect();
+    head.fold(&layout, 2, &mut points(&more));
+    let sealed = head.take_sealed(&layout);
+    let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
+    let twice = [&blocks[..], &blocks[..]].concat();
+    let series = read::assemble(&twice, Some(&old), &layout, sum, None, None, None).unwrap();
+    let seconds: Vec<i64> = series.timestamps.iter().map(|time| time.secs()).collect();
+    assert_eq!(seconds, (100..199).collect::<Vec<_>>());
 }

@@ -74,13 +74,13 @@ proptest! {
                 Event::Query(query) => {
                     let aggregation = query.aggregation(&policy);
                     let got = store.read(aggregation, &query);
-                    prop_assert_eq!(got, model.read(aggregation, &query), "{:?}", (aggregation, query));
+                    prop_assert_eq!(got, Ok(model.read(aggregation, &query)), "{:?}", (aggregation, query));
                 }
             }
         }
         for aggregation in aggregations(&policy) {
             let got = store.read(aggregation, &Query::all());
-            prop_assert_eq!(got, model.read(aggregation, &Query::all()), "{:?}", aggregation);
+            prop_assert_eq!(got, Ok(model.read(aggregation, &Query::all())), "{:?}", aggregation);
         }
     }
 
@@ -135,7 +135,9 @@ proptest! {
     #[test]
     fn damage_is_found(policy in policies(), requests in prop::collection::vec(requests(), 1..6), at: prop::sample::Index, flip in 1u8..) {
         let mut store = Store::new(&policy);
-        requests.iter().for_each(|request| { store.fold(request); });
+        for request in &requests {
+            store.fold(request);
+        }
         store.pass();
         let mut blocks: Vec<Vec<u8>> = store.written.iter().map(|(_, bytes)| bytes.clone()).collect();
         let mut head = store.head_bytes();

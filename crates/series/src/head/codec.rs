@@ -169,3 +169,67 @@ impl Marks {
         Ok(marks)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{Aggregation, ArchivePolicy};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{layout::Layout, read::assemble};
+
+    fn policy() -> ArchivePolicy {
+        let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(2);
+        policy.aggregation_methods.extend(
+            ["rate:std", "rate:90pct", "90pct"].map(|name| name.parse::<AggregationMethod>().unwrap()),
+        );
+        policy
+    }
+
+    fn points(from: i64, times: &[u16]) -> Vec<Measure> {
+        let point = |&time: &u16| Measure {
+            timestamp: Timestamp::from_secs(from + i64::from(time)),
+            value: f64::from(time),
+        };
+        times.iter().map(point).collect()
+    }
+
+    proptest! {
+        /// Whatever a checksum that matches vouches for, nothing panics.
+        #[test]
+        fn any_bytes_are_refused_or_work(
+            requests in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..8), 1..5),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            cut: Option<prop::sample::Index>,
+        ) {
+            let policy = policy();
+            let layout = Layout::of(&policy);
+            let mut head = Head::new();
+            for (index, request) in requests.iter().enumerate() {
+                head.fold(&layout, 1 + index as u64, &mut points(1_000_000, request));
+            }
+            head.take_sealed(&layout);
+            let mut bytes = Vec::new();
+            head.encode(&mut bytes);
+            bytes.truncate(bytes.len() - 4);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+            put_checksum(0, &mut bytes);
+            let Ok(mut head) = Head::decode(&bytes) else { return Ok(()) };
+            for (index, request) in requests.iter().enumerate() {
+                let position = head.applied().saturating_add(1);
+                head.fold(&layout, position, &mut points(1_000_000 + 10_000 * index as i64, request));
+                for &method in &layout.methods {
+                    let granularity = layout.grains[0].granularity;
+                    let aggregation = Aggregation { method, granularity, timespan: None };
+                    let _ = assemble(&[], Some(&head), &layout, aggregation, None, None, None);
+                }
+            }
+            head.take_sealed(&layout);
+            head.encode(&mut Vec::new());
+        }
+    }
+}

@@ -117,16 +117,14 @@ impl Head {
         let oldest =
             oldest.into_iter().flatten().map(|point| point.timestamp.0).min().expect("there are points");
         let start = oldest.max(earliest);
-        let old: Vec<OldRates> = match layout.has_rate {
-            true => self.grains.iter().map(|grain| self.old_rates(grain, start, accepted)).collect(),
-            false => vec![OldRates::default(); self.grains.len()],
-        };
+        let old_rates = |grain| layout.has_rate.then(|| self.old_rates(grain, start, accepted));
+        let old: Vec<Option<OldRates>> = self.grains.iter().map(old_rates).collect();
         merge(&mut self.raw, accepted);
         let window = self.window;
         for (grain, old) in self.grains.iter_mut().zip(old) {
             let step = grain.granularity.0;
             let start = floor(start, step);
-            let cut = layout.has_rate.then(|| new_cut(&self.raw, step, start, window, old)).flatten();
+            let cut = old.and_then(|old| new_cut(&self.raw, step, start, window, old));
             let pass = Pass { start, dropped: 0, cut: cut.is_some() };
             // A final bucket has its rates already.
             let cut = cut.filter(|_| start >= grain.final_until);

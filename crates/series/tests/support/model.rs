@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Timespan};
-use gnudi_series::{read::ReadError, resample::Resample};
+use gnudi_series::resample::Resample;
 
 use super::{Rows, aggregations, bits};
 
@@ -114,7 +114,7 @@ impl Model {
     }
 
     /// Whole splits are fetched, then truncated, then resampled, then cut.
-    pub fn read(&self, aggregation: Aggregation, query: &Query) -> Result<Rows, ReadError> {
+    pub fn read(&self, aggregation: Aggregation, query: &Query) -> Rows {
         let step = aggregation.granularity.0;
         let split = |time| floor(time, step * 3600);
         let empty = Series::new();
@@ -135,7 +135,7 @@ impl Model {
         }
         series.retain(|&bucket, _| from.is_none_or(|from| bucket >= from));
         series.retain(|&bucket, _| query.stop.is_none_or(|stop| bucket < stop));
-        Ok(series.into_iter().map(|(bucket, value)| (bucket, bits(value))).collect())
+        series.into_iter().map(|(bucket, value)| (bucket, bits(value))).collect()
     }
 }
 
@@ -193,11 +193,11 @@ fn statistic(values: &[f64], statistic: Statistic, place: usize) -> Option<f64> 
             }
             (squares / (count - 1.0)).sqrt()
         }
-        Statistic::Median if values.len() % 2 == 1 => {
-            let middle = sorted[values.len() / 2];
-            (middle + middle) / 2.0
+        Statistic::Median if values.len() % 2 == 1 => 2.0 * sorted[values.len() / 2] / 2.0,
+        Statistic::Median => {
+            let sum = sorted[values.len() / 2 - 1] + sorted[values.len() / 2];
+            sum / 2.0
         }
-        Statistic::Median => (sorted[values.len() / 2 - 1] + sorted[values.len() / 2]) / 2.0,
         Statistic::Percentile(percent) => {
             let position = place as f64 + (count - 1.0) * (f64::from(percent) / 100.0);
             let low = position.floor() as usize - place;

@@ -1,0 +1,214 @@
+//! Reads blocks, whose bytes may be anything.
+
+use gnudi_model::{AggregationMethod, Timespan, Timestamp};
+
+use super::{CONSTANT, Extent, NONE, QUOTIENT, RAW, ROWS_MAX, SAME, SPARSE, VERSION, WHOLE};
+use crate::{
+    CodecError,
+    packing::{Reader, checked, unpack},
+    rows::{Rows, absent, is_absent, may_lack},
+    whole,
+};
+
+/// A block whose checksum matches, not yet decoded.
+struct Parsed<'a> {
+    /// Positive.
+    granularity: i64,
+    /// Positive.
+    rows: usize,
+    first: i64,
+    /// The steps from row to row, in granularities: `min_step` and what is packed.
+    min_step: u64,
+    starts: Reader<'a>,
+    width: usize,
+    columns: Vec<(u8, &'a [u8])>,
+}
+
+impl<'a> Parsed<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(checked(bytes)?);
+        match reader.byte()? {
+            VERSION => {}
+            version => return Err(CodecError::Version(version)),
+        }
+        let rows = reader.count(ROWS_MAX, "number of rows")?;
+        let granularity = i64::try_from(reader.varint()?).map_err(|_| CodecError::Invalid("granularity"))?;
+        let first = i64::try_from(reader.varint()?).ok().and_then(|first| first.checked_mul(granularity));
+        let first = first.ok_or(CodecError::Invalid("first row"))?;
+        if rows == 0 || granularity == 0 {
+            return Err(CodecError::Invalid("block without rows"));
+        }
+        let (min_step, width) = if rows > 1 { (reader.varint()?, reader.byte()?) } else { (1, 0) };
+        let starts = Reader(reader.take(usize::from(width).saturating_mul(rows - 1))?);
+        let mut parsed = Parsed {
+            granularity,
+            rows,
+            first,
+            starts,
+            min_step,
+            width: usize::from(width),
+            columns: Vec::new(),
+        };
+        let count = reader.count(usize::from(AggregationMethod::COUNT), "number of columns")?;
+        let mut directory = Vec::with_capacity(count);
+        for _ in 0..count {
+            directory.push((reader.byte()?, reader.count(usize::MAX, "length")?));
+        }
+        for (code, length) in directory {
+            parsed.columns.push((code, reader.take(length)?));
+        }
+        reader.end()?;
+        Ok(parsed)
+    }
+
+    /// Appends all starts; an error where they leave the range of time.
+    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
+        if self.width == 0 && self.min_step > 0 {
+            // Evenly spaced: the last one tells whether all are in range.
+            let step =
+                self.min_step.checked_mul(self.granularity as u64).and_then(|step| i64::try_from(step).ok());
+            let end = step.and_then(|step| step.checked_mul(self.rows as i64 - 1));
+            let (Some(step), Some(_)) = (step, end.and_then(|end| end.checked_add(self.first))) else {
+                return Err(CodecError::Invalid("row"));
+            };
+            out.extend((0..self.rows as i64).map(|row| Timestamp(self.first + row * step)));
+            return Ok(());
+        }
+        let granularity = self.granularity as u64;
+        let max = i64::MAX as u64 / granularity;
+        let mut index = self.first as u64 / granularity;
+        let mut in_range = self.min_step > 0;
+        out.reserve(self.rows);
+        out.push(Timestamp(self.first));
+        unpack(self.width, self.rows - 1, &mut { self.starts }, |above| {
+            let next = index.wrapping_add(self.min_step).wrapping_add(above);
+            in_range &= next <= max && next > index;
+            index = next;
+            out.push(Timestamp(index.wrapping_mul(granularity) as i64));
+        })?;
+        if in_range { Ok(()) } else { Err(CodecError::Invalid("row")) }
+    }
+
+    fn find(&self, method: AggregationMethod) -> Option<usize> {
+        self.columns.iter().position(|(code, _)| *code == method.code())
+    }
+
+    /// The values of a column, absent ones included; follows at most `hops` references.
+    fn column(&self, column: usize, hops: u8, out: &mut Vec<f64>) -> Result<(), CodecError> {
+        let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
+        let mut reader = Reader(bytes);
+        let kind = reader.byte()?;
+        let other = |reader: &mut Reader<'_>| reader.byte().map(usize::from);
+        match kind {
+            SAME | QUOTIENT if hops == 0 => return Err(CodecError::Invalid("reference")),
+            SAME => self.column(other(&mut reader)?, hops - 1, out)?,
+            QUOTIENT => {
+                let start = out.len();
+                self.column(other(&mut reader)?, hops - 1, out)?;
+                let mut counts = Vec::new();
+                self.column(other(&mut reader)?, hops - 1, &mut counts)?;
+                for (value, count) in out[start..].iter_mut().zip(counts) {
+                    *value = if is_absent(count) { absent() } else { *value / count };
+                }
+            }
+            NONE => out.resize(out.len() + self.rows, absent()),
+            kind if kind & SPARSE != 0 => {
+                let bitmap = reader.take(self.rows.div_ceil(8))?;
+                let present = |row: &usize| bitmap[row / 8] >> (row % 8) & 1 == 1;
+                let mut values = Vec::new();
+                let count = (0..self.rows).filter(present).count();
+                decode_values(kind & !SPARSE, count, &mut reader, &mut values)?;
+                let mut values = values.into_iter();
+                let mut value = |row| if present(&row) { values.next().expect("counted") } else { absent() };
+                out.extend((0..self.rows).map(&mut value));
+            }
+            kind => decode_values(kind, self.rows, &mut reader, out)?,
+        }
+        reader.end()
+    }
+}
+
+fn decode_values(
+    kind: u8,
+    count: usize,
+    reader: &mut Reader<'_>,
+    out: &mut Vec<f64>,
+) -> Result<(), CodecError> {
+    match kind {
+        RAW => {
+            let bytes = reader.take(8 * count)?;
+            out.extend(
+                bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("8 bytes"))),
+            );
+        }
+        CONSTANT => {
+            let value = reader.float()?;
+            out.resize(out.len() + count, value);
+        }
+        WHOLE if count > 0 => {
+            out.reserve(count);
+            whole::read(count, reader, |value| out.push(value))?;
+        }
+        _ => return Err(CodecError::Invalid("kind of column")),
+    }
+    Ok(())
+}
+
+/// How many hops a column may take to its values: a mean to its sum, the sum to another column.
+const HOPS_MAX: u8 = 2;
+
+/// What the block holds, without its values.
+pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
+    let parsed = Parsed::new(bytes)?;
+    let mut starts = Vec::new();
+    parsed.push_starts(&mut starts)?;
+    let (first, last) = (starts[0], starts[parsed.rows - 1]);
+    Ok(Extent { granularity: Timespan(parsed.granularity), rows: parsed.rows, first, last })
+}
+
+/// Appends the bucket starts and values of one method. Buckets without a value are left out; a method that the block
+/// does not have gives nothing. After an error the vectors hold what was decoded before it.
+pub fn decode(
+    bytes: &[u8],
+    method: AggregationMethod,
+    timestamps: &mut Vec<Timestamp>,
+    values: &mut Vec<f64>,
+) -> Result<(), CodecError> {
+    let parsed = Parsed::new(bytes)?;
+    let Some(column) = parsed.find(method) else { return Ok(()) };
+    let (times_before, values_before) = (timestamps.len(), values.len());
+    parsed.column(column, HOPS_MAX, values)?;
+    parsed.push_starts(timestamps)?;
+    if may_lack(method) && values[values_before..].iter().any(|&value| is_absent(value)) {
+        let present: Vec<bool> = values[values_before..].iter().map(|&value| !is_absent(value)).collect();
+        keep(timestamps, times_before, &present);
+        keep(values, values_before, &present);
+    }
+    Ok(())
+}
+
+/// Keeps the items after `from` for which `present` says so.
+fn keep<T: Copy>(items: &mut Vec<T>, from: usize, present: &[bool]) {
+    let mut kept = from;
+    for (index, &present) in present.iter().enumerate() {
+        if present {
+            items[kept] = items[from + index];
+            kept += 1;
+        }
+    }
+    items.truncate(kept);
+}
+
+/// All rows of a block. `None` where its methods are not exactly `methods`.
+pub fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result<Option<Rows>, CodecError> {
+    let parsed = Parsed::new(bytes)?;
+    if !parsed.columns.iter().map(|(code, _)| *code).eq(methods.iter().map(|method| method.code())) {
+        return Ok(None);
+    }
+    let mut rows = Rows::new(methods.len());
+    parsed.push_starts(&mut rows.starts)?;
+    for (column, values) in rows.columns.iter_mut().enumerate() {
+        parsed.column(column, HOPS_MAX, values)?;
+    }
+    Ok(Some(rows))
+}
