@@ -61,35 +61,47 @@ const SPACE: [bool; 256] = {
     table
 };
 
-/// Text of up to 16 bytes, compared in one go.
+/// Text of up to 32 bytes, compared as one or two words of 16 bytes, which overlap.
 #[derive(Clone, Copy)]
 struct Pattern {
-    text: u128,
+    head: u128,
+    /// Which bytes of the first word count.
     mask: u128,
+    tail: u128,
     length: usize,
 }
 
+const WORD: usize = size_of::<u128>();
+
 impl Pattern {
-    const NEVER: Pattern = Pattern { text: 1, mask: 0, length: 0 };
+    const NEVER: Pattern = Pattern { head: 1, mask: 0, tail: 0, length: 0 };
 
     /// A pattern of the text, or one that never matches where the text is too long.
     fn new(text: &[u8]) -> Self {
-        if text.is_empty() || text.len() > 16 {
+        if text.is_empty() || text.len() > 2 * WORD {
             return Pattern::NEVER;
         }
-        let mut padded = [0; 16];
+        let mut padded = [0; 2 * WORD];
         padded[..text.len()].copy_from_slice(text);
-        let mask = u128::MAX >> (8 * (16 - text.len()));
-        Pattern { text: u128::from_le_bytes(padded), mask, length: text.len() }
+        let head = word(&padded, 0).expect("it is long enough");
+        if text.len() <= WORD {
+            let mask = u128::MAX >> (8 * (WORD - text.len()));
+            return Pattern { head, mask, tail: 0, length: text.len() };
+        }
+        let tail = word(&padded, text.len() - WORD).expect("it is long enough");
+        Pattern { head, mask: u128::MAX, tail, length: text.len() }
     }
 
     #[inline]
     fn matches(&self, input: &[u8], at: usize) -> bool {
-        match input.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-            Some(window) => u128::from_le_bytes(*window) & self.mask == self.text,
-            None => false,
-        }
+        word(input, at).is_some_and(|head| head & self.mask == self.head)
+            && (self.length <= WORD || word(input, at + self.length - WORD) == Some(self.tail))
     }
+}
+
+#[inline]
+fn word(input: &[u8], at: usize) -> Option<u128> {
+    input.get(at..)?.first_chunk().map(|word| u128::from_le_bytes(*word))
 }
 
 /// What stood around the values of the measure before: between its end and the first value, between the values, and

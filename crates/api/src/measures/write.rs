@@ -9,10 +9,13 @@ use gnudi_model::Timestamp;
 use crate::json::float;
 
 /// How large a piece of an answer gets.
-const PIECE_BYTES: usize = 128 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 
-/// The longest row: the template with its separator, the longest float, a bracket.
-const ROW_BYTES_MAX: usize = 96;
+/// The longest row up to its value: the granularity is a float, or a quoted letter.
+const TEMPLATE_BYTES: usize = 64;
+
+/// The longest row: also the value, and a bracket.
+const ROW_BYTES_MAX: usize = TEMPLATE_BYTES + float::ROOM_BYTES;
 
 /// One aggregation's points, oldest first, with the text of the granularity column.
 #[derive(Clone, Debug)]
@@ -99,9 +102,63 @@ impl Iterator for Rows {
     }
 }
 
-/// The template's parts in front of the time, and behind it.
+/// Where the date and the time stand in the template.
 const DATE_AT: usize = 4;
 const TIME_AT: usize = 15;
+
+/// A row up to its value: `, ["1970-01-01T00:00:00+00:00", 60.0, `.
+struct Template {
+    text: [u8; TEMPLATE_BYTES],
+    length: usize,
+    /// The second at which the day of the date begins.
+    day: i64,
+}
+
+impl Template {
+    fn new(granularity: &str) -> Self {
+        let row = format!(", [\"1970-01-01T00:00:00+00:00\", {granularity}, ");
+        let mut text = [0; TEMPLATE_BYTES];
+        text[..row.len()].copy_from_slice(row.as_bytes());
+        Template { text, length: row.len(), day: 0 }
+    }
+
+    /// Puts the row of a time at the start of `row`, up to its value.
+    #[inline]
+    fn put(&mut self, timestamp: Timestamp, row: &mut [u8; ROW_BYTES_MAX]) {
+        let second = timestamp.secs();
+        let mut second_of_day = second - self.day;
+        if !(0..86_400).contains(&second_of_day) {
+            second_of_day = second.rem_euclid(86_400);
+            self.day = second - second_of_day;
+            self.set_date(timestamp);
+        }
+        let second_of_day = second_of_day as u32;
+        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        let [hour_tens, hour_ones] = DIGITS[hour as usize];
+        let [minute_tens, minute_ones] = DIGITS[minute as usize];
+        let [second_tens, second_ones] = DIGITS[second as usize];
+        // The time goes into the row and not into the template: reading back at once what was just written in other
+        // pieces stalls the processor.
+        row[..TEMPLATE_BYTES].copy_from_slice(&self.text);
+        row[TIME_AT..TIME_AT + 8].copy_from_slice(&[
+            hour_tens,
+            hour_ones,
+            b':',
+            minute_tens,
+            minute_ones,
+            b':',
+            second_tens,
+            second_ones,
+        ]);
+    }
+
+    #[cold]
+    fn set_date(&mut self, timestamp: Timestamp) {
+        let mut text = Vec::with_capacity(25);
+        timestamp.write_iso(&mut text);
+        self.text[DATE_AT..DATE_AT + 10].copy_from_slice(&text[..10]);
+    }
+}
 
 /// Appends rows until `out` holds `bytes`, and at least one; how many they are.
 fn write_rows(
@@ -112,50 +169,36 @@ fn write_rows(
     bytes: usize,
     out: &mut Vec<u8>,
 ) -> usize {
-    let mut row = format!(", [\"1970-01-01T00:00:00+00:00\", {granularity}, ").into_bytes();
-    let mut day = i64::MIN;
+    let mut template = Template::new(granularity);
+    let mut printer = float::Printer::default();
+    let (start, mut end) = (out.len(), out.len());
     let mut written = 0;
     for (timestamp, value) in timestamps.iter().zip(values) {
-        if out.len() >= bytes && written > 0 {
+        if end >= bytes && written > 0 {
             break;
         }
-        let second = timestamp.secs();
-        let second_of_day = second.rem_euclid(86_400);
-        if second - second_of_day != day {
-            day = second - second_of_day;
-            put_date(&mut row, *timestamp);
-        }
-        put_time(&mut row, second_of_day as u32);
-        let from = if first && written == 0 { 2 } else { 0 };
-        out.extend_from_slice(&row[from..]);
-        float::write(*value, out);
-        out.push(b']');
+        // Rows are put in place whole, with constant lengths, and the next begins where the text ends.
+        let row: &mut [u8; ROW_BYTES_MAX] = match out[end..].first_chunk_mut() {
+            Some(row) => row,
+            None => {
+                let room = (bytes.min(PIECE_BYTES)).max(end - start) + 2 * ROW_BYTES_MAX;
+                out.resize(end + room, 0);
+                out[end..].first_chunk_mut().expect("there is room now")
+            }
+        };
+        template.put(*timestamp, row);
+        let rest = &mut row[template.length..];
+        let length = printer.put(*value, rest.first_chunk_mut().expect("a row has room for a float"));
+        rest[length] = b']';
+        end += template.length + length + 1;
         written += 1;
     }
+    out.truncate(end);
+    if first {
+        // No comma stands in front of the list's first row.
+        out.drain(start..start + 2);
+    }
     written
-}
-
-fn put_date(row: &mut [u8], timestamp: Timestamp) {
-    let mut text = Vec::with_capacity(25);
-    timestamp.write_iso(&mut text);
-    row[DATE_AT..DATE_AT + 10].copy_from_slice(&text[..10]);
-}
-
-fn put_time(row: &mut [u8], second_of_day: u32) {
-    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
-    let [hour_tens, hour_ones] = DIGITS[hour as usize];
-    let [minute_tens, minute_ones] = DIGITS[minute as usize];
-    let [second_tens, second_ones] = DIGITS[second as usize];
-    row[TIME_AT..TIME_AT + 8].copy_from_slice(&[
-        hour_tens,
-        hour_ones,
-        b':',
-        minute_tens,
-        minute_ones,
-        b':',
-        second_tens,
-        second_ones,
-    ]);
 }
 
 /// "00" to "59".
