@@ -68,7 +68,7 @@ fn metric(number: u32) -> NewMetric {
         name: (pick(2, 4) > 0).then(|| format!("{}\u{e9}", ["b", "a", "B", ""][pick(3, 4) as usize])),
         unit: (pick(4, 2) > 0).then(|| format!("{}", pick(5, 2))),
         archive_policy_name: ["low", "high"][pick(6, 2) as usize].to_owned(),
-        resource_id: (number % 3 == 0).then(|| Uuid::from_u128(u128::from(number / 2) << 60)),
+        resource_id: number.is_multiple_of(3).then(|| Uuid::from_u128(u128::from(number / 2) << 60)),
         created_at: Timestamp::EPOCH,
     }
 }

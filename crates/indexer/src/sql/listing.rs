@@ -197,7 +197,7 @@ fn value_of(metric: &Metric, key: SortKey) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use gnudi_model::Timestamp;
+    use gnudi_model::{ArchivePolicy, Timestamp};
     use sqlx::Row;
     use uuid::Uuid;
 
@@ -208,7 +208,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
         let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-        let low = gnudi_model::ArchivePolicy::defaults(&Default::default()).swap_remove(1);
+        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
         indexer.create_archive_policy(low).await.unwrap();
         let metrics = (0..2000u128)
             .map(|number| NewMetric {
@@ -237,12 +237,6 @@ mod tests {
     #[tokio::test]
     async fn an_index_serves_every_piece() {
         let (_folder, indexer) = populated().await;
-        let rows = sqlx::query("select tbl||' '||idx||' '||stat from sqlite_stat1")
-            .fetch_all(&indexer.readers)
-            .await;
-        for r in rows.unwrap() {
-            println!("STAT {}", r.get::<String, _>(0));
-        }
         let marker =
             indexer.find(&[MetricId(Uuid::from_u128(7 << 100 | 7))], MetricStatus::Active).await.unwrap();
         let marker = marker[0].as_ref().unwrap();
