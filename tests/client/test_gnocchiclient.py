@@ -77,7 +77,7 @@ def test_archive_policies_and_rules(gnocchi_command):
     assert gnocchi_command("metric", "show", metric)["archive_policy/name"] == "mine"
     gnocchi_command("archive-policy-rule", "delete", "cpus", as_json=False)
     assert "in use" in gnocchi_command("archive-policy", "delete", "mine", fails=True)
-    assert "already exists" in gnocchi_command("archive-policy", "create", "-d", "granularity:1s", "mine", fails=True)
+    assert "already exists" in gnocchi_command("archive-policy", "create", "-d", "granularity:1s,points:60", "mine", fails=True)
 
 
 def test_status_and_capabilities(gnocchi_command):

@@ -1,5 +1,9 @@
 """Damaged files: the server starts, reports file and offset, and what lies beside the damage stays readable."""
 
+import os
+import re
+import uuid
+
 import pytest
 
 from support.http import create_metric, create_policy
@@ -68,36 +72,60 @@ def reported(server, path):
     return any("offset" in line for line in lines)
 
 
-@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
-def test_damage_in_the_log(gnudi, place):
+def records_of(path, metric):
+    """Where the metric's id stands in the log: once in each of its requests."""
+    content, wanted = path.read_bytes(), uuid.UUID(metric).bytes
+    found = [match.start() for match in re.finditer(re.escape(wanted), content)]
+    assert len(found) >= PUSHES, "ids are not in the log as they are: look for records another way"
+    return found[:PUSHES]
+
+
+@pytest.mark.parametrize("request_number", [0, PUSHES // 2, PUSHES - 2])
+def test_damage_in_the_log(gnudi, request_number):
+    """One request in the log is hit: it is reported and lost, all others are there."""
     server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
     server.kill()
     path = largest_file(server.data_dir / "incoming")
-    flip(path, int(used_length(path) * place))
+    flip(path, records_of(path, metrics[7])[request_number])
+    server.start()
+    assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
+    assert reported(server, path), server.log()[-3000:]
+    # Once it is known, nothing changes any more.
+    server.kill()
+    server.start()
+    assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
+
+
+def test_damage_between_the_requests_in_the_log_loses_nothing(gnudi):
+    server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
+    metrics = fill(server)
+    server.kill()
+    path = largest_file(server.data_dir / "incoming")
+    # Any sixteen bytes belong to two requests at most.
+    flip(path, used_length(path) // 2)
     server.start()
     right, errors = read_all(server, metrics)
     assert not errors
-    # One request was hit, or two where the bytes lie across a border.
-    assert METRICS * PUSHES - 2 <= right < METRICS * PUSHES
+    assert right >= METRICS * PUSHES - 2
     assert reported(server, path), server.log()[-3000:]
 
 
 def test_a_torn_tail_of_the_log_is_cut(gnudi):
-    """The last bytes of the last file: what a power cut leaves of a request that was never acknowledged."""
+    """The last request is there in part: what a power cut leaves of one that was never acknowledged."""
     server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
     server.kill()
     path = largest_file(server.data_dir / "incoming")
-    flip(path, used_length(path) - FLIPPED_BYTES)
+    os.truncate(path, records_of(path, metrics[-1])[-1] + 20)
     server.start()
-    right, errors = read_all(server, metrics)
-    assert not errors
-    assert METRICS * PUSHES - 2 <= right < METRICS * PUSHES
-    # The log goes on behind the cut.
-    client = server.client()
-    client.post(f"/v1/metric/{metrics[0]}/measures", [{"timestamp": START_S + PUSHES, "value": PUSHES}]).expect(202)
-    assert read_all(server, metrics)[0] == right + 1
+    assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
+    # The log goes on behind the cut, also after another crash.
+    measure = {"timestamp": START_S + PUSHES, "value": PUSHES}
+    server.client().post(f"/v1/metric/{metrics[0]}/measures", [measure]).expect(202)
+    server.kill()
+    server.start()
+    assert read_all(server, metrics) == (METRICS * PUSHES, [])
 
 
 @pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])

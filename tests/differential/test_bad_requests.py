@@ -74,13 +74,9 @@ def state(side):
     return {page: side.client.get(page).expect(200).body for page in pages}
 
 
-@pytest.fixture(scope="module")
-def untouched(gnudi_side):
-    return state(gnudi_side)
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_bad_request(case, gnudi_side, gnocchi_side, untouched, pytestconfig):
+def test_bad_request(case, gnudi_side, gnocchi_side, pytestconfig):
+    untouched = state(gnudi_side)
     their_answer, their_text = send(gnocchi_side, case)
     answer, text = send(gnudi_side, case)
     if pytestconfig.getoption("oracle"):

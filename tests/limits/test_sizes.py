@@ -32,6 +32,12 @@ def test_a_promised_body_beyond_the_limit_is_refused_before_it_is_sent(gnudi):
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_client_that_sends_all_of_a_large_body_first_still_reads_the_413(gnudi):
+    """Closing on unread data would reset the connection, and the client would never see why."""
+    client = gnudi(config="[api]\nbody_bytes_max = 10000\n").client()
+    assert client.post("/v1/metric", b" " * 3_000_000).status == 413
+
+
 def test_a_chunked_body_beyond_the_limit_is_413(gnudi):
     server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
