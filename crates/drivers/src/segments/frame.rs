@@ -135,22 +135,44 @@ pub struct ItemView {
     checksum: u32,
 }
 
-/// The items of a frame (header included in `frame`), as far as their lengths make sense.
+/// The items of a frame (header included in `frame`). Behind a damaged one the search goes on for the next that is right.
 pub fn items(frame: &[u8]) -> Vec<ItemView> {
     let (mut items, mut offset) = (Vec::new(), FRAME_HEADER_BYTES);
-    while let Some(header) = frame.get(offset..offset + ITEM_HEADER_BYTES) {
-        let length = u32_at(header, 4);
-        let Some(item) = frame.get(offset..offset + ITEM_HEADER_BYTES + length as usize) else {
-            // A damaged length: what follows cannot be found, but this item is known to be bad.
-            items.push(ItemView { tag: 0, offset: offset as u32, length: 0, valid: false, checksum: 0 });
-            break;
+    while offset < frame.len() {
+        let item = item_at(frame, offset);
+        let item =
+            item.unwrap_or(ItemView { tag: 0, offset: offset as u32, length: 0, valid: false, checksum: 0 });
+        items.push(item);
+        offset = if item.valid {
+            item.end()
+        } else {
+            // Its length may be what is damaged.
+            let aligned = (offset + ALIGNMENT..frame.len()).step_by(ALIGNMENT);
+            aligned.into_iter().find(|at| is_valid_at(frame, *at)).unwrap_or(frame.len())
         };
-        let checksum = u32_at(item, 0);
-        let valid = checksum == crc_fast::crc32_iscsi(&item[4..]);
-        items.push(ItemView { tag: u64_at(item, 8), offset: offset as u32, length, valid, checksum });
-        offset += item.len().next_multiple_of(ALIGNMENT);
     }
     items
+}
+
+/// The item at an offset, whole or not; `None` where it would end behind the frame.
+fn item_at(frame: &[u8], offset: usize) -> Option<ItemView> {
+    let header = frame.get(offset..offset + ITEM_HEADER_BYTES)?;
+    let length = u32_at(header, 4);
+    let item = frame.get(offset..offset + ITEM_HEADER_BYTES + length as usize)?;
+    let checksum = u32_at(item, 0);
+    let valid = checksum == crc_fast::crc32_iscsi(&item[4..]);
+    Some(ItemView { tag: u64_at(item, 8), offset: offset as u32, length, valid, checksum })
+}
+
+fn is_valid_at(frame: &[u8], offset: usize) -> bool {
+    item_at(frame, offset).is_some_and(|item| item.valid)
+}
+
+impl ItemView {
+    /// Where the next item starts.
+    fn end(&self) -> usize {
+        self.offset as usize + (ITEM_HEADER_BYTES + self.length as usize).next_multiple_of(ALIGNMENT)
+    }
 }
 
 /// The payload of an item read back alone (header included in `item`), with its tag; `None` where it is damaged.
@@ -222,6 +244,22 @@ mod tests {
             let whole = FrameHeader::parse(&bytes, AT).is_some_and(|header| header.matches(&items(&bytes)));
             let padding = bit / 8 >= 32 + 16 + 3 && bit / 8 < 32 + 24 || bit / 8 >= frame.len() - 1;
             assert_eq!(whole, padding, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn damage_to_one_item_leaves_the_others() {
+        let payloads: [&[u8]; 4] = [b"one", b"", b"the third item is longer", b"four"];
+        let mut frame = frame(&payloads);
+        frame.stamp(AT, 0);
+        let whole = items(frame.bytes());
+        for bit in FRAME_HEADER_BYTES * 8..frame.len() * 8 {
+            let mut bytes = frame.bytes().to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let found = items(&bytes);
+            let left = whole.iter().filter(|item| found.contains(item)).count();
+            let valid = found.iter().filter(|item| item.valid).count();
+            assert!(left == valid && valid >= 3, "bit {bit}: {found:?}");
         }
     }
 

@@ -1,0 +1,316 @@
+//! Damage to the aggregate store's files: reported, set aside, and everything around it readable. An older version
+//! never stands in for a newer one that is lost.
+
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    OpenError,
+    aggregates::{
+        AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError,
+        local::{LocalAggregates, LocalAggregatesOptions},
+    },
+};
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use support::{random::Random, sim_disk::SimDisk};
+use uuid::Uuid;
+
+const METRICS: u8 = 100;
+
+fn metric(id: u8) -> MetricId {
+    MetricId(Uuid::from_u128(id.into()))
+}
+
+/// `flush_at` bytes of log make a run.
+fn open(disk: &SimDisk, flush_at: u64) -> Arc<LocalAggregates> {
+    let options = LocalAggregatesOptions {
+        segment_bytes: 1 << 16,
+        recent_bytes_max: flush_at,
+        ..LocalAggregatesOptions::default()
+    };
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+}
+
+fn block(id: u8, version: u8) -> BlockKey {
+    let first = Timestamp::from_secs(i64::from(version) * 60);
+    BlockKey {
+        metric: metric(id),
+        granularity: Timespan::from_secs(1),
+        first,
+        last: first.saturating_add(Timespan::from_secs(59)),
+    }
+}
+
+/// Every metric gets a head and a block of 300 bytes: id, version, then bytes that follow from both.
+fn value(id: u8, version: u8) -> Bytes {
+    [id, version].into_iter().chain((2..300).map(|at| (at as u8).wrapping_mul(id | 1) ^ version)).collect()
+}
+
+async fn write(store: &LocalAggregates, version: u8) {
+    let writes = (0..METRICS)
+        .map(|id| MetricWrite {
+            metric: metric(id),
+            blocks: vec![(block(id, version), value(id, version))],
+            expired: Vec::new(),
+            head: value(id, version),
+        })
+        .collect();
+    assert!(store.write(writes).await.iter().all(Result::is_ok));
+    store.sync().await.unwrap();
+}
+
+/// Waits until the background has nothing to do.
+async fn settle(store: &LocalAggregates, flushes: u64) {
+    for _ in 0..2000 {
+        if store.figures().flushes >= flushes {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("no flush");
+}
+
+/// How many heads and blocks are missing or damaged; all others must be right, and of the newest version.
+async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
+    let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
+    let (mut heads_lost, mut blocks_lost) = (0, 0);
+    for (id, head) in (0..METRICS).zip(store.read_heads(&metrics).await) {
+        match head {
+            Ok(Some(head)) => assert_eq!(head, value(id, versions), "an older head of {id}, or rubbish"),
+            Err(StoreError::Damaged(place)) => {
+                assert!(place.contains("/aggregates/") && place.contains(" at "), "{place}");
+                heads_lost += 1;
+            }
+            answer => panic!("{answer:?}"),
+        }
+        let range = BlockRange {
+            metric: metric(id),
+            granularity: Timespan::from_secs(1),
+            from: Timestamp(0),
+            to: Timestamp::MAX,
+        };
+        let blocks = store.read_blocks(&[range]).await.remove(0).unwrap();
+        assert!(blocks.is_sorted_by_key(|(key, _)| *key));
+        for (key, bytes) in &blocks {
+            let version = (key.first.secs() / 60) as u8;
+            assert_eq!(*bytes, value(id, version), "a wrong block");
+        }
+        blocks_lost += usize::from(versions) - blocks.len();
+    }
+    (heads_lost, blocks_lost)
+}
+
+fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.to_str().unwrap().ends_with(end)).collect()
+}
+
+fn quarantined(disk: &SimDisk) -> usize {
+    disk.paths().into_iter().filter(|path| path.starts_with("/aggregates/quarantine")).count()
+}
+
+/// Flips a bit of the used part of a file.
+fn flip(disk: &SimDisk, file: &Path, random: &mut Random) -> usize {
+    let mut at = 0;
+    disk.edit(file, |bytes| {
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        at = random.below(used);
+        bytes[at] ^= 1 << random.below(8);
+    });
+    at
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_the_log_costs_one_value() {
+    let mut random = Random::new(1);
+    for round in 0..60 {
+        let disk = SimDisk::default();
+        let store = open(&disk, 1 << 20);
+        write(&store, 1).await;
+        write(&store, 2).await;
+        let reopened = round % 2 == 0;
+        if reopened {
+            drop(store);
+        }
+        let files = files(&disk, ".log");
+        let at = flip(&disk, &files[random.below(files.len())], &mut random);
+        let store = open(&disk, 1 << 20);
+        // The first item of a frame, which names the metric, carries no value of its own.
+        let (heads, blocks) = count_lost(&store, 2).await;
+        assert!(heads + blocks <= 1, "round {round}, byte {at}: {heads} heads and {blocks} blocks");
+        if heads + blocks > 0 {
+            assert_eq!(store.figures().damaged, 1);
+            assert!(quarantined(&disk) >= 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_to_the_log_while_running_costs_one_value() {
+    let disk = SimDisk::default();
+    let store = open(&disk, 1 << 20);
+    write(&store, 1).await;
+    let wanted = value(7, 1);
+    for file in files(&disk, ".log") {
+        disk.edit(&file, |bytes| {
+            // The head: the last of the two copies.
+            if let Some(at) = bytes.windows(300).rposition(|window| *window == wanted[..]) {
+                bytes[at + 100] ^= 1;
+            }
+        });
+    }
+    assert_eq!(count_lost(&store, 1).await, (1, 0));
+    assert_eq!(count_lost(&store, 1).await, (1, 0));
+    assert_eq!(store.figures().damaged, 1, "reported once");
+    assert_eq!(quarantined(&disk), 1);
+    write(&store, 2).await;
+    assert_eq!(count_lost(&store, 2).await, (0, 0), "writing a head makes it whole again");
+}
+
+/// Two runs: the newer has a newer head of each metric, and another block.
+async fn two_runs(disk: &SimDisk) {
+    let store = open(disk, 1000);
+    write(&store, 1).await;
+    settle(&store, 1).await;
+    write(&store, 2).await;
+    settle(&store, 2).await;
+    assert_eq!(store.figures().runs, 2);
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_a_run_costs_one_value_and_never_brings_an_old_one_back() {
+    let mut random = Random::new(2);
+    let mut hurt = 0;
+    for round in 0..150 {
+        let disk = SimDisk::default();
+        two_runs(&disk).await;
+        let files = files(&disk, ".run");
+        assert_eq!(files.len(), 2);
+        let at = flip(&disk, &files[random.below(2)], &mut random);
+        let store = open(&disk, 1 << 20);
+        let (heads, blocks) = count_lost(&store, 2).await;
+        assert!(heads + blocks <= 1, "round {round}, byte {at}: {heads} heads and {blocks} blocks");
+        if heads + blocks > 0 {
+            hurt += 1;
+            assert_eq!(store.figures().damaged, 1, "round {round}, byte {at}");
+            assert_eq!(quarantined(&disk), 1, "round {round}, byte {at}");
+        }
+        assert_eq!(count_lost(&store, 2).await, (heads, blocks));
+        assert!(store.figures().damaged <= 1, "a find is reported once");
+    }
+    assert!(hurt > 75, "the flips hit nothing: {hurt}");
+}
+
+#[tokio::test]
+async fn a_damaged_page_costs_what_lies_in_it() {
+    let disk = SimDisk::default();
+    two_runs(&disk).await;
+    let file = files(&disk, ".run").remove(1);
+    disk.edit(&file, |bytes| bytes[20_000..24_096].fill(0x55));
+    let store = open(&disk, 1 << 20);
+    let (heads, blocks) = count_lost(&store, 2).await;
+    assert!((3..=8).contains(&heads) && (3..=8).contains(&blocks), "{heads} heads and {blocks} blocks");
+    // Those that are lost can be deleted and written again.
+    let store = open(&disk, 1 << 20);
+    write(&store, 3).await;
+    assert_eq!(count_lost(&store, 3).await.0, 0);
+}
+
+#[tokio::test]
+async fn a_run_without_its_end_is_read_by_its_entries() {
+    let disk = SimDisk::default();
+    two_runs(&disk).await;
+    for file in files(&disk, ".run") {
+        disk.edit(&file, |bytes| {
+            let length = bytes.len();
+            bytes[length - 200..].fill(0);
+        });
+    }
+    let store = open(&disk, 1 << 20);
+    assert_eq!(count_lost(&store, 2).await, (0, 0));
+    assert_eq!(store.figures().damaged, 2);
+}
+
+#[tokio::test]
+async fn merging_carries_on_past_damage() {
+    let mut random = Random::new(3);
+    for round in 0..40 {
+        let disk = SimDisk::default();
+        two_runs(&disk).await;
+        let files = files(&disk, ".run");
+        let at = flip(&disk, &files[random.below(2)], &mut random);
+        let store = open(&disk, 1000);
+        let before = count_lost(&store, 2).await;
+        write(&store, 3).await;
+        settle(&store, 1).await;
+        write(&store, 4).await;
+        settle(&store, 2).await;
+        write(&store, 5).await;
+        settle(&store, 3).await;
+        write(&store, 6).await;
+        settle(&store, 4).await;
+        for _ in 0..400 {
+            if store.figures().merges > 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(store.figures().merges > 0, "round {round}: {:?}", store.figures());
+        let (heads, blocks) = count_lost(&store, 6).await;
+        assert_eq!(heads, 0, "new heads were written");
+        assert!(blocks <= 1, "round {round}, byte {at}: {before:?} before, {blocks} blocks lost now");
+        drop(store);
+        assert_eq!(count_lost(&open(&disk, 1 << 20), 6).await, (0, blocks), "the same after a restart");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_head_stays_damaged_through_flush_and_merge() {
+    let disk = SimDisk::default();
+    let store = open(&disk, 1 << 20);
+    write(&store, 1).await;
+    drop(store);
+    let store = open(&disk, 1000);
+    settle(&store, 1).await;
+    drop(store);
+    let store = open(&disk, 1 << 20);
+    write(&store, 2).await;
+    drop(store);
+    let wanted = value(7, 2);
+    for file in files(&disk, ".log") {
+        disk.edit(&file, |bytes| {
+            if let Some(at) = bytes.windows(300).rposition(|window| *window == wanted[..]) {
+                bytes[at + 100] ^= 1;
+            }
+        });
+    }
+    // Opening finds the log too long and flushes it.
+    let store = open(&disk, 1000);
+    settle(&store, 1).await;
+    assert_eq!(store.figures().recent_entries, 0);
+    assert_eq!(count_lost(&store, 2).await, (1, 0), "the old head must not come back");
+    drop(store);
+    assert_eq!(count_lost(&open(&disk, 1 << 20), 2).await, (1, 0));
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let disk = SimDisk::default();
+    two_runs(&disk).await;
+    let file = files(&disk, ".run").remove(0);
+    disk.edit(&file, |bytes| {
+        bytes[8] = 9;
+        let checksum = crc_fast::crc32_iscsi(&bytes[..32]).to_le_bytes();
+        bytes[32..36].copy_from_slice(&checksum);
+    });
+    let options = LocalAggregatesOptions::default();
+    let error =
+        LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).err().unwrap();
+    assert!(matches!(&error, OpenError::TooNew { path, found: 9, known: 1 } if *path == file), "{error}");
+}
