@@ -39,7 +39,13 @@ pub struct Collector {
 
 impl Collector {
     pub fn new(client: Client, options: CollectorOptions) -> Self {
-        Collector { client, options, ids: HashMap::new(), before: Counters::default(), waiting: VecDeque::new() }
+        Collector {
+            client,
+            options,
+            ids: HashMap::new(),
+            before: Counters::default(),
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Collects until it is dropped.

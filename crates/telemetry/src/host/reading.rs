@@ -92,7 +92,8 @@ pub fn memory(meminfo: &str, reading: &mut Reading) {
 pub fn disks(diskstats: &str, reading: &mut Reading) {
     for line in diskstats.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let &[_, _, device, reads, _, sectors_read, _, writes, _, sectors_written, ..] = words.as_slice() else {
+        let &[_, _, device, reads, _, sectors_read, _, writes, _, sectors_written, ..] = words.as_slice()
+        else {
             continue;
         };
         if device.starts_with("loop") || device.starts_with("ram") {
