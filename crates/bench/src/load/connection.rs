@@ -100,11 +100,11 @@ async fn send(stream: &mut TcpStream, parts: &Parts<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends requests until the load ends.
-pub(super) async fn drive(mut connection: Connection, shared: &Shared<'_>) -> Outcome {
+/// Sends requests until the load ends; `lane` is the first that is the connection's own, where each has its own.
+pub(super) async fn drive(mut connection: Connection, mut lane: u64, shared: &Shared<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut start = Instant::now();
-    while let Some(index) = shared.claim(start) {
+    while let Some(index) = shared.claim(start, &mut lane) {
         let parts = shared.load.requests.parts(index);
         let mut attempts = 0;
         loop {

@@ -31,6 +31,15 @@ pub enum Until {
     Elapsed(Duration),
 }
 
+/// Which connection sends which request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The next request goes to whoever is free: requests start in order, but may overtake each other.
+    Free,
+    /// Request `i` belongs to connection `i` modulo their number: requests that are a multiple of it apart keep their order.
+    Lanes,
+}
+
 /// A load to put on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
@@ -39,6 +48,7 @@ pub struct Load<'a> {
     pub connections: usize,
     pub threads: usize,
     pub until: Until,
+    pub order: Order,
     /// Keep the bodies of the answers, with the index of their requests.
     pub keep_bodies: bool,
 }
@@ -85,12 +95,17 @@ struct Shared<'a> {
     opened: Barrier,
     start: OnceLock<Instant>,
     next: AtomicU64,
+    /// How many connections have been numbered.
+    lanes: AtomicU64,
 }
 
 impl Shared<'_> {
-    /// The next request to send, unless the load has ended.
-    fn claim(&self, now: Instant) -> Option<u64> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
+    /// The next request to send, unless the load has ended; `lane` is the connection's next one where it has its own.
+    fn claim(&self, now: Instant, lane: &mut u64) -> Option<u64> {
+        let index = match self.load.order {
+            Order::Free => self.next.fetch_add(1, Ordering::Relaxed),
+            Order::Lanes => std::mem::replace(lane, *lane + self.load.connections as u64),
+        };
         let counted_out = matches!(self.load.until, Until::Count(count) if index >= count);
         (!counted_out && !self.is_over(now)).then_some(index)
     }
@@ -105,12 +120,13 @@ impl Shared<'_> {
     async fn run_thread(&self, connections: usize) -> Outcome {
         let mut opened = Vec::new();
         for _ in 0..connections {
-            opened.push(Connection::open(self.load.address).await);
+            let lane = self.lanes.fetch_add(1, Ordering::Relaxed);
+            opened.push((lane, Connection::open(self.load.address).await));
         }
         self.opened.wait();
         let start = *self.start.get_or_init(Instant::now);
         let mut running: FuturesUnordered<_> =
-            opened.into_iter().map(|connection| connection::drive(connection, self)).collect();
+            opened.into_iter().map(|(lane, connection)| connection::drive(connection, lane, self)).collect();
         let mut total = Outcome::default();
         while let Some(outcome) = running.next().await {
             total.merge(outcome);
@@ -128,6 +144,7 @@ impl Load<'_> {
             opened: Barrier::new(self.threads),
             start: OnceLock::new(),
             next: AtomicU64::new(0),
+            lanes: AtomicU64::new(0),
         };
         let mut total = Outcome::default();
         std::thread::scope(|scope| {
@@ -170,7 +187,7 @@ mod tests {
     }
 
     fn load(address: SocketAddr, requests: &Requests, until: Until) -> Load<'_> {
-        Load { address, requests, connections: 3, threads: 2, until, keep_bodies: false }
+        Load { address, requests, connections: 3, threads: 2, until, order: Order::Free, keep_bodies: false }
     }
 
     #[test]
@@ -187,6 +204,41 @@ mod tests {
         let points: Vec<serde_json::Value> = serde_json::from_slice(&outcome.bodies[0].1).unwrap();
         assert_eq!(points.len(), POINTS);
         assert_eq!(outcome.body_bytes, 10 * outcome.bodies[0].1.len() as u64);
+    }
+
+    /// Keeps the order in which requests come on each connection.
+    fn recording_server(connections: usize) -> (SocketAddr, std::thread::JoinHandle<Vec<Vec<u8>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = |mut stream: std::net::TcpStream| {
+            let (mut seen, mut buffer) = (Vec::new(), [0; 16]);
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                seen.extend_from_slice(&buffer[..count]);
+                stream.write_all(b"HTTP/1.1 204 None\r\n\r\n").unwrap();
+            }
+            seen
+        };
+        let recorder = std::thread::spawn(move || {
+            let threads: Vec<_> = (0..connections)
+                .map(|_| listener.accept().unwrap().0)
+                .map(|stream| std::thread::spawn(move || serve(stream)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        (address, recorder)
+    }
+
+    #[test]
+    fn lanes_keep_their_order() {
+        let (address, recorder) = recording_server(3);
+        let requests = Requests::Listed((0..20).map(|index| vec![index]).collect());
+        let mut load = load(address, &requests, Until::Count(20));
+        load.order = Order::Lanes;
+        assert_eq!(load.run().calls, 20);
+        let mut seen = recorder.join().unwrap();
+        seen.sort();
+        let expected: Vec<Vec<u8>> = (0..3).map(|lane| (lane..20).step_by(3).collect()).collect();
+        assert_eq!(seen, expected);
     }
 
     #[test]

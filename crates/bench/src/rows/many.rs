@@ -25,7 +25,8 @@ pub const ROWS: [Row; 2] = [
 ];
 
 const POINTS: usize = 5;
-const BATCH: usize = 100;
+/// The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
+const BATCH: usize = 50;
 const CONNECTIONS: usize = 4;
 const STEP_MS: i64 = 60_000;
 

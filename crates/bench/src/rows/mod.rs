@@ -14,7 +14,7 @@ use anyhow::Result;
 use tokio::runtime::Runtime;
 
 use crate::{
-    load::{Load, Requests, Until},
+    load::{Load, Order, Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
     options::{Counts, Options},
     peers::{Peer, Programs, Server, child::Leftovers},
@@ -106,7 +106,15 @@ impl Bench {
         until: Until,
     ) -> Load<'a> {
         let threads = self.options.threads.min(connections);
-        Load { address: server.address, requests, connections, threads, until, keep_bodies: false }
+        Load {
+            address: server.address,
+            requests,
+            connections,
+            threads,
+            until,
+            order: Order::Free,
+            keep_bodies: false,
+        }
     }
 
     /// Does a piece of work, and keeps what it cost.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Bench, batch, setup};
 use crate::{
     body::{START_MS, Span, Values},
-    load::{Outcome, Requests, Until},
+    load::{Order, Requests, Until},
     measurement::{Row, Unit, Work},
     peers::Server,
 };
@@ -97,7 +97,7 @@ fn single_calls(
         .collect()
 }
 
-/// Sends all requests, and waits until the server has processed what they brought.
+/// Sends all requests, request `i` by connection `i` modulo their number, and waits until the server has processed what they brought.
 pub fn until_processed(
     bench: &Bench,
     server: &Server,
@@ -105,19 +105,17 @@ pub fn until_processed(
     connections: usize,
     measures: usize,
 ) -> Result<Work> {
+    let requests = Requests::Listed(requests);
+    let mut load = bench.load(server, &requests, connections, Until::Count(requests.distinct()));
+    // A measure that a later one overtakes may be too late to count.
+    load.order = Order::Lanes;
     let start = Instant::now();
-    let outcome = send_all(bench, server, requests, connections)?;
+    let outcome = load.run();
+    setup::check(&outcome)?;
     let pushed = outcome.elapsed;
     let waited = setup::wait_processed(bench, server)?;
     let work = Work { done: measures as f64, elapsed: start.elapsed(), outcome, notes: Vec::new() };
     Ok(work.note(format!("pushed in {}, processed {} later", seconds(pushed), seconds(waited))))
-}
-
-fn send_all(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<Outcome> {
-    let count = requests.len() as u64;
-    let outcome = bench.load(server, &Requests::Listed(requests), connections, Until::Count(count)).run();
-    setup::check(&outcome)?;
-    Ok(outcome)
 }
 
 fn seconds(duration: Duration) -> String {
