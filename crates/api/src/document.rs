@@ -1,7 +1,7 @@
 //! Errors as documents: the JSON, HTML or plain text that Gnocchi's web stack (pecan on `WebOb`) answers with.
 //!
-//! A client that prefers JSON gets `{"code": 404, "title": "Not Found", "description": ...}`; one that asks for nothing in
-//! particular gets plain text, and one that takes everything gets HTML, as from Gnocchi.
+//! A client gets `{"code": 404, "title": "Not Found", "description": ...}`, unless it names a kind of text in `Accept`: then
+//! it gets what Gnocchi gives it. (Gnocchi answers HTML to `*/*` and plain text to no `Accept`, which no program reads.)
 
 use hyper::StatusCode;
 
@@ -18,11 +18,10 @@ pub struct Asked<'a> {
 
 /// A content type and the text.
 pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
-    let wanted = acceptable(
-        asked.accept.filter(|accept| !accept.is_empty()).unwrap_or("*/*"),
-        &["text/plain", "text/html", "application/json"],
-    );
-    if wanted.first() == Some(&"application/json") {
+    let accept = asked.accept.unwrap_or("");
+    let names_text = accept.to_ascii_lowercase().contains("text/");
+    let preferred = acceptable(accept, &["text/plain", "text/html", "application/json"]);
+    if !names_text || preferred.first() == Some(&"application/json") {
         let document = Value::object([
             ("code", Value::Int(i64::from(error.status.as_u16()))),
             ("title", title(error.status).into()),
@@ -31,7 +30,7 @@ pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
         return ("application/json", document.to_json());
     }
     let status = format!("{} {}", error.status.as_u16(), title(error.status));
-    match acceptable(asked.accept.unwrap_or(""), &["text/html", "application/json"]).first() {
+    match acceptable(accept, &["text/html", "application/json"]).first() {
         Some(&"text/html") => {
             let body = body(error, asked, escape);
             let page = format!(
@@ -162,10 +161,13 @@ mod tests {
     fn a_client_gets_the_form_it_prefers() {
         let error = ApiError::not_found("Metric <é> does not exist");
         let json = r#"{"code": 404, "title": "Not Found", "description": "Metric <\u00e9> does not exist"}"#;
-        for accept in ["application/json", "application/*", "application/json, */*;q=0.1"] {
+        for accept in
+            ["application/json", "application/*", "application/json, */*;q=0.1", "*/*", "", "foo/bar"]
+        {
             assert_eq!(shown(&error, Some(accept)), ("application/json", json.to_owned()), "{accept}");
         }
-        for accept in ["*/*", "text/html", "text/html,application/json", "text/*"] {
+        assert_eq!(shown(&error, None).0, "application/json");
+        for accept in ["text/html", "text/html,application/json", "text/*"] {
             let (content_type, text) = shown(&error, Some(accept));
             assert_eq!(content_type, "text/html; charset=UTF-8", "{accept}");
             assert_eq!(
@@ -174,28 +176,26 @@ mod tests {
                  The resource could not be found.<br /><br />\nMetric &lt;&#233;&gt; does not exist\n\n\n </body>\n</html>"
             );
         }
-        for accept in [None, Some(""), Some("foo/bar")] {
-            let (content_type, text) = shown(&ApiError::not_found("No metric"), accept);
-            assert_eq!(content_type, "text/plain; charset=UTF-8");
-            assert_eq!(text, "404 Not Found\n\nThe resource could not be found.\n\n No metric  ");
-        }
+        let (content_type, text) = shown(&ApiError::not_found("No metric"), Some("text/plain"));
+        assert_eq!(content_type, "text/plain; charset=UTF-8");
+        assert_eq!(text, "404 Not Found\n\nThe resource could not be found.\n\n No metric  ");
     }
 
     #[test]
     fn some_statuses_name_what_was_asked() {
         let error = ApiError::method_not_allowed(vec!["GET"]);
         assert_eq!(
-            shown(&error, None).1,
+            shown(&error, Some("text/plain")).1,
             "405 Method Not Allowed\n\nThe method PUT is not allowed for this resource. \n\n "
         );
         let error = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "");
         assert_eq!(
-            shown(&error, None).1,
+            shown(&error, Some("text/plain")).1,
             "415 Unsupported Media Type\n\nThe request media type text/x is not supported by this server. \n\n "
         );
         let error = ApiError::new(StatusCode::NOT_ACCEPTABLE, Value::Null);
         assert_eq!(
-            shown(&error, Some("foo/bar")).1,
+            shown(&error, Some("text/plain, foo/bar")).1,
             "406 Not Acceptable\n\nThe resource could not be generated that was acceptable to your browser (content of type foo/bar. \n\n "
         );
     }
@@ -204,7 +204,7 @@ mod tests {
     fn objects_show_as_python_writes_them() {
         let error = ApiError::argument("start", "Must be a datetime or a timestamp");
         assert_eq!(
-            shown(&error, None).1,
+            shown(&error, Some("text/plain")).1,
             "400 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise \
              incorrect.\n\n {'cause': 'Argument value error', 'detail': 'start', 'reason': 'Must be a datetime or a \
              timestamp'}  "

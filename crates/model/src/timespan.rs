@@ -15,7 +15,8 @@ impl Timespan {
     /// Seconds, cut to whole nanoseconds as Gnocchi cuts them; `None` where they do not fit.
     pub fn from_secs_f64(seconds: f64) -> Option<Self> {
         let nanoseconds = (seconds * 1e9).trunc();
-        (nanoseconds.abs() < 9.2e18).then_some(Timespan(nanoseconds as i64))
+        // The bound is 2^63, which the cast would turn into something else.
+        (nanoseconds.abs() < 9_223_372_036_854_775_808.0).then_some(Timespan(nanoseconds as i64))
     }
 
     pub fn as_secs_f64(self) -> f64 {

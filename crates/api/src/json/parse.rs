@@ -198,6 +198,7 @@ impl Parser<'_> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => return self.unicode_escape(),
+            None => return error("Unterminated escape sequence when decoding 'string'"),
             _ => return error("Unrecognized escape sequence when decoding 'string'"),
         })
     }
@@ -236,7 +237,8 @@ impl Parser<'_> {
         let negative = self.peek() == Some(b'-');
         self.at += usize::from(negative);
         if negative && self.peek() == Some(b'I') {
-            return self.word("Infinity", Value::Float(f64::NEG_INFINITY));
+            self.at = start;
+            return self.word("-Infinity", Value::Float(f64::NEG_INFINITY));
         }
         let digits = |parser: &mut Self| {
             let from = parser.at;
@@ -339,6 +341,8 @@ mod tests {
             ("tru", "Unexpected character found when decoding 'true'"),
             ("\"a", "Unmatched '\"' when decoding 'string'"),
             ("\"\u{0}\"", "Unmatched '\"' when decoding 'string'"),
+            ("\"\\", "Unterminated escape sequence when decoding 'string'"),
+            ("-Inf", "Unexpected character found when decoding '-Infinity'"),
             ("\"\\x\"", "Unrecognized escape sequence when decoding 'string'"),
             ("\"\\u12\"", "Unexpected character in unicode escape sequence when decoding 'string'"),
             ("[1,]", "Unexpected character found when decoding array value (1)"),

@@ -75,15 +75,23 @@ fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<()>
     };
     let times: Vec<&Value> =
         items.iter().map(|item| item.get("timestamp").ok_or_else(malformed)).collect::<Checked<_>>()?;
-    let times = python::timestamps(times.into_iter(), now).map_err(|error| match error {
-        NotTimestamps::Type => malformed(),
-        other => Invalid::new(format!("unexpected timestamp '{}'", other.text())),
-    })?;
-    out.reserve(items.len());
-    for (item, timestamp) in items.iter().zip(times) {
-        let value = item.get("value").and_then(python::float);
-        let value = value.ok_or_else(|| Invalid::new("unexpected measures value"))?;
-        out.push(Measure { timestamp, value });
-    }
+    let unexpected = |error: NotTimestamps| Invalid::new(format!("unexpected timestamp '{}'", error.text()));
+    let times = match python::timestamps(times.into_iter(), now) {
+        Ok(times) => times,
+        Err(NotTimestamps::Type) => return Err(malformed()),
+        // Gnocchi takes these for times, and would come to the values.
+        Err(NotTimestamps::NoTime) => {
+            values(items)?;
+            return Err(unexpected(NotTimestamps::NoTime));
+        }
+        Err(error) => return Err(unexpected(error)),
+    };
+    let measures = times.into_iter().zip(values(items)?);
+    out.extend(measures.map(|(timestamp, value)| Measure { timestamp, value }));
     Ok(())
+}
+
+fn values(items: &[Value]) -> Checked<Vec<f64>> {
+    let value = |item: &Value| item.get("value").and_then(python::float);
+    items.iter().map(|item| value(item).ok_or_else(|| Invalid::new("unexpected measures value"))).collect()
 }

@@ -13,10 +13,12 @@ use crate::{json::Value, measures::days_in_month};
 pub enum NotTimestamps {
     /// An item's type is wrong.
     Type,
-    /// An item means no time that can be stored.
+    /// An item means no time.
     Value,
     /// An item lies before the epoch, or behind the last nanosecond that numpy counts.
     BeforeEpoch,
+    /// An item is a number or a word that Gnocchi takes for a time, and that none is.
+    NoTime,
 }
 
 impl NotTimestamps {
@@ -24,7 +26,9 @@ impl NotTimestamps {
     pub fn text(self) -> &'static str {
         match self {
             NotTimestamps::BeforeEpoch => "Timestamp must be after Epoch",
-            NotTimestamps::Type | NotTimestamps::Value => "Unable to convert timestamps",
+            NotTimestamps::Type | NotTimestamps::Value | NotTimestamps::NoTime => {
+                "Unable to convert timestamps"
+            }
         }
     }
 }
@@ -38,7 +42,8 @@ enum Form {
     Relative,
 }
 
-/// The times that the values mean.
+/// The times that the values mean. Of several faults, the one is told that Gnocchi comes across first: it converts all
+/// values before it looks at where they lie.
 pub fn timestamps<'v>(
     values: impl ExactSizeIterator<Item = &'v Value> + Clone,
     now: Timestamp,
@@ -51,13 +56,26 @@ pub fn timestamps<'v>(
         Value::Str(_) => Form::Relative,
         _ => Form::Seconds,
     };
-    values
-        .map(|value| match form {
+    // Numpy looks at the shape of a list before it looks at its items.
+    if !matches!(form, Form::Relative) && values.clone().any(|value| matches!(value, Value::Array(_))) {
+        return Err(NotTimestamps::Value);
+    }
+    let mut times = Vec::with_capacity(values.len());
+    let mut fault = None;
+    for value in values {
+        let time = match form {
             Form::Seconds => seconds(value),
             Form::Date => date_item(value, now),
             Form::Relative => relative(value, now),
-        })
-        .collect()
+        };
+        match time.and_then(after_epoch) {
+            Ok(time) => times.push(time),
+            Err(NotTimestamps::BeforeEpoch) => fault = Some(NotTimestamps::BeforeEpoch),
+            Err(NotTimestamps::NoTime) => fault = fault.or(Some(NotTimestamps::NoTime)),
+            Err(error) => return Err(error),
+        }
+    }
+    fault.map_or(Ok(times), Err)
 }
 
 /// The time that a query argument means.
@@ -65,38 +83,37 @@ pub fn timestamp(text: &str, now: Timestamp) -> Result<Timestamp> {
     timestamps([Value::from(text)].iter(), now).map(|times| times[0])
 }
 
-fn seconds(value: &Value) -> Result<Timestamp> {
+fn seconds(value: &Value) -> Result<i64> {
     let seconds = match (float(value), value) {
         (Some(seconds), _) => seconds,
         (None, Value::Object(_)) => return Err(NotTimestamps::Type),
+        (None, Value::Null) => return Err(NotTimestamps::NoTime),
         (None, _) => return Err(NotTimestamps::Value),
     };
     let nanoseconds = (seconds * 1e9).trunc();
-    if nanoseconds.abs() >= 9_223_372_036_854_775_807.0 || nanoseconds.is_nan() {
-        return Err(NotTimestamps::Value);
+    if nanoseconds.abs() < 9_223_372_036_854_775_807.0 {
+        Ok(nanoseconds as i64)
+    } else {
+        Err(NotTimestamps::NoTime)
     }
-    if nanoseconds < 0.0 {
-        return Err(NotTimestamps::BeforeEpoch);
-    }
-    Ok(Timestamp(nanoseconds as i64))
 }
 
-fn date_item(value: &Value, now: Timestamp) -> Result<Timestamp> {
-    let nanoseconds = match value {
+fn date_item(value: &Value, now: Timestamp) -> Result<i64> {
+    match value {
         // What does not parse is no error of type here, as the first item has parsed.
         Value::Str(text) => date(text, now).map_err(|error| match error {
             NotTimestamps::Type => NotTimestamps::Value,
             other => other,
-        })?,
+        }),
         // Numpy takes integers among dates as nanoseconds.
-        Value::Int(nanoseconds) => *nanoseconds,
-        Value::Bool(flag) => i64::from(*flag),
-        _ => return Err(NotTimestamps::Value),
-    };
-    after_epoch(nanoseconds)
+        Value::Int(nanoseconds) => Ok(*nanoseconds),
+        Value::Bool(flag) => Ok(i64::from(*flag)),
+        Value::Null => Err(NotTimestamps::NoTime),
+        _ => Err(NotTimestamps::Value),
+    }
 }
 
-fn relative(value: &Value, now: Timestamp) -> Result<Timestamp> {
+fn relative(value: &Value, now: Timestamp) -> Result<i64> {
     let span = match (float(value), value) {
         (Some(seconds), _) => Timespan::from_secs_f64(seconds),
         (None, Value::Str(text)) => Timespan::parse(text),
@@ -105,8 +122,7 @@ fn relative(value: &Value, now: Timestamp) -> Result<Timestamp> {
     };
     // Python's now has microseconds.
     let now = now.0 - now.0.rem_euclid(1_000);
-    let sum = span.and_then(|span| now.checked_add(span.0)).ok_or(NotTimestamps::Value)?;
-    after_epoch(sum)
+    now.checked_add(span.ok_or(NotTimestamps::Value)?.0).ok_or(NotTimestamps::BeforeEpoch)
 }
 
 fn after_epoch(nanoseconds: i64) -> Result<Timestamp> {
@@ -116,7 +132,7 @@ fn after_epoch(nanoseconds: i64) -> Result<Timestamp> {
 /// Nanoseconds since the epoch of a date as `numpy.datetime64` reads it; the error `Type` means that it does not.
 fn date(text: &str, now: Timestamp) -> Result<i64> {
     match text.to_ascii_lowercase().as_str() {
-        "" | "nat" => return Err(NotTimestamps::Value),
+        "" | "nat" => return Err(NotTimestamps::NoTime),
         "now" => return Ok(now.0 - now.0.rem_euclid(1_000_000_000)),
         "today" => return Ok(now.0 - now.0.rem_euclid(86_400_000_000_000)),
         _ => {}
