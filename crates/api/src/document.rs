@@ -196,7 +196,7 @@ mod tests {
         let error = ApiError::new(StatusCode::NOT_ACCEPTABLE, Value::Null);
         assert_eq!(
             shown(&error, Some("text/plain, foo/bar")).1,
-            "406 Not Acceptable\n\nThe resource could not be generated that was acceptable to your browser (content of type foo/bar. \n\n "
+            "406 Not Acceptable\n\nThe resource could not be generated that was acceptable to your browser (content of type text/plain, foo/bar. \n\n "
         );
     }
 
