@@ -500,6 +500,7 @@ mod tests {
             r#"[{"timestamp": 1, "value": 2, "unit": 3}]"#,
             r#"[{"timestamp": 1, "value": 2},]"#,
             r#"[{"timestamp": 1, "value": 2} {"timestamp": 1, "value": 2}]"#,
+            r#"[{"timestamp": 1, "value": 2}{"timestamp": 1, "value": 2}{"timestamp": 1, "value": 2}]"#,
             r#"[{"timestamp": 1, "value": 2}, {"timestamp": "2015-01-01T12:00:00", "value": 2}]"#,
             r#"[{"timestamp": "1", "value": 2}]"#,
             r#"[{"timestamp": -1, "value": 2}]"#,
