@@ -1,0 +1,15 @@
+//! Decoding a head never panics; what decodes, encodes and decodes to the same.
+#![no_main]
+
+use gnudi_series::head::Head;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(head) = Head::decode(bytes) else { return };
+    let mut encoded = Vec::new();
+    head.encode(&mut encoded);
+    let again = Head::decode(&encoded).expect("what was encoded decodes");
+    let mut twice = Vec::new();
+    again.encode(&mut twice);
+    assert_eq!(encoded, twice);
+});
