@@ -174,13 +174,10 @@ impl Watched {
 
     /// Throws input away until the client has seen the end, or has sent too much; the sweeper ends it in time.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let left = match &mut self.linger_bytes {
-            Some(left) => left,
-            None => {
-                self.watch.enter(Phase::Lingering);
-                self.linger_bytes.insert(LINGER_BYTES_MAX)
-            }
-        };
+        if self.linger_bytes.is_none() {
+            self.watch.enter(Phase::Lingering);
+        }
+        let left = self.linger_bytes.get_or_insert(LINGER_BYTES_MAX);
         let mut buffer = [0; 4096];
         loop {
             let mut unread = ReadBuf::new(&mut buffer);

@@ -524,6 +524,8 @@ mod tests {
             r#"[{"timestamp": "2015-01-01T12:00:00, "value": 2}]"#,
         ] {
             assert_eq!(measures(text), None, "{text}");
+            // With room behind it, whole words are compared up to its end.
+            assert_eq!(measures(&format!("{text:200}")), None, "{text}");
         }
     }
 

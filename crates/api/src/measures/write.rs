@@ -178,14 +178,11 @@ fn write_rows(
             break;
         }
         // Rows are put in place whole, with constant lengths, and the next begins where the text ends.
-        let row: &mut [u8; ROW_BYTES_MAX] = match out[end..].first_chunk_mut() {
-            Some(row) => row,
-            None => {
-                let room = (bytes.min(PIECE_BYTES)).max(end - start) + 2 * ROW_BYTES_MAX;
-                out.resize(end + room, 0);
-                out[end..].first_chunk_mut().expect("there is room now")
-            }
-        };
+        if out.len() < end + ROW_BYTES_MAX {
+            let room = bytes.min(PIECE_BYTES).max(end - start);
+            out.resize(end + room + 2 * ROW_BYTES_MAX, 0);
+        }
+        let row = out[end..].first_chunk_mut().expect("there is room for a row");
         template.put(*timestamp, row);
         let rest = &mut row[template.length..];
         let length = printer.put(*value, rest.first_chunk_mut().expect("a row has room for a float"));
