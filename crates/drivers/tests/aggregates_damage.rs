@@ -306,8 +306,8 @@ async fn a_newer_format_is_refused() {
     let file = files(&disk, ".run").remove(0);
     disk.edit(&file, |bytes| {
         bytes[8] = 9;
-        let checksum = crc_fast::crc32_iscsi(&bytes[..32]).to_le_bytes();
-        bytes[32..36].copy_from_slice(&checksum);
+        let checksum = crc_fast::crc32_iscsi(&bytes[..20]).to_le_bytes();
+        bytes[20..24].copy_from_slice(&checksum);
     });
     let options = LocalAggregatesOptions::default();
     let error =

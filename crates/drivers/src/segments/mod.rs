@@ -59,6 +59,17 @@ pub struct SegmentOptions {
     pub tear: Tear,
 }
 
+/// What the owner knows of a log before it is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// Goes into the headers of a new log; an old one keeps its own.
+    pub word: u64,
+    /// Segments up to this number have been in use, whatever the files say.
+    pub used: u32,
+    /// Segments up to this number are not needed any more: left over by a crash, they are removed unread.
+    pub done: u32,
+}
+
 /// Why frames were not written.
 #[derive(Debug)]
 pub enum WriteError {
@@ -97,24 +108,21 @@ pub struct SyncPoint {
 }
 
 impl SegmentLog {
-    /// Opens the log in `dir`, creating it where there is none, and shows every frame found to `visit`, oldest first.
-    ///
-    /// `word` goes into the headers of a new log; `floor` is a segment number that has been in use, whatever the files
-    /// say. The last segment is closed where its frames end, and a new one begun.
+    /// Opens the log in `dir`, creating it where there is none, and shows every frame found to `visit`, oldest first. The
+    /// last segment is closed where its frames end, and a new one begun.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
         options: SegmentOptions,
         quarantine: &Quarantine,
-        word: u64,
-        floor: u32,
+        known: Known,
         visit: &mut dyn FnMut(Found<'_>),
     ) -> Result<Self, OpenError> {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
-        let recovered = recovery::recover(&*disk, dir, options.tear, quarantine, visit)?;
-        let word = recovered.word.unwrap_or(word);
+        let recovered = recovery::recover(&*disk, dir, options.tear, known, quarantine, visit)?;
+        let word = recovered.word;
         let (previous, previous_end) = recovered.last.unwrap_or_default();
-        let number = previous.max(floor) + 1;
+        let number = previous.max(known.used).max(known.done) + 1;
         let mut spares = recovered.spares;
         let header = SegmentHeader { number, previous, previous_end, previous_synced: true, word };
         let segment = create(&*disk, dir, &header, options.segment_bytes, &mut spares)

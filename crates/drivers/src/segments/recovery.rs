@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, io::IoSlice, path::Path, path::PathBuf, sync::Arc};
 
 use super::{
-    Location, SPARE_SUFFIX,
+    Known, Location, SPARE_SUFFIX,
     frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ItemView, filler, items},
     segment::{
         FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, number_of,
@@ -32,6 +32,8 @@ pub enum Tear {
 
 /// A frame as recovery finds it.
 pub struct Found<'a> {
+    /// The owner's word.
+    pub word: u64,
     pub at: Location,
     /// Header and items.
     pub bytes: &'a [u8],
@@ -42,7 +44,7 @@ pub struct Found<'a> {
 pub(super) struct Recovered {
     pub segments: BTreeMap<u32, Arc<Segment>>,
     pub spares: Vec<PathBuf>,
-    pub word: Option<u64>,
+    pub word: u64,
     /// The last segment and where its frames end.
     pub last: Option<(u32, u32)>,
 }
@@ -51,34 +53,35 @@ pub(super) fn recover(
     disk: &dyn Disk,
     dir: &Path,
     tear: Tear,
+    known: Known,
     quarantine: &Quarantine,
     visit: &mut dyn FnMut(Found<'_>),
 ) -> Result<Recovered, OpenError> {
     let mut numbers = Vec::new();
     let mut spares = Vec::new();
     for name in disk.list(dir).map_err(OpenError::io(dir))? {
-        if let Some(number) = number_of(&name) {
+        if let Some(number) = number_of(&name).filter(|number| *number > known.done) {
             numbers.push(number);
         } else if name.ends_with(SPARE_SUFFIX) {
             spares.push(dir.join(name));
-        } else if name.ends_with(".log.tmp") {
+        } else if name.ends_with(".log.tmp") || number_of(&name).is_some() {
             disk.remove(&dir.join(&name)).map_err(OpenError::io(dir.join(&name)))?;
         }
     }
     numbers.sort_unstable();
-    let mut recovered = Recovered { segments: BTreeMap::new(), spares, word: None, last: None };
+    let mut recovered = Recovered { segments: BTreeMap::new(), spares, word: known.word, last: None };
     let mut headers = BTreeMap::new();
     for &number in &numbers {
         let segment = Segment::open(disk, dir, number).map_err(OpenError::io(dir))?;
         headers.insert(number, read_header(&segment, quarantine)?);
         recovered.segments.insert(number, Arc::new(segment));
     }
-    recovered.word = headers.values().rev().flatten().map(|header| header.word).next();
+    recovered.word = headers.values().rev().flatten().map(|header| header.word).next().unwrap_or(known.word);
     for (&number, segment) in &recovered.segments {
         let is_last = numbers.last() == Some(&number);
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
-        let scan = Scan::new(segment, successor, is_last, tear, quarantine)?;
+        let scan = Scan::new(segment, successor, is_last, tear, recovered.word, quarantine)?;
         let end = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
@@ -116,6 +119,7 @@ struct Scan<'a> {
     /// Whether all of it is known to have been durable once.
     synced: bool,
     tear: Tear,
+    word: u64,
     quarantine: &'a Quarantine,
 }
 
@@ -133,6 +137,7 @@ impl<'a> Scan<'a> {
         successor: Option<SegmentHeader>,
         is_last: bool,
         tear: Tear,
+        word: u64,
         quarantine: &'a Quarantine,
     ) -> Result<Self, OpenError> {
         let length = segment.file.len().map_err(OpenError::io(&segment.path))?;
@@ -149,7 +154,7 @@ impl<'a> Scan<'a> {
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
         let reader = SegmentReader::new(segment, limit);
-        Ok(Self { segment, reader, limit, is_last, synced, tear, quarantine })
+        Ok(Self { segment, reader, limit, is_last, synced, tear, word, quarantine })
     }
 
     /// Shows the frames and returns where they end.
@@ -205,7 +210,7 @@ impl<'a> Scan<'a> {
         visit: &mut dyn FnMut(Found<'_>),
     ) -> Result<(), OpenError> {
         let at = self.segment.at(offset);
-        visit(Found { at, bytes: self.bytes(offset, length)?, items });
+        visit(Found { word: self.word, at, bytes: self.bytes(offset, length)?, items });
         Ok(())
     }
 

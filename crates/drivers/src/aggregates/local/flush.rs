@@ -44,7 +44,7 @@ impl Shared {
         let run = self.write_run(&frozen)?;
         {
             let mut state = self.state.write();
-            state.runs.extend(run);
+            state.runs.push(run);
             state.frozen = None;
         }
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
@@ -74,13 +74,13 @@ impl Shared {
         Ok((frozen, segments))
     }
 
-    /// `None` where there is nothing to keep.
-    fn write_run(&self, layer: &Layer) -> Result<Option<Arc<Run>>, StoreError> {
-        let (number, first) = {
-            let runs = &self.state.read().runs;
-            (runs.last().map_or(1, |run| run.range.high + 1), runs.is_empty())
+    /// Also where there is nothing to keep: the run says that its part of the log is done with.
+    fn write_run(&self, layer: &Layer) -> Result<Arc<Run>, StoreError> {
+        let (range, first) = {
+            let state = self.state.read();
+            let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
+            (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
         };
-        let range = Range { low: number, high: number };
         let failed = |error: std::io::Error| match is_no_space(&error) {
             true => StoreError::NoSpace(error.to_string()),
             false => StoreError::Io(format!("writing a run: {error}")),
@@ -100,14 +100,10 @@ impl Shared {
             writer.abandon();
             return Err(failed(error));
         }
-        if writer.is_empty() {
-            writer.abandon();
-            return Ok(None);
-        }
         let bytes = writer.finish().map_err(failed)?;
         self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
         let run = Run::open(&*self.disk, &self.runs_dir, range, &self.quarantine);
-        Ok(Some(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?)))
+        Ok(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?))
     }
 
     /// An item of the log; `None` where it is damaged, which is reported.

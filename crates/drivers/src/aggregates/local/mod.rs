@@ -39,7 +39,9 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
     quarantine::Quarantine,
-    segments::{Frame, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX},
+    segments::{
+        Frame, Known, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+    },
 };
 
 /// Limits of the store. Memory: about 100 bytes for each recent entry, 48 for each 32 KiB and 10 bits for each metric of
@@ -189,8 +191,8 @@ impl LocalAggregates {
             &log_dir,
             segment_options,
             &quarantine,
-            0,
-            0,
+            // What is in a run must not be read from the log again: of that perhaps only an older part is left.
+            Known { done: runs.last().map_or(0, |run| run.range.high), ..Known::default() },
             &mut |frame| {
                 bytes += frame.bytes.len() as u64;
                 active.recover(&frame);

@@ -18,29 +18,40 @@ use crate::{
     segments::{Location, frame::ITEM_HEADER_BYTES},
 };
 
-/// A sack's part of a frame that waits.
+/// A sack's part of a batch that waits: an item of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The frame's place: the position of its records.
-    pub frame: Location,
-    pub part: Part,
+    pub at: Location,
+    /// Of the item's payload.
+    pub length: u32,
+    pub measures: u32,
 }
 
 impl Stored {
-    pub fn position(&self) -> Position {
-        Position(self.frame.pack())
+    pub fn of(frame: Location, part: &Part) -> Self {
+        let at = Location { offset: frame.offset + part.offset, ..frame };
+        Self { at, length: part.length, measures: part.measures }
     }
 
-    /// Where the item stands in its segment.
-    pub fn offset(&self) -> u32 {
-        self.frame.offset + self.part.offset
+    /// Of its records: a batch has one item for each sack, so its place numbers them.
+    pub fn position(&self) -> Position {
+        Position(self.at.pack())
     }
+
+    /// What it takes in the log.
+    pub fn stored_bytes(&self) -> u64 {
+        item_bytes(self.length)
+    }
+}
+
+fn item_bytes(length: u32) -> u64 {
+    (ITEM_HEADER_BYTES as u64 + u64::from(length)).next_multiple_of(8)
 }
 
 impl Part {
     /// What it takes in the log.
     pub fn stored_bytes(&self) -> u64 {
-        (ITEM_HEADER_BYTES as u64 + u64::from(self.length)).next_multiple_of(8)
+        item_bytes(self.length)
     }
 }
 
@@ -49,8 +60,8 @@ pub struct Index {
     measures: AtomicU64,
     bytes: AtomicU64,
     gate: Arc<Gate>,
-    /// For every segment the newest frame of each sack in it: when all are trimmed, so is the segment.
-    touched: Mutex<BTreeMap<u32, HashMap<SackId, Location>>>,
+    /// For every segment the newest record of each sack in it: when all are trimmed, so is the segment.
+    touched: Mutex<BTreeMap<u32, HashMap<SackId, Position>>>,
     unnamed: Mutex<Unnamed>,
     arrived: Notify,
 }
@@ -95,7 +106,7 @@ impl Index {
         for (frame, parts) in frames {
             let in_segment = touched.entry(frame.segment).or_default();
             for &part in parts {
-                let stored = Stored { frame, part };
+                let stored = Stored::of(frame, &part);
                 let mut sack = self.sacks[usize::from(part.sack.0)].lock();
                 assert!(stored.position() > sack.newest, "positions grow");
                 sack.newest = stored.position();
@@ -104,7 +115,7 @@ impl Index {
                 self.measures.fetch_add(part.measures.into(), Ordering::Relaxed);
                 self.bytes.fetch_add(part.stored_bytes(), Ordering::Relaxed);
                 drop(sack);
-                in_segment.insert(part.sack, frame);
+                in_segment.insert(part.sack, stored.position());
                 if !std::mem::replace(&mut unnamed.listed[usize::from(part.sack.0)], true) {
                     unnamed.sacks.push(part.sack);
                 }
@@ -124,8 +135,9 @@ impl Index {
         let mut bytes = 0;
         let fits = |stored: &&Stored| {
             let room_left = bytes < bytes_max;
-            bytes += stored.part.stored_bytes() as usize;
-            room_left || bytes == stored.part.stored_bytes() as usize
+            let is_first = bytes == 0;
+            bytes += stored.stored_bytes() as usize;
+            room_left || is_first
         };
         sack.waiting.range(start..).take_while(fits).copied().collect()
     }
@@ -144,8 +156,8 @@ impl Index {
     }
 
     /// Takes a part out that cannot be read.
-    pub fn give_up(&self, stored: &Stored) {
-        let mut sack = self.sacks[usize::from(stored.part.sack.0)].lock();
+    pub fn give_up(&self, sack: SackId, stored: &Stored) {
+        let mut sack = self.sacks[usize::from(sack.0)].lock();
         if let Ok(at) = sack.waiting.binary_search_by_key(&stored.position(), Stored::position) {
             sack.waiting.remove(at);
             self.leave(stored);
@@ -153,9 +165,9 @@ impl Index {
     }
 
     fn leave(&self, stored: &Stored) {
-        self.measures.fetch_sub(stored.part.measures.into(), Ordering::Relaxed);
-        self.bytes.fetch_sub(stored.part.stored_bytes(), Ordering::Relaxed);
-        self.gate.leave(stored.part.stored_bytes());
+        self.measures.fetch_sub(stored.measures.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(stored.stored_bytes(), Ordering::Relaxed);
+        self.gate.leave(stored.stored_bytes());
     }
 
     pub fn positions(&self, sack: SackId) -> (Position, Position) {
@@ -184,9 +196,7 @@ impl Index {
         let numbers: Vec<u32> = numbers
             .filter(|number| {
                 let newest = touched.get(number);
-                newest.is_none_or(|newest| {
-                    newest.iter().all(|(sack, frame)| Position(frame.pack()) <= trimmed(sack))
-                })
+                newest.is_none_or(|newest| newest.iter().all(|(sack, position)| *position <= trimmed(sack)))
             })
             .collect();
         for number in &numbers {

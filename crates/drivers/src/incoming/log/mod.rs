@@ -8,12 +8,12 @@
 mod checkpoint;
 mod entries;
 mod index;
+mod load;
 mod queue;
 mod writer;
 
 use std::{
     collections::HashMap,
-    num::NonZeroU16,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use self::{
     entries::Part,
     index::{Index, Stored},
+    load::Loader,
     queue::{Gate, Queue},
 };
 use super::{Backlog, Batch, Incoming, IncomingError, Position, Record};
@@ -39,7 +40,7 @@ use crate::{
     disk::{Disk, LocalDisk},
     quarantine::Quarantine,
     segments::{
-        Location, Segment, SegmentLog, SegmentOptions, Segments, Tear,
+        Known, Location, Segment, SegmentLog, SegmentOptions, Segments, Tear,
         frame::{FRAME_BYTES_MAX, ITEM_HEADER_BYTES, open_item},
     },
 };
@@ -150,8 +151,9 @@ impl LocalIncoming {
         let trimmed = checkpoint::read(&*disk, dir, &quarantine)?;
         let configured = trimmed.as_ref().map_or(usize::from(options.sack_count.get()), Vec::len);
         let trimmed = trimmed.unwrap_or_default();
-        let floor = trimmed.iter().map(|position| Location::unpack(position.0).segment).max().unwrap_or(0);
-        let mut found: Vec<(Location, Vec<Part>)> = Vec::new();
+        let used = trimmed.iter().map(|position| Location::unpack(position.0).segment).max().unwrap_or(0);
+        let gate = Gate::new(options.backlog_bytes_max);
+        let mut loader = Loader::new(trimmed, Arc::clone(&gate));
         let segment_options = SegmentOptions {
             segment_bytes: options.segment_bytes,
             spares_max: options.spare_segments_max,
@@ -163,21 +165,10 @@ impl LocalIncoming {
             dir,
             segment_options,
             &quarantine,
-            configured as u64,
-            floor,
-            &mut |frame| {
-                let position = Position(frame.at.pack());
-                let waits =
-                    |part: &Part| trimmed.get(usize::from(part.sack.0)).is_none_or(|at| position > *at);
-                let parts: Vec<Part> = frame.items.iter().map(Part::of_item).filter(waits).collect();
-                if !parts.is_empty() {
-                    found.push((frame.at, parts));
-                }
-            },
+            Known { word: configured as u64, used, done: 0 },
+            &mut |frame| loader.take(&frame),
         )?;
-        let sack_count = sack_count(dir, &log, options.sack_count)?;
-        let gate = Gate::new(options.backlog_bytes_max);
-        let index = load_index(dir, sack_count, trimmed, &found, &gate)?;
+        let (index, sack_count) = loader.finish(dir, log.word(), options.sack_count)?;
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
             sack_count,
@@ -226,59 +217,20 @@ impl Drop for LocalIncoming {
     }
 }
 
-/// The count that the log was created with wins over the configured one.
-fn sack_count(dir: &Path, log: &SegmentLog, configured: SackCount) -> Result<SackCount, OpenError> {
-    let count = u16::try_from(log.word()).ok().and_then(NonZeroU16::new).map(SackCount);
-    let Some(count) = count else {
-        let reason = format!("the log says that it has {} sacks", log.word());
-        return Err(OpenError::Invalid { path: dir.to_owned(), reason });
-    };
-    if count != configured {
-        tracing::warn!(
-            "{} was created with {} sacks and keeps them; the configured count is {}",
-            dir.display(),
-            count.get(),
-            configured.get()
-        );
-    }
-    Ok(count)
-}
-
-/// The index of what recovery found.
-fn load_index(
-    dir: &Path,
-    sack_count: SackCount,
-    mut trimmed: Vec<Position>,
-    found: &[(Location, Vec<Part>)],
-    gate: &Arc<Gate>,
-) -> Result<Index, OpenError> {
-    let stray = found.iter().flat_map(|(_, parts)| parts).find(|part| part.sack.0 >= sack_count.get());
-    if let Some(part) = stray {
-        let reason =
-            format!("a record for sack {}, but there are {} sacks only", part.sack.0, sack_count.get());
-        return Err(OpenError::Invalid { path: dir.to_owned(), reason });
-    }
-    trimmed.resize(sack_count.get().into(), Position(0));
-    let index = Index::new(&trimmed, Arc::clone(gate));
-    gate.enter(found.iter().flat_map(|(_, parts)| parts).map(Part::stored_bytes).sum());
-    index.publish(found.iter().map(|(at, parts)| (*at, &parts[..])));
-    Ok(index)
-}
-
 impl Shared {
     /// Reads parts back, in order. What cannot be read is reported and taken out of the backlog.
-    fn read(&self, parts: &[Stored]) -> Vec<Record> {
+    fn read(&self, sack: SackId, parts: &[Stored]) -> Vec<Record> {
         let mut records = Vec::with_capacity(parts.len());
         let mut segment: Option<Arc<Segment>> = None;
         for stored in parts {
-            let number = stored.frame.segment;
+            let number = stored.at.segment;
             if segment.as_ref().is_none_or(|segment| segment.number != number) {
                 segment = self.segments.read().get(&number).cloned();
             }
             // A segment that is gone was trimmed meanwhile: then so were its records.
             let Some(segment) = &segment else { continue };
             if self.read_part(segment, stored, &mut records).is_none() {
-                self.index.give_up(stored);
+                self.index.give_up(sack, stored);
             }
         }
         records
@@ -286,12 +238,12 @@ impl Shared {
 
     /// `None` where it is damaged.
     fn read_part(&self, segment: &Segment, stored: &Stored, records: &mut Vec<Record>) -> Option<()> {
-        let bytes = match segment.read_item(stored.offset(), stored.part.length) {
+        let bytes = match segment.read_item(stored.at.offset, stored.length) {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) => {
                 segment.unreadable.store(true, Ordering::Relaxed);
                 let what = format!("record, unreadable: {error}");
-                self.quarantine.report(&what, &segment.path, stored.offset().into(), &[]);
+                self.quarantine.report(&what, &segment.path, stored.at.offset.into(), &[]);
                 return None;
             }
         };
@@ -300,7 +252,7 @@ impl Shared {
             .and_then(|_| entries::decode(&bytes.slice(ITEM_HEADER_BYTES..), stored.position(), records));
         if decoded.is_none() {
             records.truncate(before);
-            self.quarantine.report("record", &segment.path, stored.offset().into(), &bytes);
+            self.quarantine.report("record", &segment.path, stored.at.offset.into(), &bytes);
         }
         decoded
     }
@@ -351,7 +303,7 @@ impl Incoming for LocalIncoming {
     ) -> Result<Vec<Record>, IncomingError> {
         loop {
             let parts = self.shared.index.pending(sack, after, bytes_max);
-            let records = self.shared.read(&parts);
+            let records = self.shared.read(sack, &parts);
             // Where all of them were damaged, those behind are next.
             if parts.is_empty() || !records.is_empty() {
                 return Ok(records);
@@ -393,7 +345,7 @@ impl Incoming for LocalIncoming {
                 let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
                 let Some(last) = parts.last() else { break };
                 after = last.position();
-                for record in self.shared.read(&parts) {
+                for record in self.shared.read(sack, &parts) {
                     *measures.entry(record.metric).or_default() += u64::from(record.measures);
                 }
             }

@@ -1,7 +1,7 @@
 //! A run: an immutable file of entries in the order of their keys.
 //!
 //! ```text
-//! header   0 magic "gnudirun" | 8 format version u32 | 12 zero u32 | 16 low u64 | 24 high u64 | 32 CRC32C of 0..32 u32 | zeros
+//! header   0 magic "gnudirun" | 8 format version u32 | 12 low u32 | 16 high u32 | 20 CRC32C of bytes 0..20 u32 | zeros up to 64
 //! entries  see `entry`
 //! index    for every page of about 32 KiB: first key 40 bytes | offset u64
 //! filter   see `filter`
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both can be made again from the
-//! entries, should they be damaged. A run is numbered by the flushes it holds, `low..=high`; of two that hold
-//! the same flush, the one that holds more was made from the other.
+//! entries, should they be damaged. A run is named by the segments of the log that it holds, `low..=high`; of two that
+//! hold the same segment, the one that holds more was made from the other.
 
 pub mod entry;
 pub mod filter;
@@ -55,11 +55,11 @@ const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
 /// How much is read at once where much is wanted.
 const STRETCH_BYTES: u64 = 1 << 20;
 
-/// The flushes that a run holds.
+/// The numbers of the log's segments that a run holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
-    pub low: u64,
-    pub high: u64,
+    pub low: u32,
+    pub high: u32,
 }
 
 impl Range {
@@ -68,15 +68,15 @@ impl Range {
     }
 }
 
-/// `0000000000000001-0000000000000004.run`
+/// `00000001-00000004.run`
 pub fn file_name(range: Range) -> String {
-    format!("{:016x}-{:016x}.run", range.low, range.high)
+    format!("{:08x}-{:08x}.run", range.low, range.high)
 }
 
 /// The inverse of [`file_name`]; `None` for other files.
 pub fn range_of(name: &str) -> Option<Range> {
     let (low, high) = name.strip_suffix(".run")?.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
+    let number = |text| u32::from_str_radix(text, 16).ok();
     let range = Range { low: number(low)?, high: number(high)? };
     (file_name(range) == name).then_some(range)
 }
@@ -85,7 +85,6 @@ fn file_header(range: Range) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     bytes.extend_from_slice(HEADER_MAGIC);
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&range.low.to_le_bytes());
     bytes.extend_from_slice(&range.high.to_le_bytes());
     bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
@@ -412,7 +411,7 @@ impl Seen<'_> {
 fn check_header(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<(), OpenError> {
     let right = bytes.len() == HEADER_BYTES
         && bytes.starts_with(HEADER_MAGIC)
-        && u32_at(bytes, 32) == crc_fast::crc32_iscsi(&bytes[..32]);
+        && u32_at(bytes, 20) == crc_fast::crc32_iscsi(&bytes[..20]);
     if !right {
         // The name says the same, and the entries speak for themselves.
         quarantine.report("header of a run", path, 0, bytes);

@@ -61,10 +61,6 @@ impl RunWriter {
         })
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.last.is_none()
-    }
-
     /// Adds an entry; keys grow from one to the next.
     pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
         assert!(self.last.is_none_or(|last| last < key), "entries come in order");

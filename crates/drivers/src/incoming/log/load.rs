@@ -1,0 +1,85 @@
+//! Fills the index with what recovery finds in the log.
+
+use std::{num::NonZeroU16, path::Path, sync::Arc};
+
+use gnudi_model::SackCount;
+
+use super::{
+    entries::Part,
+    index::{Index, Stored},
+    queue::Gate,
+};
+use crate::{OpenError, incoming::Position, segments::Found};
+
+pub struct Loader {
+    /// For each sack, from the checkpoint; may be empty.
+    trimmed: Vec<Position>,
+    gate: Arc<Gate>,
+    /// Made when the number of sacks is known.
+    index: Option<Index>,
+    /// What is wrong with the log.
+    invalid: Option<String>,
+}
+
+impl Loader {
+    pub fn new(trimmed: Vec<Position>, gate: Arc<Gate>) -> Self {
+        Self { trimmed, gate, index: None, invalid: None }
+    }
+
+    /// Takes up a frame; what is trimmed is left out.
+    pub fn take(&mut self, found: &Found<'_>) {
+        self.prepare(found.word);
+        let Some(index) = &self.index else { return };
+        let waits = |part: &Part| {
+            let position = Stored::of(found.at, part).position();
+            self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
+        };
+        let parts: Vec<Part> = found.items.iter().map(Part::of_item).filter(waits).collect();
+        if let Some(part) = parts.iter().find(|part| usize::from(part.sack.0) >= self.trimmed.len()) {
+            self.invalid = Some(format!(
+                "a record for sack {}, but there are {} sacks only",
+                part.sack.0,
+                self.trimmed.len()
+            ));
+            return;
+        }
+        self.gate.enter(parts.iter().map(Part::stored_bytes).sum());
+        index.publish([(found.at, &parts[..])].into_iter());
+    }
+
+    fn prepare(&mut self, word: u64) {
+        if self.index.is_none() && self.invalid.is_none() {
+            match u16::try_from(word).ok().and_then(NonZeroU16::new) {
+                Some(count) => {
+                    self.trimmed.resize(count.get().into(), Position(0));
+                    self.index = Some(Index::new(&self.trimmed, Arc::clone(&self.gate)));
+                }
+                None => self.invalid = Some(format!("the log says that it has {word} sacks")),
+            }
+        }
+    }
+
+    /// The index, and the number of sacks: the one that the log was created with wins over the configured one.
+    pub fn finish(
+        mut self,
+        dir: &Path,
+        word: u64,
+        configured: SackCount,
+    ) -> Result<(Index, SackCount), OpenError> {
+        self.prepare(word);
+        let count = u16::try_from(self.trimmed.len()).ok().and_then(NonZeroU16::new).map(SackCount);
+        let (Some(index), Some(count), None) = (self.index, count, &self.invalid) else {
+            let reason = self.invalid.unwrap_or_else(|| "no sacks".into());
+            return Err(OpenError::Invalid { path: dir.to_owned(), reason });
+        };
+        if count != configured {
+            tracing::warn!(
+                "{} was created with {} sacks and keeps them; the configured count is {}",
+                dir.display(),
+                count.get(),
+                configured.get()
+            );
+        }
+        Ok((index, count))
+    }
+}
