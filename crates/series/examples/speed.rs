@@ -130,6 +130,32 @@ fn pass(policy: &ArchivePolicy, held: usize, batch: usize) {
     );
 }
 
+/// What every pass reads and writes, on average, where each brings one point; and what is sealed for that.
+fn carried(policy: &ArchivePolicy, step_ms: i64) {
+    let layout = Layout::of(policy);
+    let (mut head, mut sizes, mut blocks, mut sealed) = (Head::new(), 0, 0, 0);
+    let points = series(20_000, step_ms, noisy);
+    for (index, point) in points.iter().enumerate() {
+        head.fold(&layout, index as u64 + 1, &mut vec![*point]);
+        for block in head.take_sealed(&layout) {
+            blocks += 1;
+            sealed += block.bytes.len();
+        }
+        let mut bytes = Vec::new();
+        head.encode(&mut bytes);
+        sizes += bytes.len();
+    }
+    let days = points.len() as f64 * step_ms as f64 / 86_400_000.0;
+    println!(
+        "carry  {:8} {:7.1} s apart  head {:6} bytes on average, {:6.1} blocks of {:5} bytes a day",
+        policy.name,
+        step_ms as f64 / 1e3,
+        sizes / points.len(),
+        f64::from(blocks) / days,
+        sealed / blocks as usize,
+    );
+}
+
 fn read(policy: &ArchivePolicy, granularity: i64, method: &str, count: usize) {
     let mut policy = policy.clone();
     policy.definition.iter_mut().for_each(|item| item.timespan = None);
@@ -197,6 +223,11 @@ fn main() {
     }
     pass(low, 60, 1);
     pass(high, 60, 1);
+    for (policy, step_ms) in
+        [(low, 10_000), (low, 60_000), (low, 300_000), (medium, 10_000), (medium, 60_000), (high, 1_000)]
+    {
+        carried(policy, step_ms);
+    }
     read(high, 1, "mean", 43_200);
     read(low, 300, "mean", 43_200);
     read(low, 300, "count", 43_200);

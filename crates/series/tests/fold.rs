@@ -86,7 +86,7 @@ fn open_rows_that_expired_are_not_sealed() {
     assert_eq!(head.oldest_kept(&layout, second), Some(Timestamp::from_secs(18_000)));
     let sealed = head.take_sealed(&layout);
     assert_eq!(sealed.len(), 1);
-    assert_eq!((sealed[0].first.secs(), sealed[0].last.secs()), (20_000, 20_060));
+    assert_eq!((sealed[0].first.secs(), sealed[0].last.secs()), (20_000, 20_056));
 }
 
 #[test]

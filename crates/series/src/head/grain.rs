@@ -12,9 +12,11 @@ use crate::{
     rows::{Rows, is_absent, may_lack},
 };
 
-/// An open block is sealed at this many rows. Fewer would make more and smaller objects to store and to read, more would
-/// make every pass carry them: see the figures in `examples/speed.rs`.
-pub(super) const SEAL_ROWS: usize = 64;
+/// An open block is sealed at this many rows: the minutes that become final when an hour ends leave the head at once.
+/// Policy medium, a point every 10 s, `examples/speed.rs`: sealing at 60 rows, passes carry heads of 2.4 kB on
+/// average and seal 24 blocks of 2.0 kB a day; at 64 it is 3.4 kB and 12 blocks, at 128 4.4 kB and 8 blocks. Reading
+/// 43,200 buckets takes 2.1 ns a bucket from blocks of 180 rows, 3.0 from 120, 4.4 from 60.
+pub(super) const SEAL_ROWS: usize = 60;
 
 /// A sealed block has at most so many rows: where a request brings many buckets at once, a reader of a few of them
 /// should not have to fetch all.
