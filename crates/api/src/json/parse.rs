@@ -8,6 +8,9 @@ use super::Value;
 /// How deep arrays and objects may nest.
 pub const DEPTH_MAX: usize = 64;
 
+/// How many values a document may hold: a small one takes 32 bytes of memory for each two bytes of text.
+pub const VALUES_MAX: usize = 2_000_000;
+
 /// Above this many keys, an object's duplicates are found by hashing.
 const LINEAR_KEYS_MAX: usize = 16;
 
@@ -24,7 +27,7 @@ fn error<T>(text: impl Into<String>) -> Result<T> {
 
 /// The document that is the whole input.
 pub fn parse(input: &[u8]) -> Result<Value> {
-    let mut parser = Parser { input, at: 0, depth: 0 };
+    let mut parser = Parser { input, at: 0, depth: 0, values: 0 };
     let value = parser.value()?;
     parser.skip_space();
     if parser.at < input.len() {
@@ -37,6 +40,7 @@ struct Parser<'a> {
     input: &'a [u8],
     at: usize,
     depth: usize,
+    values: usize,
 }
 
 impl Parser<'_> {
@@ -57,6 +61,10 @@ impl Parser<'_> {
     }
 
     fn value(&mut self) -> Result<Value> {
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return error(format!("More than {VALUES_MAX} values"));
+        }
         self.skip_space();
         match self.peek() {
             Some(b'"') => Ok(Value::Str(self.string()?)),
@@ -363,6 +371,9 @@ mod tests {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(nested(DEPTH_MAX).as_bytes()).is_ok());
         assert_eq!(said(nested(DEPTH_MAX + 1).as_bytes()), "Reached object decoding depth limit");
+        let wide = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+        assert!(parse(wide(VALUES_MAX).as_bytes()).is_ok());
+        assert_eq!(said(wide(VALUES_MAX + 1).as_bytes()), "More than 2000000 values");
         assert_eq!(said("[".repeat(1_000_000).as_bytes()), "Reached object decoding depth limit");
     }
 
