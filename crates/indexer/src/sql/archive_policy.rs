@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, sqlite::SqliteRow};
+use sqlx::Row;
 
 use super::{
-    Connection, SqlIndexer,
+    Connection, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::Change,
 };
@@ -143,7 +143,7 @@ fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
     serde_json::to_string(methods).expect("names are JSON")
 }
 
-fn decode(row: &SqliteRow) -> Result<ArchivePolicy, IndexerError> {
+fn decode(row: &DatabaseRow) -> Result<ArchivePolicy, IndexerError> {
     let parts = || -> Result<_, sqlx::Error> {
         Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?, row.try_get(3)?))
     };

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
-use sqlx::{Row, sqlite::SqliteRow};
+use sqlx::Row;
 
 use super::{
-    Connection, SqlIndexer,
+    Connection, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::Change,
 };
@@ -129,7 +129,7 @@ impl Change for Delete {
     }
 }
 
-fn decode(row: &SqliteRow) -> Result<ArchivePolicyRule, sqlx::Error> {
+fn decode(row: &DatabaseRow) -> Result<ArchivePolicyRule, sqlx::Error> {
     Ok(ArchivePolicyRule {
         name: row.try_get(0)?,
         metric_pattern: row.try_get(1)?,

@@ -9,6 +9,9 @@ const SQLITE_FULL: &str = "13";
 /// `SQLITE_IOERR_SHMSIZE`: no space to enlarge the WAL's index.
 const SQLITE_IOERR_SHMSIZE: &str = "4874";
 
+/// `SQLITE_BUSY`: another connection holds a lock.
+const SQLITE_BUSY: &str = "5";
+
 /// Why a statement failed inside a transaction.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -46,4 +49,8 @@ pub(super) fn is_unique_violation(error: &sqlx::Error) -> bool {
 
 pub(super) fn is_foreign_key_violation(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation)
+}
+
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(SQLITE_BUSY))
 }

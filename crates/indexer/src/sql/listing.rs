@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use gnudi_model::{Metric, MetricId, MetricStatus};
-use sqlx::{QueryBuilder, Sqlite};
+use sqlx::QueryBuilder;
 
 use super::{
-    SqlIndexer,
+    Database, SqlIndexer,
     failure::indexer_error,
     metric::{COLUMNS, status_code},
 };
@@ -104,7 +104,7 @@ fn statement(
     piece: &Piece,
     sorts: &[MetricSort],
     limit: usize,
-) -> QueryBuilder<Sqlite> {
+) -> QueryBuilder<Database> {
     // Statuses are written out, so that the planner may use an index made for one of them.
     let status = status_code(filter.status.unwrap_or(MetricStatus::Active));
     let mut query = QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
@@ -155,7 +155,7 @@ fn order_term(sort: MetricSort) -> String {
     format!("{} {direction}{nulls}", column_of(sort.key))
 }
 
-fn push_value(query: &mut QueryBuilder<Sqlite>, value: &Value) {
+fn push_value(query: &mut QueryBuilder<Database>, value: &Value) {
     match value {
         Value::Null => unreachable!("NULL is not compared"),
         Value::Text(text) => query.push_bind(text.clone()),
@@ -227,7 +227,7 @@ mod tests {
         (folder, SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap())
     }
 
-    async fn plan(indexer: &SqlIndexer, query: &mut QueryBuilder<Sqlite>) -> String {
+    async fn plan(indexer: &SqlIndexer, query: &mut QueryBuilder<Database>) -> String {
         let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
         let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
         rows.iter().map(|row| row.get::<String, _>(3)).collect::<Vec<_>>().join("; ")

@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row, Sqlite, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row};
 use uuid::Uuid;
 
 use super::{
-    Connection, SqlIndexer,
+    Connection, Database, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     listing,
     writer::Change,
@@ -108,7 +108,7 @@ impl SqlIndexer {
     }
 
     /// A row of [`COLUMNS`].
-    pub(super) fn decode(&self, row: &SqliteRow) -> Result<Metric, IndexerError> {
+    pub(super) fn decode(&self, row: &DatabaseRow) -> Result<Metric, IndexerError> {
         let parts = || -> Result<Metric, sqlx::Error> {
             Ok(Metric {
                 id: MetricId(Uuid::nil()),
@@ -131,7 +131,7 @@ impl SqlIndexer {
     }
 }
 
-fn uuid_at(row: &SqliteRow, column: usize) -> Result<Option<Uuid>, IndexerError> {
+fn uuid_at(row: &DatabaseRow, column: usize) -> Result<Option<Uuid>, IndexerError> {
     let bytes: Option<&[u8]> = row.try_get(column).map_err(|error| indexer_error(&error))?;
     bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
 }
@@ -140,7 +140,7 @@ fn damaged() -> IndexerError {
     IndexerError::Database("a metric's id is damaged".to_owned())
 }
 
-fn push_ids(query: &mut QueryBuilder<Sqlite>, ids: &[MetricId]) {
+fn push_ids(query: &mut QueryBuilder<Database>, ids: &[MetricId]) {
     let count = ids.len().next_power_of_two();
     let last = ids.last().into_iter().cycle();
     let mut list = query.separated(", ");
@@ -221,12 +221,12 @@ pub(super) async fn mark_deleted(
 ) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
     let mut active = HashSet::new();
     for ids in ids.chunks(IDS_NAMED_MAX) {
-        let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM metric WHERE status = 0 AND id IN (");
+        let mut query = QueryBuilder::<Database>::new("SELECT id FROM metric WHERE status = 0 AND id IN (");
         push_ids(&mut query, ids);
         for row in query.build().fetch_all(&mut *connection).await? {
             active.extend(Uuid::from_slice(row.try_get(0)?).map(MetricId));
         }
-        let mut query = QueryBuilder::<Sqlite>::new(
+        let mut query = QueryBuilder::<Database>::new(
             "UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND id IN (",
         );
         push_ids(&mut query, ids);
@@ -246,7 +246,7 @@ impl Change for Expunge {
 
     async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
-            let mut query = QueryBuilder::<Sqlite>::new("DELETE FROM metric WHERE status = 1 AND id IN (");
+            let mut query = QueryBuilder::<Database>::new("DELETE FROM metric WHERE status = 1 AND id IN (");
             push_ids(&mut query, ids);
             query.build().execute(&mut *connection).await?;
         }

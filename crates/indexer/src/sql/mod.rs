@@ -2,8 +2,9 @@
 //!
 //! Opening, the pool of readers, and what `SQLite` must be told (pragmas) are here; one file per noun has its statements,
 //! `listing.rs` those that page through metrics. All writes go through the one task in `writer.rs`. What only `SQLite`
-//! understands stays in this file, in `failure.rs` and in `migrations/sqlite`, so that another database needs those anew
-//! and little else.
+//! understands stays in this file, in `failure.rs` and in `migrations/sqlite`; another database needs those anew, a
+//! savepoint around each INSERT of metrics where a failed statement ends the transaction, and `PostgreSQL` its own marks in
+//! place of `?`.
 
 mod archive_policy;
 mod archive_policy_rule;
@@ -20,12 +21,13 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, Executor, SqliteConnection, SqlitePool,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+    ConnectOptions, Executor, Sqlite, SqliteConnection, SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous},
 };
+use tokio::time::{Instant, sleep};
 
 use crate::Indexer;
-use failure::indexer_error;
+use failure::{indexer_error, is_busy};
 use interner::Interner;
 use writer::Writer;
 
@@ -89,6 +91,9 @@ const LOG_BYTES_MAX: u32 = CHECKPOINT_PAGES * PAGE_BYTES;
 /// among a million, and a fraction of a second.
 const STATISTICS_ROWS_MAX: u32 = 100_000;
 
+/// How long to wait before a file that is locked is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
 /// Rows on the way from a connection's thread to whoever reads them.
 const ROWS_BUFFERED_MAX: usize = 1024;
 
@@ -110,7 +115,7 @@ impl SqlIndexer {
 
     async fn open_inner(options: &SqliteOptions) -> Result<Self, OpenError> {
         let connect = connect_options(options);
-        let mut connection = connect.connect().await?;
+        let mut connection = connect_patiently(&connect, options.busy_timeout).await?;
         migrations::migrate(&mut connection).await?;
         refresh_statistics(&mut connection).await;
         let writer = Writer::start(connect.clone(), connection);
@@ -161,6 +166,20 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
     connect
 }
 
+/// A new file is made ready for its log under a lock that nobody waits for, so whoever comes second tries again.
+async fn connect_patiently(
+    connect: &SqliteConnectOptions,
+    timeout: Duration,
+) -> Result<Connection, sqlx::Error> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match connect.connect().await {
+            Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(BUSY_PAUSE).await,
+            connected => return connected,
+        }
+    }
+}
+
 /// Has the planner learn how selective each index is, where tables have grown or shrunk tenfold since it last did. It
 /// does without on a full disk.
 async fn refresh_statistics(connection: &mut Connection) {
@@ -170,5 +189,6 @@ async fn refresh_statistics(connection: &mut Connection) {
     }
 }
 
-/// The connection on which the writer's statements run.
 type Connection = SqliteConnection;
+type Database = Sqlite;
+type DatabaseRow = SqliteRow;
