@@ -1,7 +1,7 @@
 //! Metadata: metrics, archive policies and their rules.
 //!
 //! One trait per noun, each in the file of its name; `sql/` mirrors the names. One method is one transaction.
-//! `cache.rs` keeps what the hot path asks for in memory, within a bound.
+//! `cache/` keeps what the hot path asks for in memory, within a bound.
 
 pub mod archive_policy;
 pub mod archive_policy_rule;
