@@ -40,6 +40,17 @@ pub fn block_range(
     stop: Option<Timestamp>,
     resample: Option<Resample>,
 ) -> (Timestamp, Timestamp) {
+    let (from, to) = wanted(aggregation, start, stop, resample);
+    (from, to.max(from))
+}
+
+/// As [`block_range`], but nothing is wanted where `to < from`.
+fn wanted(
+    aggregation: Aggregation,
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+    resample: Option<Resample>,
+) -> (Timestamp, Timestamp) {
     let granularity = aggregation.granularity;
     let split = granularity.0.saturating_mul(POINTS_PER_SPLIT);
     // Whole splits, as Gnocchi fetches them.
@@ -47,7 +58,7 @@ pub fn block_range(
     let split_to = stop.map_or(Timestamp::MAX, |stop| {
         Timestamp(split_start(stop, granularity).0.saturating_add(split - granularity.0))
     });
-    let (from, to) = match (start, stop) {
+    match (start, stop) {
         _ if resample.is_some() => (split_from, split_to),
         (None, None) => (split_from, split_to),
         // Without a stop the last point is fetched with whatever is wanted, so the timespan hides the same.
@@ -62,8 +73,7 @@ pub fn block_range(
                 (Timestamp(from), Timestamp(stop.0.saturating_sub(1)))
             }
         }
-    };
-    (from, to.max(from))
+    }
 }
 
 /// The points of `aggregation` in `start..stop`; the bucket that holds `start` is the first. `blocks` are the sealed
@@ -79,7 +89,7 @@ pub fn assemble(
     stop: Option<Timestamp>,
     resample_to: Option<Resample>,
 ) -> Result<Series, ReadError> {
-    let range = block_range(aggregation, start, stop, resample_to);
+    let range = wanted(aggregation, start, stop, resample_to);
     let mut fetched = Fetched { range, seen: None, timestamps: Vec::new(), values: Vec::new() };
     let granularity = aggregation.granularity;
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();

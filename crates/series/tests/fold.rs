@@ -5,6 +5,7 @@ use gnudi_series::{
     block,
     head::{Head, Layout},
     read,
+    resample::Resample,
 };
 
 fn points(points: &[(i64, f64)]) -> Vec<Measure> {
@@ -123,4 +124,20 @@ fn rows_that_are_seen_twice_count_once() {
     let series = read::assemble(&twice, Some(&old), &layout, sum, None, None, None).unwrap();
     let seconds: Vec<i64> = series.timestamps.iter().map(|time| time.secs()).collect();
     assert_eq!(seconds, (100..199).collect::<Vec<_>>());
+}
+
+/// As in Gnocchi, where such a query meets no split: with a resample the bucket of `start` would else begin before `stop`.
+#[test]
+fn a_query_that_stops_before_it_starts_is_empty() {
+    let policy = policy(1, None, &["sum"]);
+    let layout = Layout::of(&policy);
+    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
+    let mut head = Head::new();
+    head.fold(&layout, 1, &mut points(&[(7199, 1.0), (7200, 1.0)]));
+    let (start, stop) = (Some(Timestamp::from_secs(7200)), Some(Timestamp::from_secs(7199)));
+    let span = Some(Resample::Span(Timespan::from_secs(7)));
+    let series = read::assemble(&[], Some(&head), &layout, sum, start, stop, span).unwrap();
+    assert_eq!(series.timestamps, []);
+    let (from, to) = read::block_range(sum, start, stop, span);
+    assert!(from <= to);
 }
