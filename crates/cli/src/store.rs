@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use gnudi_drivers::{
     aggregates::local::{LocalAggregates, LocalAggregatesOptions},
     data_dir::DataDir,
@@ -58,9 +58,17 @@ impl Store {
         let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
         let options = CacheOptions { metrics_cached_max: config.size("indexer", "metrics_cached_max") };
         let indexer = Arc::new(CachedIndexer::new(sql, &options));
-        indexer.warm().await.context("loading the index")?;
+        tokio::spawn(warm(indexer.clone()));
         let engine = Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates));
         Ok(Store { engine, indexer, incoming, _dir: dir })
+    }
+}
+
+/// Fills the cache beside the first requests, which load what they miss.
+async fn warm(indexer: Arc<CachedIndexer<SqlIndexer>>) {
+    match indexer.warm().await {
+        Ok(metrics) => tracing::debug!(metrics, "the index is in the cache"),
+        Err(error) => tracing::warn!(%error, "the index cannot be loaded ahead"),
     }
 }
 

@@ -217,12 +217,9 @@ impl ArchivePolicy {
 mod tests {
     use super::*;
 
-    fn span(seconds: i64) -> Option<Timespan> {
-        Some(Timespan::from_secs(seconds))
-    }
-
     #[test]
     fn two_parts_give_the_third() {
+        let span = |seconds| Some(Timespan::from_secs(seconds));
         let full =
             ArchivePolicyItem { granularity: Timespan::from_secs(60), points: Some(10), timespan: span(600) };
         assert_eq!(ArchivePolicyItem::new(span(60), Some(10), None), Ok(full));
