@@ -135,7 +135,7 @@ pub const OPTIONS: &[Spec] = &[
     option(
         "api",
         "request_measures_max",
-        POSITIVE,
+        Kind::Int { min: 1, max: 4_194_304 },
         "500000",
         "gnudi: most measures in one request; more are answered 413.",
     ),
