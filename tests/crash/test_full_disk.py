@@ -3,6 +3,7 @@
 The disk is a small memory file system, which takes the rights to mount one.
 """
 
+import json
 import random
 import subprocess
 
@@ -12,8 +13,9 @@ from crash import load
 from support.http import create_metric
 from support.process import wait_until
 
-DISK_BYTES = 400 << 20
+DISK_BYTES = 300 << 20
 PUSH_MEASURES = 5000
+LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 PUSHES_MAX = 3000
 
 
@@ -45,48 +47,57 @@ def fill_up(disk):
     return filler
 
 
-def push_until_refused(client, metric, rng):
-    """Pushes until the server says that it can't; answers the refusal."""
-    for _ in range(PUSHES_MAX):
-        first = len(metric.values)
-        metric.values += [rng.uniform(-1e6, 1e6) for _ in range(PUSH_MEASURES)]
-        seconds = range(first, first + PUSH_MEASURES)
-        body = [{"timestamp": load.START_S + second, "value": metric.values[second]} for second in seconds]
-        answer = client.post(f"/v1/metric/{metric.id}/measures", body)
-        if answer.status != 202:
-            return answer
-        metric.acknowledged.update(seconds)
-    raise AssertionError("the disk is full, and yet every push is acknowledged")
+def ballast(rng):
+    """A large body that fills the log: the same points each time, so that no series grows."""
+    measures = [{"timestamp": load.START_S + second, "value": rng.uniform(-1e6, 1e6)}
+                for second in range(PUSH_MEASURES)]
+    return json.dumps(measures).encode()
 
 
 def push_one(client, metric):
+    """Pushes one measure that is remembered; answers the server's answer."""
     second = len(metric.values)
-    metric.values.append(1.5)
+    metric.values.append(second * 1.5)
     answer = client.post(f"/v1/metric/{metric.id}/measures",
-                         [{"timestamp": load.START_S + second, "value": 1.5}])
+                         [{"timestamp": load.START_S + second, "value": second * 1.5}])
     if answer.status == 202:
         metric.acknowledged.add(second)
-    return answer.status == 202
+    return answer
 
 
-def test_a_full_disk_refuses_measures_and_loses_none(gnudi, disk):
-    rng = random.Random(3)
-    server = gnudi(data_dir=disk / "data", arguments=["--skip-archive-policies-creation"])
+def push_until_refused(client, metric, other, body):
+    """Pushes until the server says that it can't; answers the refusal."""
+    for _ in range(PUSHES_MAX):
+        push_one(client, metric)
+        answer = client.post(f"/v1/metric/{other}/measures", body)
+        if answer.status != 202:
+            return answer
+    raise AssertionError("the disk is full, and yet every push is acknowledged")
+
+
+# Waiting measures fill the log alone; processing them fills the aggregates too.
+@pytest.mark.parametrize("config", [LAZY, ""], ids=["waiting", "processing"])
+def test_a_full_disk_refuses_measures_and_loses_none(gnudi, disk, config):
+    server = gnudi(config=config, data_dir=disk / "data", arguments=["--skip-archive-policies-creation"])
     client = server.client(timeout_s=60)
     load.make_policy(client)
-    metric = load.Metric(create_metric(client, load.POLICY))
+    metric, other = load.Metric(create_metric(client, load.POLICY)), create_metric(client, load.POLICY)
+    body = ballast(random.Random(3))
     for kill in (False, True):
         filler = fill_up(disk)
-        refusal = push_until_refused(client, metric, rng)
+        refusal = push_until_refused(client, metric, other, body)
         assert refusal.status == 503, refusal
         assert refusal.json()["code"] == 503
-        # Reading goes on.
+        # Reading goes on; what waits may be impossible to process now.
         assert client.get(f"/v1/metric/{metric.id}").status == 200
+        page = f"/v1/metric/{metric.id}/measures?aggregation=count"
+        assert client.get(page).status == 200
+        assert client.get(page + "&refresh=true").status in (200, 503)
         if kill:
             server.kill()
         filler.unlink()
         if kill:
             server.start()
             client = server.client(timeout_s=60)
-        wait_until(lambda: push_one(client, metric), 15, "writing again, now that there is space")
+        wait_until(lambda: push_one(client, metric).status == 202, 15, "writing again, now that there is space")
         load.check(client, metric)
