@@ -1,30 +1,29 @@
-//! Where the scanner takes a batch of measures, reading it slowly gives the same metrics and the same bits.
+//! Whatever batch of measures the scanner takes, the slow parser takes with the same metrics and the same bits.
 #![no_main]
 
-use gnudi_api::measures::{ReadBy, read_batch, scan::MetricMeasures, slow};
+use gnudi_api::measures::{
+    scan::{self, MetricMeasures, Scan},
+    slow,
+};
 use gnudi_model::{Measure, Timestamp};
 use libfuzzer_sys::fuzz_target;
 
-const MEASURES_MAX: usize = 10_000;
-
-fn now() -> Timestamp {
-    Timestamp::from_secs(1_700_000_000)
-}
-
-fn bits(metrics: &[MetricMeasures], measures: &[Measure]) -> Vec<(u128, Vec<(i64, u64)>)> {
-    let of = |part: &MetricMeasures| {
-        measures[part.range.clone()].iter().map(|m| (m.timestamp.0, m.value.to_bits())).collect()
-    };
-    metrics.iter().map(|part| (part.metric.0.as_u128(), of(part))).collect()
+/// The measures of each metric; of several lists for one, the last.
+fn by_metric(parts: &[MetricMeasures], measures: &[Measure]) -> Vec<(String, Vec<(i64, u64)>)> {
+    let mut lists: std::collections::BTreeMap<String, Vec<(i64, u64)>> = std::collections::BTreeMap::new();
+    for part in parts {
+        let bits = measures[part.range.clone()].iter();
+        let bits = bits.map(|measure| (measure.timestamp.0, measure.value.to_bits())).collect();
+        lists.insert(part.metric.to_string(), bits);
+    }
+    lists.into_iter().collect()
 }
 
 fuzz_target!(|body: &[u8]| {
-    let (mut metrics, mut measures) = (Vec::new(), Vec::new());
-    if !matches!(read_batch(body, now, MEASURES_MAX, &mut metrics, &mut measures), Ok(ReadBy::Scanner)) {
-        return;
+    let (mut fast_parts, mut fast, mut slow_parts, mut slow) = Default::default();
+    let read = slow::batch(body, Timestamp(0), usize::MAX, &mut slow_parts, &mut slow);
+    if scan::batch(body, usize::MAX, &mut fast_parts, &mut fast) == Scan::Regular {
+        read.expect("the scanner has read it");
+        assert_eq!(by_metric(&fast_parts, &fast), by_metric(&slow_parts, &slow));
     }
-    let (mut slow_metrics, mut slow_measures) = (Vec::new(), Vec::new());
-    let read = slow::batch(body, now(), MEASURES_MAX, &mut slow_metrics, &mut slow_measures);
-    assert!(read.is_ok(), "the slow parser refuses what the scanner takes");
-    assert_eq!(bits(&metrics, &measures), bits(&slow_metrics, &slow_measures));
 });

@@ -1,0 +1,19 @@
+//! No text makes the parsers of JSON, spans and times fail, and what JSON is printed reads as the same document.
+#![no_main]
+
+use gnudi_api::{json, python};
+use gnudi_model::Timestamp;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(value) = json::parse(input) {
+        let _ = (python::timespan(&value), python::int(&value), value.repr());
+        let printed = value.to_json();
+        let again = json::parse(printed.as_bytes()).expect("it was printed as JSON");
+        // Printed again and not compared, since NaN equals nothing.
+        assert_eq!(again.to_json(), printed);
+    }
+    if let Ok(text) = std::str::from_utf8(input) {
+        let _ = python::timestamp(text, Timestamp(1_795_264_496_789_012_345));
+    }
+});
