@@ -1,0 +1,242 @@
+//! A server on memory drivers, and a client that sends exactly what a test says.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::{net::SocketAddr, sync::Arc};
+
+use gnudi_api::{ApiOptions, App, serve};
+use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+use gnudi_engine::Engine;
+use gnudi_indexer::memory::MemoryIndexer;
+use gnudi_model::{SackCount, Timestamp};
+use prometheus_client::registry::Registry;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+/// 2026-11-21T12:34:56.789012345Z.
+pub const NOW: Timestamp = Timestamp(1_795_264_496_789_012_345);
+
+/// A running server; it stops when told to, or with the test's runtime.
+pub struct Server {
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    pub async fn start(options: ApiOptions) -> Self {
+        Server::start_with_backlog(options, u64::MAX).await
+    }
+
+    pub async fn start_with_backlog(options: ApiOptions, backlog_bytes_max: u64) -> Self {
+        let incoming = MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max);
+        let engine = Engine::new(
+            Arc::new(MemoryIndexer::default()),
+            Arc::new(incoming),
+            Arc::new(MemoryAggregates::default()),
+        );
+        let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || NOW));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, app, async {
+            let _ = stopped.await;
+        }));
+        Server { address, stop: Some(stop), task }
+    }
+
+    /// Tells the server to stop, and waits until it has.
+    pub async fn stop(mut self) {
+        self.tell_to_stop();
+        self.task.await.expect("it does not panic").expect("it had an address");
+    }
+
+    pub fn tell_to_stop(&mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+    }
+
+    pub async fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(self.address).await.expect("the server listens");
+        Connection { stream, read: Vec::new() }
+    }
+
+    /// One request on a connection of its own.
+    pub async fn ask(&self, request: Request<'_>) -> Answer {
+        self.connect().await.ask(request).await
+    }
+}
+
+/// A request, by default of the administrator and with JSON both ways.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub body: Option<&'a str>,
+    pub user: Option<&'a str>,
+    /// Instead of the usual headers of the same name.
+    pub headers: &'a [(&'a str, &'a str)],
+}
+
+impl<'a> Request<'a> {
+    pub fn new(method: &'a str, path: &'a str) -> Self {
+        Request { method, path, body: None, user: Some("admin"), headers: &[] }
+    }
+
+    pub fn body(self, body: &'a str) -> Self {
+        Request { body: Some(body), ..self }
+    }
+
+    pub fn user(self, user: Option<&'a str>) -> Self {
+        Request { user, ..self }
+    }
+
+    pub fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Request { headers, ..self }
+    }
+
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut text = format!("{} {} HTTP/1.1\r\nHost: localhost:8041\r\n", self.method, self.path);
+        let mut usual =
+            vec![("Accept", "application/json".to_owned()), ("Content-Type", "application/json".to_owned())];
+        if let Some(user) = self.user {
+            usual.push(("Authorization", format!("Basic {}", base64(&format!("{user}:")))));
+        }
+        if let Some(body) = self.body {
+            usual.push(("Content-Length", body.len().to_string()));
+        }
+        usual.retain(|(name, _)| !self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
+        for (name, value) in
+            usual.iter().map(|(name, value)| (*name, value.as_str())).chain(self.headers.iter().copied())
+        {
+            text += &[name, ": ", value, "\r\n"].concat();
+        }
+        text += "\r\n";
+        text += self.body.unwrap_or_default();
+        text.into_bytes()
+    }
+}
+
+/// A connection that stays open.
+pub struct Connection {
+    pub stream: TcpStream,
+    read: Vec<u8>,
+}
+
+/// A response: names of headers are in lower case.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Connection {
+    pub async fn ask(&mut self, request: Request<'_>) -> Answer {
+        self.send(&request.to_bytes()).await;
+        self.answer_to(request.method).await.expect("an answer")
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.expect("the server reads");
+    }
+
+    /// The next response; `None` where the connection ends first.
+    pub async fn answer(&mut self) -> Option<Answer> {
+        self.answer_to("GET").await
+    }
+
+    async fn answer_to(&mut self, method: &str) -> Option<Answer> {
+        let end = loop {
+            if let Some(end) = find(&self.read, b"\r\n\r\n") {
+                break end;
+            }
+            self.more().await?;
+        };
+        let head = String::from_utf8(self.read.drain(..end + 4).collect()).expect("headers are text");
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let headers: Vec<(String, String)> = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect();
+        let mut answer = Answer { status, headers, body: String::new() };
+        if method == "HEAD" || matches!(status, 204 | 304) {
+            return Some(answer);
+        }
+        let bytes = if answer.header("transfer-encoding") == Some("chunked") {
+            self.chunks().await?
+        } else {
+            let length =
+                answer.header("content-length").map_or(0, |length| length.parse().expect("a number"));
+            self.take(length).await?
+        };
+        answer.body = String::from_utf8(bytes).expect("bodies are text");
+        Some(answer)
+    }
+
+    async fn chunks(&mut self) -> Option<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let end = loop {
+                if let Some(end) = find(&self.read, b"\r\n") {
+                    break end;
+                }
+                self.more().await?;
+            };
+            let line = String::from_utf8(self.take(end + 2).await?).expect("a length");
+            let length = usize::from_str_radix(line.trim(), 16).expect("a length");
+            body.extend(self.take(length).await?);
+            self.take(2).await?;
+            if length == 0 {
+                return Some(body);
+            }
+        }
+    }
+
+    async fn take(&mut self, length: usize) -> Option<Vec<u8>> {
+        while self.read.len() < length {
+            self.more().await?;
+        }
+        Some(self.read.drain(..length).collect())
+    }
+
+    async fn more(&mut self) -> Option<()> {
+        let mut buffer = [0; 64 << 10];
+        let length = self.stream.read(&mut buffer).await.ok()?;
+        self.read.extend_from_slice(&buffer[..length]);
+        (length > 0).then_some(())
+    }
+
+    /// Whether the server ends the connection without another byte.
+    pub async fn is_closed(&mut self) -> bool {
+        self.read.is_empty() && self.more().await.is_none()
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    text.as_bytes()
+        .chunks(3)
+        .flat_map(|chunk| {
+            let bits =
+                chunk.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
+            (0..4).map(move |at| match at <= chunk.len() {
+                true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
+                false => '=',
+            })
+        })
+        .collect()
+}
