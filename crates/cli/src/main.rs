@@ -11,6 +11,10 @@ use std::process::ExitCode;
 
 use args::Command;
 
+/// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match args::parse(std::env::args_os()) {
         Ok(cli) => cli,
