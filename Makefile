@@ -40,8 +40,9 @@ crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 fuzz-diff: build .venv/installed ## compare aggregates of ROUNDS random series (1000) with real Gnocchi
 	$(PYTEST) differential/test_measures.py -s --rounds $(ROUNDS)
 
-bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run
-	target/release/gnudi-bench
+bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run (ARGS="--only push")
+	crates/bench/install-peers
+	target/release/gnudi-bench $(ARGS)
 
 # What the black-box tests need: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps
