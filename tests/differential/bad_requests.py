@@ -8,6 +8,7 @@ accepts and gnudi refuses goes to `{scrap}`, which nobody reads.
 import dataclasses
 
 TEXT = "carries a Python library's own words"
+PAGE = "is a page for people"
 ANY_KEY = "names one of several missing keys"
 MISSING = "00000000-0000-4000-8000-000000000000"
 
@@ -456,16 +457,29 @@ def route_cases():
     yield case("route: status, not admin", "GET", "/v1/status", user="mallory")
     yield case("route: status, anonymous", "GET", "/v1/status", user=None)
     yield case("route: status, bad details", "GET", "/v1/status?details=maybe")
-    for accept in ("text/plain", "text/html", "application/xml", "image/png"):
-        yield case(f"route: Accept {accept}", "GET", "/v1/archive_policy", headers={"Accept": accept},
-                   other_body="is a page for people")
-        yield case(f"route: Accept {accept}, not found", "GET", "/v1/metric/foo", headers={"Accept": accept},
-                   other_body="is a page for people")
+    for accept in (None, "text/plain", "text/html", "application/xml", "image/png", "*/*"):
+        headers = {"Accept": accept}
+        # Programs that name no kind of text may get JSON.
+        body = "" if accept is None or accept.startswith("text/") else PAGE
+
+        def page(name, method, path, sent=None, headers=headers, body=body, **more):
+            return case(f"route: Accept {headers['Accept']}, {name}", method, path, sent, headers=headers,
+                        other_body=body, **more)
+
+        yield page("a page", "GET", "/v1/capabilities", body=TEXT)
+        yield page("not found", "GET", "/v1/metric/foo")
+        yield page("bad body", "POST", "/v1/metric", b"[]")
+        yield page("not admin", "POST", "/v1/archive_policy", {}, user="mallory")
+        yield page("anonymous", "POST", "/v1/archive_policy", {}, user=None, status=(401, 406), why="both are true",
+                   body=TEXT)
+        yield page("no such page", "GET", "/v1/nope")
+        yield page("wrong method", "PUT", "/v1/metric")
+        yield page("Unicode", "GET", "/v1/archive_policy/%E2%9C%94%3Cb%3E")
     yield case("route: Accept nothing", "GET", "/v1/archive_policy", headers={"Accept": "application/json;q=0"},
                status=(200, 406), why="Gnocchi fails", other_body=TEXT)
-    for accept in ("*/*", "application/*", "application/json;q=0.1, text/html", "", "garbage"):
+    for accept in ("application/*", "text/*", "application/json;q=0.1, text/html", "", "garbage"):
         yield case(f"route: Accept {accept!r}, bad body", "POST", "/v1/metric", b"[]", headers={"Accept": accept},
-                   other_body="is a page for people")
+                   other_body=PAGE)
 
 
 def all_cases():
