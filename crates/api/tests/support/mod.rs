@@ -60,7 +60,7 @@ impl Server {
 
     pub async fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.address).await.expect("the server listens");
-        Connection { stream, read: Vec::new() }
+        Connection::new(stream)
     }
 
     /// One request on a connection of its own.
@@ -140,6 +140,10 @@ impl Answer {
 }
 
 impl Connection {
+    pub fn new(stream: TcpStream) -> Self {
+        Connection { stream, read: Vec::new() }
+    }
+
     pub async fn ask(&mut self, request: Request<'_>) -> Answer {
         self.send(&request.to_bytes()).await;
         self.answer_to(request.method).await.expect("an answer")
@@ -210,7 +214,8 @@ impl Connection {
     }
 
     async fn more(&mut self) -> Option<()> {
-        let mut buffer = [0; 64 << 10];
+        // Not an array: it would be in the future of every caller.
+        let mut buffer = vec![0; 64 << 10];
         let length = self.stream.read(&mut buffer).await.ok()?;
         self.read.extend_from_slice(&buffer[..length]);
         (length > 0).then_some(())
@@ -233,10 +238,8 @@ fn base64(text: &str) -> String {
         .flat_map(|chunk| {
             let bits =
                 chunk.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
-            (0..4).map(move |at| match at <= chunk.len() {
-                true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
-                false => '=',
-            })
+            let digit = move |at| char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]);
+            (0..4).map(move |at| if at <= chunk.len() { digit(at) } else { '=' })
         })
         .collect()
 }

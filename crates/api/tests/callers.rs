@@ -1,0 +1,67 @@
+//! Every route for every kind of caller: nobody, another user, the creator of the metric, the administrator.
+//!
+//! Members of the creator's project and of a resource's come with tokens that carry projects; the unit tests of `policy`
+//! hold the rules to them.
+
+mod support;
+
+use gnudi_api::ApiOptions;
+use support::{Request, Server};
+
+const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("admin")];
+
+/// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`. What would change the state for the
+/// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 27] = [
+    ("GET", "/", None, [200; 4]),
+    ("GET", "/v1/", None, [200; 4]),
+    ("GET", "/healthcheck", None, [200; 4]),
+    ("GET", "/metrics", None, [200; 4]),
+    ("GET", "/v1/capabilities", None, [200; 4]),
+    ("GET", "/v1/status", None, [401, 403, 403, 200]),
+    ("GET", "/v1/archive_policy", None, [401, 200, 200, 200]),
+    ("POST", "/v1/archive_policy", Some("{}"), [401, 403, 403, 400]),
+    ("GET", "/v1/archive_policy/p", None, [401, 200, 200, 200]),
+    ("PATCH", "/v1/archive_policy/p", Some("{}"), [401, 403, 403, 400]),
+    ("DELETE", "/v1/archive_policy/p", None, [401, 403, 403, 400]),
+    ("GET", "/v1/archive_policy_rule", None, [401, 200, 200, 200]),
+    ("POST", "/v1/archive_policy_rule", Some("{}"), [401, 403, 403, 400]),
+    ("GET", "/v1/archive_policy_rule/r", None, [401, 200, 200, 200]),
+    ("PATCH", "/v1/archive_policy_rule/r", Some("{}"), [401, 403, 403, 400]),
+    ("DELETE", "/v1/archive_policy_rule/nope", None, [401, 403, 403, 404]),
+    ("GET", "/v1/metric", None, [401, 200, 200, 200]),
+    ("POST", "/v1/metric", Some(r#"{"archive_policy_name": "p"}"#), [401, 201, 201, 201]),
+    ("GET", "/v1/metric/{id}", None, [401, 403, 200, 200]),
+    ("GET", "/v1/metric/nope", None, [401, 404, 404, 404]),
+    ("POST", "/v1/metric/{id}/measures", Some("[]"), [401, 403, 202, 202]),
+    ("POST", "/v1/metric/nope/measures", Some("[]"), [401, 404, 404, 404]),
+    ("GET", "/v1/metric/{id}/measures", None, [401, 403, 200, 200]),
+    ("PUT", "/v1/metric/{id}", None, [401, 405, 405, 405]),
+    ("POST", "/v1/batch/metrics/measures", Some(r#"{"{id}": []}"#), [401, 403, 202, 202]),
+    ("DELETE", "/v1/metric/{id}", None, [401, 403, 204, 404]),
+    ("GET", "/v1/nothing", None, [404; 4]),
+];
+
+#[tokio::test]
+async fn each_caller_gets_what_the_policy_gives() {
+    let server = Server::start(ApiOptions::default()).await;
+    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
+    let rule = r#"{"name": "r", "metric_pattern": "x", "archive_policy_name": "p"}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy_rule").body(rule)).await.status, 201);
+    let metric =
+        Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#).user(Some("creator"));
+    let location = server.ask(metric).await.header("location").expect("the metric's address").to_owned();
+    let id = location.rsplit('/').next().expect("it ends in the id");
+
+    for (method, path, body, expected) in ROUTES {
+        let path = path.replace("{id}", id);
+        let body = body.map(|body| body.replace("{id}", id));
+        let mut statuses = Vec::new();
+        for user in CALLERS {
+            let request = Request { body: body.as_deref(), user, ..Request::new(method, &path) };
+            statuses.push(server.ask(request).await.status);
+        }
+        assert_eq!(statuses, expected, "{method} {path} for {CALLERS:?}");
+    }
+}
