@@ -47,21 +47,26 @@ def run(*arguments, name="gnudi", env=None, timeout_s=15, directory=None):
 class Gnudi:
     """One `gnudi serve` on a free loopback port; may be stopped or killed and started again on its data."""
 
-    def __init__(self, directory, config="", arguments=(), prefix="", env=None, data_dir=None):
-        """`config` is the text of the configuration file; `arguments` go to the command line as they are."""
+    def __init__(self, directory, config="", arguments=(), prefix="", env=None, data_dir=None,
+                 host_metrics=False):
+        """`config` is the text of the configuration file; `arguments` go to the command line as they are.
+
+        `host_metrics`: let it collect this machine's own figures.
+        """
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.data_dir = pathlib.Path(data_dir) if data_dir else self.directory / "data"
         self.config_path = self.directory / "gnocchi.conf"
         self.config_path.write_text(config)
-        self.arguments, self.prefix, self.env = list(arguments), prefix, env
+        self.arguments, self.prefix, self.env, self.host_metrics = list(arguments), prefix, env, host_metrics
         self.log_path = self.directory / "log"
         self.port = None
         self.process = None
 
     def command(self):
         command = [binary(), "serve", "--config-file", self.config_path, "--data-dir", self.data_dir]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--without", "host"]
+        command += ["--listen", f"127.0.0.1:{self.port}"]
+        command += [] if self.host_metrics else ["--without", "host"]
         if self.prefix:
             command += ["--path-prefix", self.prefix]
         return command + self.arguments

@@ -1,0 +1,51 @@
+"""`gnudi serve` without further ado collects this machine's own figures, and they are right."""
+
+import os
+import pathlib
+import time
+
+from support.process import wait_until
+
+CONFIG = "[host]\ninterval = 1\n"
+
+
+def last_value(client, metric):
+    """The newest value of a metric, or None."""
+    points = client.get(f"/v1/metric/{metric['id']}/measures?refresh=true&granularity=1").expect(200).json()
+    return points[-1][2] if points else None
+
+
+def collected(client):
+    """{name: metric} once every metric has at least two points."""
+    metrics = client.get("/v1/metric").expect(200).json()
+    counts = [len(client.get(f"/v1/metric/{metric['id']}/measures?refresh=true&granularity=1").json())
+              for metric in metrics]
+    return {metric["name"]: metric for metric in metrics} if metrics and min(counts) >= 2 else None
+
+
+def test_the_machines_own_figures_arrive(gnudi):
+    server = gnudi(config=CONFIG, host_metrics=True)
+    client = server.client()
+    metrics = wait_until(lambda: collected(client), 30, "figures of this machine")
+    for part in ("cpu.load", "cpu.util", "memory.total", "memory.used", "network.incoming.bytes.lo"):
+        assert any(part in name for name in metrics), f"{part}: {sorted(metrics)}"
+    assert all(metric["unit"] for metric in metrics.values())
+    total_kb = int(pathlib.Path("/proc/meminfo").read_text().split()[1])
+    total = last_value(client, next(metric for name, metric in metrics.items() if "memory.total" in name))
+    assert total in (total_kb, total_kb * 1024)
+    load = last_value(client, next(metric for name, metric in metrics.items() if "cpu.load.1min" in name))
+    assert abs(load - os.getloadavg()[0]) < 5
+    # They go on after a restart, in the same metrics.
+    assert server.stop() == 0
+    server.start()
+    wait_until(lambda: collected(server.client()), 30, "figures after a restart")
+    assert set(collected(server.client())) == set(metrics)
+
+
+def test_they_can_be_left_out(gnudi):
+    server = gnudi(config="[host]\nenabled = false\ninterval = 1\n", host_metrics=True)
+    quiet = gnudi(config=CONFIG)
+    # Longer than the interval.
+    time.sleep(2.5)
+    assert server.client().get("/v1/metric").json() == []
+    assert quiet.client().get("/v1/metric").json() == []
