@@ -75,6 +75,10 @@ impl Key {
         MetricId(Uuid::from_bytes(self.0[..16].try_into().expect("sixteen bytes")))
     }
 
+    pub fn is_head(&self) -> bool {
+        self.0[16..24] == HEAD.to_be_bytes()
+    }
+
     pub fn is_deletion(&self) -> bool {
         self.number(16) == DELETION
     }

@@ -47,6 +47,10 @@ use crate::{
 pub const FORMAT_VERSION: u32 = 1;
 /// How much is read to find one entry.
 pub const PAGE_BYTES: usize = 32 << 10;
+
+/// A head starts a new page where the last one has this size: a pass reads single heads, and of each a whole page. Costs
+/// at most one index entry a metric.
+pub const HEAD_PAGE_BYTES: usize = 4 << 10;
 const HEADER_BYTES: usize = 64;
 const FOOTER_BYTES: usize = 64;
 const INDEX_ENTRY_BYTES: usize = KEY_BYTES + 8;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Footer, PAGE_BYTES, Range, entry,
+    Footer, HEAD_PAGE_BYTES, PAGE_BYTES, Range, entry,
     entry::Kind,
     file_header, file_name,
     filter::{self, Filter},
@@ -65,7 +65,8 @@ impl RunWriter {
     pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
         assert!(self.last.is_none_or(|last| last < key), "entries come in order");
         let at = self.written + self.buffer.len() as u64;
-        if self.index.is_empty() || at - self.page_start >= PAGE_BYTES as u64 {
+        let page_bytes = if key.is_head() { HEAD_PAGE_BYTES } else { PAGE_BYTES };
+        if self.index.is_empty() || at - self.page_start >= page_bytes as u64 {
             self.index.push((key, at));
             self.page_start = at;
         }
