@@ -258,13 +258,12 @@ impl<'a> Scan<'a> {
         if !synced {
             return Ok(());
         }
-        let (length, items) = match sight {
-            Sight::Damaged(header, items) => (header.length, items),
+        let (length, items) = if let Sight::Damaged(header, items) = sight {
+            (header.length, items)
+        } else {
             // Perhaps only the header is damaged: then the items stand where they should.
-            _ => {
-                let length = (end - start) as usize;
-                (length, items(self.bytes(start, length)?).into_iter().filter(|item| item.valid).collect())
-            }
+            let length = (end - start) as usize;
+            (length, items(self.bytes(start, length)?).into_iter().filter(|item| item.valid).collect())
         };
         if items.is_empty() { Ok(()) } else { self.show(start, length, &items, visit) }
     }

@@ -81,9 +81,12 @@ impl Shared {
             let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
             (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
         };
-        let failed = |error: std::io::Error| match is_no_space(&error) {
-            true => StoreError::NoSpace(error.to_string()),
-            false => StoreError::Io(format!("writing a run: {error}")),
+        let failed = |error: std::io::Error| {
+            if is_no_space(&error) {
+                StoreError::NoSpace(error.to_string())
+            } else {
+                StoreError::Io(format!("writing a run: {error}"))
+            }
         };
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range).map_err(failed)?;
         let copied = layer.iter().try_for_each(|(key, recent)| match recent {

@@ -32,7 +32,7 @@ impl Filter {
 
     /// From the bytes of another; `None` where they are none.
     pub fn from_bytes(bits: Vec<u8>) -> Option<Self> {
-        (!bits.is_empty() && bits.len() % BLOCK_BYTES == 0).then_some(Self { bits })
+        (!bits.is_empty() && bits.len().is_multiple_of(BLOCK_BYTES)).then_some(Self { bits })
     }
 
     /// That lets everything through.

@@ -59,84 +59,6 @@ const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
 /// How much is read at once where much is wanted.
 const STRETCH_BYTES: u64 = 1 << 20;
 
-/// The numbers of the log's segments that a run holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range {
-    pub low: u32,
-    pub high: u32,
-}
-
-impl Range {
-    pub fn contains(&self, other: &Range) -> bool {
-        self.low <= other.low && other.high <= self.high
-    }
-}
-
-/// `00000001-00000004.run`
-pub fn file_name(range: Range) -> String {
-    format!("{:08x}-{:08x}.run", range.low, range.high)
-}
-
-/// The inverse of [`file_name`]; `None` for other files.
-pub fn range_of(name: &str) -> Option<Range> {
-    let (low, high) = name.strip_suffix(".run")?.split_once('-')?;
-    let number = |text| u32::from_str_radix(text, 16).ok();
-    let range = Range { low: number(low)?, high: number(high)? };
-    (file_name(range) == name).then_some(range)
-}
-
-fn file_header(range: Range) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    bytes.extend_from_slice(HEADER_MAGIC);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes.extend_from_slice(&range.low.to_le_bytes());
-    bytes.extend_from_slice(&range.high.to_le_bytes());
-    bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
-    bytes.resize(HEADER_BYTES, 0);
-    bytes
-}
-
-struct Footer {
-    entries_end: u64,
-    index_bytes: u64,
-    filter_bytes: u64,
-    index_checksum: u32,
-    filter_checksum: u32,
-    deletions: u64,
-}
-
-impl Footer {
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FOOTER_BYTES);
-        bytes.extend_from_slice(FOOTER_MAGIC);
-        for number in [self.entries_end, self.index_bytes, self.filter_bytes] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        bytes.extend_from_slice(&self.index_checksum.to_le_bytes());
-        bytes.extend_from_slice(&self.filter_checksum.to_le_bytes());
-        bytes.extend_from_slice(&self.deletions.to_le_bytes());
-        bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
-        bytes.resize(FOOTER_BYTES, 0);
-        bytes
-    }
-
-    /// `None` where it is damaged, or does not fit a file of `length` bytes.
-    fn parse(bytes: &[u8; FOOTER_BYTES], length: u64) -> Option<Self> {
-        let footer = Self {
-            entries_end: u64_at(bytes, 8),
-            index_bytes: u64_at(bytes, 16),
-            filter_bytes: u64_at(bytes, 24),
-            index_checksum: u32_at(bytes, 32),
-            filter_checksum: u32_at(bytes, 36),
-            deletions: u64_at(bytes, 40),
-        };
-        let right = bytes.starts_with(FOOTER_MAGIC)
-            && u32_at(bytes, 48) == crc_fast::crc32_iscsi(&bytes[..48])
-            && footer.entries_end + footer.index_bytes + footer.filter_bytes + FOOTER_BYTES as u64 == length;
-        right.then_some(footer)
-    }
-}
-
 /// What a run says of a key.
 #[derive(Clone, Debug)]
 pub enum Found {
@@ -240,11 +162,11 @@ impl Run {
     }
 
     /// Bytes with a known checksum; `None` where it is wrong or they cannot be read.
-    fn checked(&self, at: u64, length: u64, checksum: u32) -> io::Result<Option<Vec<u8>>> {
+    fn checked(&self, at: u64, length: u64, checksum: u32) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         let right =
             read_exact_at(&*self.file, &mut bytes, at).is_ok() && crc_fast::crc32_iscsi(&bytes) == checksum;
-        Ok(right.then_some(bytes))
+        right.then_some(bytes)
     }
 
     /// Makes the index again, of the entries found before `limit`.
@@ -412,93 +334,3 @@ impl Seen<'_> {
     }
 }
 
-fn check_header(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<(), OpenError> {
-    let right = bytes.len() == HEADER_BYTES
-        && bytes.starts_with(HEADER_MAGIC)
-        && u32_at(bytes, 20) == crc_fast::crc32_iscsi(&bytes[..20]);
-    if !right {
-        // The name says the same, and the entries speak for themselves.
-        quarantine.report("header of a run", path, 0, bytes);
-        return Ok(());
-    }
-    match u32_at(bytes, 8) {
-        found if found > FORMAT_VERSION => {
-            Err(OpenError::TooNew { path: path.to_owned(), found, known: FORMAT_VERSION })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Reads a run from its first entry to its last, a stretch at a time.
-pub struct Cursor<'a> {
-    run: &'a Run,
-    /// The stretch that is held, where it starts, and how far it is read.
-    bytes: Vec<u8>,
-    start: u64,
-    at: usize,
-    /// Whether something else than entries may follow the last one.
-    open_end: bool,
-}
-
-impl<'a> Cursor<'a> {
-    pub fn new(run: &'a Run) -> Self {
-        Self { run, bytes: Vec::new(), start: HEADER_BYTES as u64, at: 0, open_end: false }
-    }
-
-    /// The next entry, its value unopened.
-    pub fn next(&mut self) -> io::Result<Option<Seen<'_>>> {
-        let Some((at, header)) = self.next_header()? else { return Ok(None) };
-        let at = (at - self.start) as usize;
-        Ok(Some(Seen { run: self.run, start: self.start, bytes: &self.bytes, at, header }))
-    }
-
-    /// Where the next entry is, and its header.
-    fn next_header(&mut self) -> io::Result<Option<(u64, Header)>> {
-        let mut gap_start = None;
-        loop {
-            let offset = self.start + self.at as u64;
-            if offset >= self.run.entries_end {
-                self.end_gap(gap_start, offset);
-                return Ok(None);
-            }
-            if let Some(header) = self.header_here()? {
-                self.end_gap(gap_start, offset);
-                self.at += header.entry_bytes();
-                return Ok(Some((offset, header)));
-            }
-            gap_start.get_or_insert(offset);
-            self.at += ALIGNMENT;
-        }
-    }
-
-    /// The header at the cursor, with the whole entry in the buffer.
-    fn header_here(&mut self) -> io::Result<Option<Header>> {
-        self.hold(entry::HEADER_BYTES)?;
-        let Some(header) = self.bytes.get(self.at..).and_then(Header::parse) else { return Ok(None) };
-        self.hold(header.entry_bytes())?;
-        Ok((self.at + header.entry_bytes() <= self.bytes.len()).then_some(header))
-    }
-
-    /// Sees to it that `length` bytes from the cursor on are in the buffer, as far as the run has them.
-    fn hold(&mut self, length: usize) -> io::Result<()> {
-        let offset = self.start + self.at as u64;
-        let left = self.run.entries_end.saturating_sub(offset);
-        if self.at + length.min(left as usize) > self.bytes.len() {
-            let wanted = left.min((length as u64).max(STRETCH_BYTES)) as usize;
-            (self.start, self.at) = (offset, 0);
-            self.bytes.resize(wanted, 0);
-            read_exact_at(&*self.run.file, &mut self.bytes, offset)?;
-        }
-        Ok(())
-    }
-
-    /// Reports what was skipped.
-    fn end_gap(&self, start: Option<u64>, end: u64) {
-        let Some(start) = start else { return };
-        if end < self.run.entries_end || !self.open_end {
-            let mut bytes = vec![0; (end - start).min(STRETCH_BYTES) as usize];
-            read_exact_at(&*self.run.file, &mut bytes, start).ok();
-            self.run.report_gap(start, &bytes);
-        }
-    }
-}
