@@ -203,8 +203,7 @@ async fn counts_hold_under_concurrency(driver: Arc<dyn Incoming>) {
     for appender in appenders {
         appender.await.unwrap();
     }
-    let seen =
-        tokio::time::timeout(ARRIVAL_TIME_MAX, worker).await.expect("an arrival was lost").unwrap();
+    let seen = tokio::time::timeout(ARRIVAL_TIME_MAX, worker).await.expect("an arrival was lost").unwrap();
     for task in 0..8 {
         assert_eq!(
             seen[&metric(task)],

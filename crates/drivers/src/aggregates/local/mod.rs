@@ -270,8 +270,9 @@ fn open_runs(disk: &dyn Disk, dir: &Path, quarantine: &Arc<Quarantine>) -> Resul
         }
     }
     ranges.sort_unstable();
-    let (gone, kept): (Vec<run::Range>, Vec<run::Range>) =
-        ranges.iter().partition(|range| ranges.iter().any(|other| other != *range && other.contains(**range)));
+    let (gone, kept): (Vec<run::Range>, Vec<run::Range>) = ranges
+        .iter()
+        .partition(|range| ranges.iter().any(|other| other != *range && other.contains(**range)));
     for range in gone {
         remove(&run::file_name(range))?;
     }

@@ -1,21 +1,13 @@
 //! A run: an immutable file of entries in the order of their keys.
 //!
-//! ```text
-//! header   0 magic "gnudirun" | 8 format version u32 | 12 low u32 | 16 high u32 | 20 CRC32C of bytes 0..20 u32 | zeros up to 64
-//! entries  see `entry`
-//! index    for every page of about 32 KiB: first key 40 bytes | offset u64
-//! filter   see `filter`
-//! footer   0 magic "gnudiend" | 8 end of the entries u64 | 16 index bytes u64 | 24 filter bytes u64
-//!          32 CRC32C of the index u32 | 36 CRC32C of the filter u32 | 40 deletion marks u64
-//!          48 CRC32C of bytes 0..48 u32 | zeros up to 64
-//! ```
-//!
-//! Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both can be made again from the
-//! entries, should they be damaged. A run is named by the segments of the log that it holds, `low..=high`; of two that
-//! hold the same segment, the one that holds more was made from the other.
+//! `layout` has the format. Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both
+//! can be made again from the entries, should they be damaged. A run is named by the segments of the log that it holds,
+//! `low..=high`; of two that hold the same segment, the one that holds more was made from the other.
 
+mod cursor;
 pub mod entry;
 pub mod filter;
+mod layout;
 mod writer;
 
 use std::{
@@ -30,10 +22,15 @@ use std::{
 
 use gnudi_model::MetricId;
 
-pub use self::writer::RunWriter;
+pub use self::{
+    cursor::Cursor,
+    layout::{Range, file_name, range_of},
+    writer::RunWriter,
+};
 use self::{
     entry::{Header, Kind, Piece, walk},
     filter::Filter,
+    layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES, check_header},
 };
 use super::key::{KEY_BYTES, Key};
 use crate::{
@@ -41,21 +38,14 @@ use crate::{
     aggregates::StoreError,
     disk::{Disk, DiskFile, read_exact_at},
     quarantine::Quarantine,
-    segments::frame::{ALIGNMENT, u32_at, u64_at},
+    segments::frame::u64_at,
 };
 
-pub const FORMAT_VERSION: u32 = 1;
 /// How much is read to find one entry.
 pub const PAGE_BYTES: usize = 32 << 10;
-
 /// A head starts a new page where the last one has this size: a pass reads single heads, and of each a whole page. Costs
 /// at most one index entry a metric.
 pub const HEAD_PAGE_BYTES: usize = 4 << 10;
-const HEADER_BYTES: usize = 64;
-const FOOTER_BYTES: usize = 64;
-const INDEX_ENTRY_BYTES: usize = KEY_BYTES + 8;
-const HEADER_MAGIC: &[u8; 8] = b"gnudirun";
-const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
 /// How much is read at once where much is wanted.
 const STRETCH_BYTES: u64 = 1 << 20;
 
@@ -141,13 +131,13 @@ impl Run {
         self.deletions = footer.deletions;
         let filter_at = footer.entries_end + footer.index_bytes;
         match self
-            .checked(filter_at, footer.filter_bytes, footer.filter_checksum)?
+            .checked(filter_at, footer.filter_bytes, footer.filter_checksum)
             .and_then(Filter::from_bytes)
         {
             Some(filter) => self.filter = filter,
             None => self.quarantine.report("filter of a run", &self.path, filter_at, &[]),
         }
-        let Some(index) = self.checked(footer.entries_end, footer.index_bytes, footer.index_checksum)? else {
+        let Some(index) = self.checked(footer.entries_end, footer.index_bytes, footer.index_checksum) else {
             self.quarantine.report("index of a run", &self.path, footer.entries_end, &[]);
             return self.rebuild(footer.entries_end);
         };
@@ -174,7 +164,7 @@ impl Run {
         self.entries_end = limit;
         let mut index: Vec<(Key, u64)> = Vec::new();
         // What follows the last entry is index and filter, and no gap.
-        let mut cursor = Cursor { open_end: true, ..Cursor::new(self) };
+        let mut cursor = Cursor::with_open_end(self);
         let (mut entries_end, mut deletions) = (HEADER_BYTES as u64, 0);
         while let Some((at, header)) = cursor.next_header()? {
             match index.last() {
@@ -333,4 +323,3 @@ impl Seen<'_> {
         self.run.open_value(self.start, self.bytes, self.at, &self.header)
     }
 }
-

@@ -7,10 +7,10 @@ use std::{
 };
 
 use super::{
-    Footer, HEAD_PAGE_BYTES, PAGE_BYTES, Range, entry,
-    entry::Kind,
-    file_header, file_name,
+    HEAD_PAGE_BYTES, PAGE_BYTES,
+    entry::{self, Kind},
     filter::{self, Filter},
+    layout::{Footer, INDEX_ENTRY_BYTES, Range, file_header, file_name},
 };
 use crate::{
     aggregates::local::key::Key,
@@ -103,7 +103,7 @@ impl RunWriter {
 
     fn close(&mut self) -> io::Result<()> {
         let entries_end = self.written + self.buffer.len() as u64;
-        let mut index = Vec::with_capacity(self.index.len() * 48);
+        let mut index = Vec::with_capacity(self.index.len() * INDEX_ENTRY_BYTES);
         for (key, at) in &self.index {
             index.extend_from_slice(key.bytes());
             index.extend_from_slice(&at.to_le_bytes());
