@@ -83,3 +83,34 @@ fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_owner() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("some/where");
+        let first = DataDir::open(&path).unwrap();
+        assert_eq!(first.path(), path);
+        let error = DataDir::open(&path).err().unwrap();
+        assert!(matches!(&error, OpenError::InUse { dir } if *dir == path));
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        drop(first);
+        DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_newer_format_and_rubbish_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        drop(DataDir::open(root.path()).unwrap());
+        let file = root.path().join(VERSION_FILE);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\n");
+        std::fs::write(&file, "2\n").unwrap();
+        let error = DataDir::open(root.path()).err().unwrap();
+        assert!(matches!(&error, OpenError::TooNew { path, found: 2, known: 1 } if *path == file), "{error}");
+        std::fs::write(&file, "gnocchi").unwrap();
+        assert!(matches!(DataDir::open(root.path()).err(), Some(OpenError::Invalid { .. })));
+    }
+}

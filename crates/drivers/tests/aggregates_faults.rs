@@ -114,12 +114,7 @@ async fn a_flush_that_fails_is_done_again() {
     for operation in [Operation::Create, Operation::Rename, Operation::SyncDir] {
         // Not the segments' own operations: those come with a roll, before the run.
         let flushes = store.figures().flushes;
-        disk.fail(
-            operation,
-            if operation == Operation::Create { 0 } else { 1 },
-            ErrorKind::StorageFull,
-            false,
-        );
+        disk.fail(operation, usize::from(operation != Operation::Create), ErrorKind::StorageFull, false);
         for id in 0..30 {
             write(&store, id).await.ok();
         }

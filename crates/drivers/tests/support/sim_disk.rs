@@ -296,20 +296,17 @@ impl Disk for SimDisk {
         let mut state = self.0.lock();
         let boot = state.boot;
         state.operate(Operation::Create, boot)?;
-        let inode = match state.inode(path) {
-            Ok(inode) => {
-                let content = state.inodes.get_mut(&inode).unwrap();
-                content.current.clear();
-                content.pending.push(Change::Length(0));
-                inode
-            }
-            Err(_) => {
-                state.made += 1;
-                let inode = state.made;
-                state.inodes.insert(inode, Inode::default());
-                state.change_names(NameChange::Add(path.to_owned(), inode));
-                inode
-            }
+        let inode = if let Ok(inode) = state.inode(path) {
+            let content = state.inodes.get_mut(&inode).unwrap();
+            content.current.clear();
+            content.pending.push(Change::Length(0));
+            inode
+        } else {
+            state.made += 1;
+            let inode = state.made;
+            state.inodes.insert(inode, Inode::default());
+            state.change_names(NameChange::Add(path.to_owned(), inode));
+            inode
         };
         Ok(Arc::new(SimFile { disk: self.clone(), inode, boot }))
     }

@@ -44,8 +44,8 @@ use crate::{
     },
 };
 
-/// Limits of the store. Memory: about 100 bytes for each recent entry, 48 for each 32 KiB and 10 bits for each metric of
-/// a run.
+/// Limits of the store. Memory: about 100 bytes for each recent entry; for each run 48 bytes for each 32 KiB of it, up to
+/// as much for each head, and 10 bits for each metric.
 #[derive(Clone, Debug)]
 pub struct LocalAggregatesOptions {
     /// The size of a log file, at least 64 KiB and at most 1 GiB.
@@ -96,7 +96,7 @@ pub struct LocalAggregates {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the callers and the two background threads share. Locks are taken in the order log, state, segments.
+/// What the callers and the two background threads share. Locks are taken in the order syncing, log, state, segments.
 struct Shared {
     disk: Arc<dyn Disk>,
     runs_dir: PathBuf,
@@ -110,6 +110,8 @@ struct Shared {
     poisoned: OnceLock<String>,
     /// Why the last flush failed, until one succeeds.
     stuck: Mutex<Option<StoreError>>,
+    /// Held during a sync: whoever finds nothing to sync must know that it is done, not under way.
+    syncing: Mutex<()>,
     /// Writers that wait for a flush.
     flushed: Notify,
     work: Work,
@@ -209,6 +211,7 @@ impl LocalAggregates {
             quarantine,
             poisoned: OnceLock::new(),
             stuck: Mutex::new(None),
+            syncing: Mutex::new(()),
             flushed: Notify::new(),
             work: Work::default(),
             counters: Counters::default(),
@@ -418,6 +421,7 @@ impl Shared {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.syncing.lock();
         let point = {
             let mut log = self.log.lock();
             if let Some(reason) = self.poisoned.get() {
