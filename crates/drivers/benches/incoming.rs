@@ -71,7 +71,7 @@ const SHAPES: [Shape; 7] = [
     },
 ];
 
-const RUN: Duration = Duration::from_secs(4);
+const RUN: Duration = Duration::from_secs(3);
 
 fn main() {
     let root = std::env::args()
@@ -86,6 +86,10 @@ fn main() {
     for shape in &SHAPES {
         let dir = tempfile::tempdir_in(&root).unwrap();
         runtime.block_on(run(shape, dir.path()));
+    }
+    for (metrics_each, appends) in [(1, 400_000), (1000, 1000)] {
+        let dir = tempfile::tempdir_in(&root).unwrap();
+        runtime.block_on(read_back(metrics_each, appends, dir.path()));
     }
 }
 
@@ -136,6 +140,41 @@ async fn run(shape: &Shape, dir: &std::path::Path) {
         figures.sync_time.as_secs_f64() * 1e3 / figures.syncs.max(1) as f64,
         cpu * 1e6 / figures.appends as f64,
         latencies[latencies.len() / 2].as_micros(),
+    );
+}
+
+/// Reads a backlog back, sack by sack, as the workers do.
+async fn read_back(metrics_each: u64, appends: u64, dir: &std::path::Path) {
+    let options = LocalIncomingOptions { durability: Durability::Os, ..LocalIncomingOptions::default() };
+    let log = LocalIncoming::open(dir, &options).unwrap();
+    let mut next = 1u64;
+    for _ in 0..appends / 50 {
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let mut batch = Batch::default();
+            for _ in 0..metrics_each {
+                next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                batch.push(MetricId(Uuid::from_u64_pair(next, next >> 20)), 1, |out| out.extend([7; 17]));
+            }
+            let log = Arc::clone(&log);
+            waiting.spawn(async move { log.append(batch).await.unwrap() });
+        }
+        waiting.join_all().await;
+    }
+    let (start, cpu, mut records) = (Instant::now(), cpu_time(), 0);
+    for sack in log.sack_count().iter() {
+        let mut after = Position(0);
+        loop {
+            let read = log.pending(sack, after, 1 << 20).await.unwrap();
+            let Some(last) = read.last() else { break };
+            (after, records) = (last.position, records + read.len());
+            log.acknowledge(sack, after).await.unwrap();
+        }
+    }
+    println!(
+        "read back, {metrics_each} records a batch: {:.2} us a record, cpu {:.2} us",
+        start.elapsed().as_secs_f64() * 1e6 / records as f64,
+        (cpu_time() - cpu) * 1e6 / records as f64,
     );
 }
 

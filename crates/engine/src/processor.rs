@@ -154,13 +154,12 @@ impl Processor {
                 Figures::add(&self.figures.measures_orphaned, orphaned);
                 continue;
             };
-            let layout = match layouts.get(&*metric.archive_policy_name) {
-                Some(layout) => layout.clone(),
-                None => {
-                    let layout = Arc::new(Layout::of(&*self.policy(&metric).await?));
-                    layouts.insert(metric.archive_policy_name.to_string(), layout.clone());
-                    layout
-                }
+            let layout = if let Some(layout) = layouts.get(&*metric.archive_policy_name) {
+                layout.clone()
+            } else {
+                let layout = Arc::new(Layout::of(&*self.policy(&metric).await?));
+                layouts.insert(metric.archive_policy_name.to_string(), layout.clone());
+                layout
             };
             groups.push(Group { metric, layout, records: range });
         }
@@ -225,10 +224,7 @@ impl Processor {
                 (key, Bytes::from(block.bytes))
             })
             .collect();
-        let expired = match head.expiry_moved() {
-            true => self.expired(&head, group).await?,
-            false => Vec::new(),
-        };
+        let expired = if head.expiry_moved() { self.expired(&head, group).await? } else { Vec::new() };
         let mut bytes = Vec::with_capacity(1024);
         head.encode(&mut bytes);
         Ok(MetricWrite { metric, blocks, expired, head: bytes.into() })

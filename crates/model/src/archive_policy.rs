@@ -169,16 +169,9 @@ impl ArchivePolicy {
 
     /// `[archive_policy] default_aggregation_methods`, unless configured.
     pub fn default_methods() -> BTreeSet<AggregationMethod> {
-        [
-            Statistic::Mean,
-            Statistic::Min,
-            Statistic::Max,
-            Statistic::Sum,
-            Statistic::Std,
-            Statistic::Count,
-        ]
-        .map(AggregationMethod::new)
-        .into()
+        [Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Sum, Statistic::Std, Statistic::Count]
+            .map(AggregationMethod::new)
+            .into()
     }
 
     /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high.
@@ -239,9 +232,8 @@ mod tests {
         let default = ArchivePolicy::default_methods();
         let resolve = |entries: &[&str]| {
             let entries: Vec<String> = entries.iter().map(|&entry| entry.to_owned()).collect();
-            ArchivePolicy::resolve_methods(&entries, &default).map(|methods| {
-                methods.iter().map(ToString::to_string).collect::<Vec<_>>()
-            })
+            ArchivePolicy::resolve_methods(&entries, &default)
+                .map(|methods| methods.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(resolve(&["*"]).unwrap().len(), 216);
         assert_eq!(resolve(&["*", "-mean"]).unwrap().len(), 215);

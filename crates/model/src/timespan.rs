@@ -84,8 +84,7 @@ fn parse_units(text: &str) -> Option<f64> {
     let mut parts = Vec::new();
     let rest = take_words(&body, &mut parts);
     let weeks_and_days_only = parts.iter().all(|part| part.unit_seconds >= 86_400);
-    let complete =
-        rest.is_empty() || weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts);
+    let complete = rest.is_empty() || weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts);
     if !complete {
         return None;
     }

@@ -25,14 +25,21 @@ pub const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Sacks in the order of their arrival, each with the time from which it may be processed.
-    waiting: Mutex<(VecDeque<(Instant, SackId)>, HashSet<SackId>)>,
+    waiting: Mutex<Waiting>,
     arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// In the order of their arrival, each with the time from which it may be processed.
+    queue: VecDeque<(Instant, SackId)>,
+    /// Which sacks are in the queue.
+    queued: HashSet<SackId>,
 }
 
 impl Queue {
     fn push(&self, sack: SackId, due: Instant) {
-        let (queue, queued) = &mut *self.waiting.lock();
+        let Waiting { queue, queued } = &mut *self.waiting.lock();
         if queued.insert(sack) {
             // Nearly always the newest is due last; a retry may be due later than what comes after it.
             let place = queue.partition_point(|(other, _)| *other <= due);
@@ -43,7 +50,7 @@ impl Queue {
 
     /// The next sack that is due, else how long to wait for one; `None` where nothing waits.
     fn pop(&self, now: Instant) -> Option<Result<SackId, Duration>> {
-        let (queue, queued) = &mut *self.waiting.lock();
+        let Waiting { queue, queued } = &mut *self.waiting.lock();
         let (due, sack) = *queue.front()?;
         if due > now {
             return Some(Err(due - now));

@@ -116,17 +116,16 @@ impl Collector {
             limit: Some(1),
             ..MetricFilter::default()
         };
-        let id = match self.client.list_metrics(&filter).await?.first() {
-            Some(metric) => metric.id,
-            None => {
-                let spec = MetricSpec {
-                    name: Some(name.to_owned()),
-                    archive_policy_name: Some(self.options.archive_policy_name.clone()),
-                    unit: Some(unit_of(name).to_owned()),
-                    ..MetricSpec::default()
-                };
-                self.client.create_metric(&spec).await?.id
-            }
+        let id = if let Some(metric) = self.client.list_metrics(&filter).await?.first() {
+            metric.id
+        } else {
+            let spec = MetricSpec {
+                name: Some(name.to_owned()),
+                archive_policy_name: Some(self.options.archive_policy_name.clone()),
+                unit: Some(unit_of(name).to_owned()),
+                ..MetricSpec::default()
+            };
+            self.client.create_metric(&spec).await?.id
         };
         self.ids.insert(name.to_owned(), id);
         Ok(id)

@@ -91,7 +91,7 @@ impl AggregateStore for FjallStore {
     }
 
     async fn delete(&self, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        unimplemented!("not part of the comparison")
+        unreachable!("not part of the comparison")
     }
 
     async fn sync(&self) -> Result<(), StoreError> {

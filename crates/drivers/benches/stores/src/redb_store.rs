@@ -111,7 +111,7 @@ impl AggregateStore for RedbStore {
     }
 
     async fn delete(&self, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        unimplemented!("not part of the comparison")
+        unreachable!("not part of the comparison")
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
