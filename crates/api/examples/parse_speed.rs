@@ -17,6 +17,7 @@ const POINTS: usize = 43_200;
 const ROUNDS: usize = 100;
 
 type Text = fn(usize) -> String;
+type Number = fn(usize) -> f64;
 
 const READ: [(&str, Text, Text); 6] = [
     ("ISO seconds, two decimals", iso, |n| format!("{:.2}", 100.0 * random(n))),
@@ -37,7 +38,7 @@ const READ: [(&str, Text, Text); 6] = [
     ("integer seconds, integers", |n| (START + n).to_string(), |n| format!("{:.0}", 10_000.0 * random(n))),
 ];
 
-const PRINTED: [(&str, fn(usize) -> f64); 4] = [
+const PRINTED: [(&str, Number); 4] = [
     ("two decimals", |n| (10_000.0 * random(n)).round() / 100.0),
     ("whole values", |n| (10_000.0 * random(n)).round()),
     ("any length", |n| {
