@@ -10,6 +10,7 @@ mod entries;
 mod index;
 mod load;
 mod queue;
+mod read;
 mod writer;
 
 use std::{
@@ -24,13 +25,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use gnudi_model::{MetricId, SackCount, SackId};
 use parking_lot::Mutex;
 
 use self::{
     entries::Part,
-    index::{Index, Stored},
+    index::Index,
     load::Loader,
     queue::{Gate, Queue},
 };
@@ -39,10 +39,7 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
     quarantine::Quarantine,
-    segments::{
-        Known, Location, Segment, SegmentLog, SegmentOptions, Segments, Tear,
-        frame::{FRAME_BYTES_MAX, ITEM_HEADER_BYTES, open_item},
-    },
+    segments::{Known, Location, SegmentLog, SegmentOptions, Segments, Tear, frame::FRAME_BYTES_MAX},
 };
 
 /// What an acknowledged append survives.
@@ -218,45 +215,6 @@ impl Drop for LocalIncoming {
 }
 
 impl Shared {
-    /// Reads parts back, in order. What cannot be read is reported and taken out of the backlog.
-    fn read(&self, sack: SackId, parts: &[Stored]) -> Vec<Record> {
-        let mut records = Vec::with_capacity(parts.len());
-        let mut segment: Option<Arc<Segment>> = None;
-        for stored in parts {
-            let number = stored.at.segment;
-            if segment.as_ref().is_none_or(|segment| segment.number != number) {
-                segment = self.segments.read().get(&number).cloned();
-            }
-            // A segment that is gone was trimmed meanwhile: then so were its records.
-            let Some(segment) = &segment else { continue };
-            if self.read_part(segment, stored, &mut records).is_none() {
-                self.index.give_up(sack, stored);
-            }
-        }
-        records
-    }
-
-    /// `None` where it is damaged.
-    fn read_part(&self, segment: &Segment, stored: &Stored, records: &mut Vec<Record>) -> Option<()> {
-        let bytes = match segment.read_item(stored.at.offset, stored.length) {
-            Ok(bytes) => Bytes::from(bytes),
-            Err(error) => {
-                segment.unreadable.store(true, Ordering::Relaxed);
-                let what = format!("record, unreadable: {error}");
-                self.quarantine.report(&what, &segment.path, stored.at.offset.into(), &[]);
-                return None;
-            }
-        };
-        let before = records.len();
-        let decoded = open_item(&bytes)
-            .and_then(|_| entries::decode(&bytes.slice(ITEM_HEADER_BYTES..), stored.position(), records));
-        if decoded.is_none() {
-            records.truncate(before);
-            self.quarantine.report("record", &segment.path, stored.at.offset.into(), &bytes);
-        }
-        decoded
-    }
-
     /// Gives up the segments that hold nothing but trimmed records.
     fn release_trimmed(&self) -> std::io::Result<()> {
         let mut log = self.log.lock();
