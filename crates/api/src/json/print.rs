@@ -49,6 +49,15 @@ impl Value {
 /// Appends a string literal.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_escaped(text, out);
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(text: &str, out: &mut Vec<u8>) {
     for character in text.chars() {
         match character {
             '"' => out.extend_from_slice(b"\\\""),
@@ -66,7 +75,6 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
             }
         }
     }
-    out.push(b'"');
 }
 
 #[cfg(test)]
