@@ -11,6 +11,8 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Headers of a request.
     pub headers_max: usize,
+    /// Arguments of a query string (400).
+    pub query_arguments_max: usize,
     /// From the first byte of a request (or the opening of the connection) to the end of its headers.
     pub header_timeout: Duration,
     /// How long a connection may rest between requests.
@@ -41,6 +43,7 @@ impl Default for Limits {
             connections_max: 10_000,
             header_bytes_max: 64 << 10,
             headers_max: 100,
+            query_arguments_max: 256,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             body_bytes_max: 32 << 20,

@@ -176,8 +176,11 @@ impl Router {
     /// The endpoint of a request.
     ///
     /// # Errors
-    /// 404 where the path leads nowhere near a route.
+    /// 404 where the path leads nowhere near a route; 405 for `CONNECT`, as this is no proxy.
     pub fn find(&self, parts: &Parts, prefix: &str) -> Result<Found<'_>, ApiError> {
+        if parts.method == Method::CONNECT {
+            return Err(ApiError::method_not_allowed(Vec::new()));
+        }
         let path = parts.uri.path();
         let path = match path.strip_prefix(prefix) {
             Some(path) if path.is_empty() || path.starts_with('/') => path,
@@ -322,6 +325,12 @@ pub async fn call(
     parts: &Parts,
     body: &mut RequestBody<'_>,
 ) -> Result<Response, ApiError> {
+    let arguments =
+        parts.uri.query().map_or(0, |query| query.bytes().filter(|byte| *byte == b'&').count() + 1);
+    let arguments_max = app.options().limits.query_arguments_max;
+    if arguments > arguments_max {
+        return Err(ApiError::bad_request(format!("There are more than {arguments_max} arguments")));
+    }
     let endpoint = match &found.endpoint {
         Ok(endpoint) => *endpoint,
         Err(refusal) => {

@@ -262,6 +262,12 @@ async fn large_requests_are_refused() {
     assert_eq!(status(chunked).await, Some(413));
     let promised = [("Content-Length", "99999999999"), ("Expect", "100-continue")];
     assert_eq!(status(Request::new("POST", &path).headers(&promised).to_bytes()).await, Some(413));
+    let arguments = format!("/v1/metric?{}", vec!["a"; 257].join("&"));
+    assert_eq!(status(Request::new("GET", &arguments).to_bytes()).await, Some(400));
+    let items = vec![r#"{"granularity": 1}"#; 101].join(",");
+    let policy = format!(r#"{{"name": "x", "definition": [{items}]}}"#);
+    assert_eq!(status(Request::new("POST", "/v1/archive_policy").body(&policy).to_bytes()).await, Some(400));
+    assert_eq!(status(b"CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n".to_vec()).await, Some(405));
     let long = "x".repeat(20_000);
     assert_eq!(status(Request::new("GET", "/").headers(&[("X-Long", &long)]).to_bytes()).await, Some(431));
 }

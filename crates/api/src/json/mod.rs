@@ -9,7 +9,7 @@ mod parse;
 mod print;
 mod repr;
 
-pub use parse::{DEPTH_MAX, ParseError, parse};
+pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
 pub use print::write_string;
 pub use repr::repr_str;
 

@@ -8,6 +8,9 @@ use crate::{
     schema::{Checked, Invalid, entries, integer_from, list, timespan},
 };
 
+/// Granularities of a policy: each costs every metric its own aggregates.
+const ITEMS_MAX: usize = 100;
+
 /// The parts of an item that a request gives, before they are completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenItem {
@@ -21,6 +24,9 @@ pub fn check(value: &Value) -> Checked<Vec<GivenItem>> {
     let items = list(value, item)?;
     if items.is_empty() {
         return Err(Invalid::new("length of value must be at least 1"));
+    }
+    if items.len() > ITEMS_MAX {
+        return Err(Invalid::new(format!("length of value must be at most {ITEMS_MAX}")));
     }
     Ok(items)
 }
