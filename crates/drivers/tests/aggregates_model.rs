@@ -1,19 +1,23 @@
 //! Random operations on the local aggregate store and on the in-memory one, with reopening and power cuts in between: the
-//! same answers; after a power cut, all that was synced, and of the rest the first so many writes.
+//! same answers; after a power cut, all that was synced, and of the rest the first so many writes; on a failing disk what
+//! the answers said.
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::{io::ErrorKind, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{
-    AggregateStore, BlockKey, BlockRange, MetricWrite,
+    AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
     memory::MemoryAggregates,
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use proptest::prelude::*;
-use support::{random::Random, sim_disk::SimDisk};
+use support::{
+    random::Random,
+    sim_disk::{Operation as Fault, SimDisk},
+};
 use uuid::Uuid;
 
 const METRICS: usize = 6;
@@ -200,6 +204,76 @@ async fn power_cuts(seed: u64) {
     }
 }
 
+/// Applies an operation item by item to the model, as the store answered; returns the items of which it is not known, after
+/// a failure that leaves the disk's content open.
+async fn apply_answered(
+    store: &dyn AggregateStore,
+    memory: &MemoryAggregates,
+    operation: &Operation,
+) -> Vec<Operation> {
+    let answers = match operation {
+        Operation::Write(writes) => store.write(writes.clone()).await,
+        Operation::Delete(metrics) => store.delete(metrics).await,
+        Operation::Sync => {
+            store.sync().await.ok();
+            Vec::new()
+        }
+    };
+    let mut unknown = Vec::new();
+    for (item, answer) in items(operation).into_iter().zip(answers) {
+        match answer {
+            Ok(()) => assert!(apply(memory, &item).await),
+            Err(StoreError::NoSpace(_)) => {}
+            Err(_) => unknown.push(item),
+        }
+    }
+    unknown
+}
+
+/// Failures instead of power cuts: what was taken is there, what was refused is not.
+async fn failures(seed: u64) {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::default();
+    let memory = MemoryAggregates::default();
+    for _ in 0..5 {
+        for _ in 0..random.below(5) {
+            let operations = [
+                Fault::Create,
+                Fault::Write,
+                Fault::SyncData,
+                Fault::SyncDir,
+                Fault::Rename,
+                Fault::Remove,
+                Fault::Truncate,
+                Fault::Allocate,
+            ];
+            let fault = operations[random.below(operations.len())];
+            let error = if random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
+            disk.fail(fault, random.below(25), error, false);
+        }
+        let mut unknown = Vec::new();
+        if let Some(store) = open(&disk) {
+            for _ in 0..random.below(60) {
+                let operation = operation(&mut random);
+                unknown = apply_answered(&*store, &memory, &operation).await;
+                if store.figures().poisoned {
+                    break;
+                }
+            }
+            assert_eq!(everything(&*store).await, everything(&memory).await, "seed {seed}");
+        }
+        disk.heal();
+        let store = open(&disk).unwrap();
+        let there = everything(&*store).await;
+        let mut unknown = unknown.iter();
+        while everything(&memory).await != there {
+            let item = unknown.next().unwrap_or_else(|| panic!("seed {seed}: not what was answered"));
+            apply(&memory, item).await;
+        }
+        assert_eq!(store.figures().damaged, 0, "seed {seed}: a failure was taken for damage");
+    }
+}
+
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }
@@ -210,6 +284,11 @@ proptest! {
     #[test]
     fn the_store_answers_as_the_model(seed in any::<u64>()) {
         run(same_answers(seed));
+    }
+
+    #[test]
+    fn a_failing_disk_loses_nothing_taken(seed in any::<u64>()) {
+        run(failures(seed));
     }
 
     #[test]

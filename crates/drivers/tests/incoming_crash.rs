@@ -1,17 +1,20 @@
-//! The incoming log across power cuts, at any operation of the disk: what was acknowledged is there exactly once, nothing
-//! is there by half, and what was once there stays.
+//! The incoming log across power cuts and failures, at any operation of the disk: what was acknowledged is there exactly
+//! once, what was refused is not, nothing is there by half, and what was once there stays.
 
 mod support;
 
-use std::{collections::HashMap, num::NonZeroU16, path::Path, sync::Arc};
+use std::{collections::HashMap, io::ErrorKind, num::NonZeroU16, path::Path, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Batch, Incoming, Position, Record,
+    Batch, Incoming, IncomingError, Position, Record,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
 use gnudi_model::{MetricId, SackCount, SackId};
 use proptest::prelude::*;
-use support::{random::Random, sim_disk::SimDisk};
+use support::{
+    random::Random,
+    sim_disk::{Operation, SimDisk},
+};
 use uuid::Uuid;
 
 const SACKS: u16 = 3;
@@ -33,6 +36,8 @@ struct Sent {
     entries: Vec<Entry>,
     /// Acknowledged by the log, or found after a restart: it must be there from now on.
     promised: bool,
+    /// Refused, and not because the log is out of order: it must never be there.
+    refused: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +58,11 @@ struct Run {
 }
 
 impl Run {
+    fn new(disk: SimDisk, seed: u64, durability: Durability) -> Self {
+        let random = Random::new(seed);
+        Run { durability, disk, random, sent: HashMap::new(), acknowledged: Vec::new(), next: 1 }
+    }
+
     /// A batch with the number `id` in all its entries.
     fn batch(&mut self) -> (u64, Batch) {
         let id = self.next;
@@ -86,13 +96,15 @@ impl Run {
             for _ in 0..=self.random.below(5) {
                 let (id, batch) = self.batch();
                 let log = Arc::clone(log);
-                appends.spawn(async move { (id, log.append(batch).await.is_ok()) });
+                appends.spawn(async move { (id, log.append(batch).await) });
             }
             let mut failed = false;
             while let Some(answer) = appends.join_next().await {
-                let (id, ok) = answer.unwrap();
-                self.sent.get_mut(&id).unwrap().promised = ok && self.durability == Durability::Sync;
-                failed |= !ok;
+                let (id, answer) = answer.unwrap();
+                let sent = self.sent.get_mut(&id).unwrap();
+                sent.promised = answer.is_ok() && self.durability == Durability::Sync;
+                sent.refused = matches!(answer, Err(IncomingError::NoSpace(_)));
+                failed |= matches!(answer, Err(IncomingError::Poisoned(_)));
             }
             if failed {
                 return;
@@ -145,7 +157,9 @@ impl Run {
                 there.iter().all(|(sack, count)| *count == wanted(*sack)),
                 "batch {id} by half or twice: {there:?} of {sent:?}"
             );
-            let missing = |entry: &&Entry| !entry.done && !found.contains_key(&(*id, entry.sack));
+            assert!(!sent.refused || there.is_empty(), "batch {id} was refused, and is there");
+            let done = |entry: &Entry| entry.done || self.acknowledged.contains(&(entry.sack, *id));
+            let missing = |entry: &&Entry| !done(entry) && !found.contains_key(&(*id, entry.sack));
             let missing = sent.entries.iter().filter(missing).count();
             if sent.promised {
                 assert_eq!(missing, 0, "batch {id} is lost: {sent:?}, there is {there:?}");
@@ -164,14 +178,7 @@ fn id_of(record: &Record) -> u64 {
 
 async fn run(seed: u64, durability: Durability) {
     let options = options(durability);
-    let mut run = Run {
-        durability,
-        disk: SimDisk::default(),
-        random: Random::new(seed),
-        sent: HashMap::new(),
-        acknowledged: Vec::new(),
-        next: 1,
-    };
+    let mut run = Run::new(SimDisk::default(), seed, durability);
     for _ in 0..5 {
         run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
         // The power may go while the log is being opened.
@@ -190,13 +197,54 @@ async fn run(seed: u64, durability: Durability) {
     log.append(run.batch().1).await.unwrap();
 }
 
+/// Failures instead of power cuts: the process ends and starts again, the disk keeps what was written.
+async fn run_with_failures(seed: u64) {
+    let options = options(Durability::Sync);
+    let disk = SimDisk::default();
+    let mut run = Run::new(disk, seed, Durability::Sync);
+    for _ in 0..6 {
+        for _ in 0..run.random.below(4) {
+            let operations = [
+                Operation::Create,
+                Operation::Write,
+                Operation::SyncData,
+                Operation::SyncDir,
+                Operation::Rename,
+                Operation::Remove,
+                Operation::Truncate,
+                Operation::Allocate,
+            ];
+            let operation = operations[run.random.below(operations.len())];
+            let error = if run.random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
+            run.disk.fail(operation, run.random.below(20), error, false);
+        }
+        if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
+            run.check(&log).await;
+            run.work(&log).await;
+            run.check(&log).await;
+        }
+        run.disk.heal();
+        run.acknowledged.clear();
+    }
+    let log = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options).unwrap();
+    run.check(&log).await;
+    assert_eq!(log.figures().damaged, 0, "a failure was taken for damage");
+    log.append(run.batch().1).await.unwrap();
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn a_power_cut_loses_nothing_acknowledged(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(seed, Durability::Sync));
+    }
+
+    #[test]
+    fn a_failing_disk_loses_nothing_acknowledged(seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run_with_failures(seed));
     }
 
     /// Without syncs acknowledged batches may go, but none by half, and what was found once stays.

@@ -97,6 +97,32 @@ async fn a_full_disk_refuses_and_recovers() {
 }
 
 #[tokio::test]
+async fn a_log_on_a_full_disk_opens() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=20 {
+        append(&log, id, 9000).await.unwrap();
+    }
+    drop(log);
+    // Room for a header, and as much again: closing the last file has given its rest back, but that is taken too.
+    let last = disk
+        .paths()
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "log"))
+        .max()
+        .unwrap();
+    disk.edit(&last, |bytes| bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 200));
+    disk.set_capacity(Some(disk.used() + 9000));
+    let log = open(&disk);
+    assert_eq!(ids(&log).await, (1..=20).collect::<Vec<_>>());
+    assert!(matches!(append(&log, 21, 9000).await, Err(IncomingError::NoSpace(_))));
+    disk.set_capacity(None);
+    append(&log, 22, 9000).await.unwrap();
+    drop(log);
+    assert_eq!(ids(&open(&disk)).await.last(), Some(&22));
+}
+
+#[tokio::test]
 async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     let disk = SimDisk::default();
     let log = open(&disk);

@@ -125,8 +125,23 @@ impl SegmentLog {
         let number = previous.max(known.used).max(known.done) + 1;
         let mut spares = recovered.spares;
         let header = SegmentHeader { number, previous, previous_end, previous_synced: true, word };
-        let segment = create(&*disk, dir, &header, options.segment_bytes, &mut spares)
-            .map_err(OpenError::io(dir.join(file_name(number))))?;
+        let mut begin = |bytes| create(&*disk, dir, &header, bytes, &mut spares);
+        let segment = begin(options.segment_bytes).or_else(|error| match error {
+            WriteError::NoSpace(_) => {
+                // What is there can be read all the same; writes are refused until there is room.
+                tracing::warn!(
+                    "no space for a new file of {} bytes in {}",
+                    options.segment_bytes,
+                    dir.display()
+                );
+                begin(SEGMENT_HEADER_BYTES)
+            }
+            error @ WriteError::Broken(_) => Err(error),
+        });
+        let segment = segment.map_err(|error| {
+            let (WriteError::NoSpace(source) | WriteError::Broken(source)) = error;
+            OpenError::Io { path: dir.join(file_name(number)), source }
+        })?;
         let mut segments = recovered.segments;
         segments.insert(number, Arc::clone(&segment));
         let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
@@ -234,10 +249,7 @@ impl SegmentLog {
         let number = previous.checked_add(1).expect("four milliards of segments are enough");
         let previous_synced = self.active.synced == previous_end;
         let header = SegmentHeader { number, previous, previous_end, previous_synced, word: self.word };
-        let segment = create(&*self.disk, &self.dir, &header, self.options.segment_bytes, &mut self.spares)
-            .map_err(|error| {
-            if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
-        })?;
+        let segment = create(&*self.disk, &self.dir, &header, self.options.segment_bytes, &mut self.spares)?;
         self.segments.write().insert(number, Arc::clone(&segment));
         self.active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
         Ok(())
@@ -285,7 +297,7 @@ impl SegmentLog {
 /// The names of files that wait to be used again end in it.
 const SPARE_SUFFIX: &str = ".spare";
 
-/// Creates a segment, or makes one of a spare: written under another name, synced, renamed, directory synced.
+/// Creates a segment with `segment_bytes` reserved, or makes one of a spare: written under another name, synced, renamed, directory synced.
 ///
 /// Overwriting a file costs a fraction of extending one: its blocks and, mostly, its pages are there
 /// (docs/store-comparison.md has the figures).
@@ -295,7 +307,7 @@ fn create(
     header: &SegmentHeader,
     segment_bytes: u32,
     spares: &mut Vec<PathBuf>,
-) -> io::Result<Arc<Segment>> {
+) -> Result<Arc<Segment>, WriteError> {
     let path = dir.join(file_name(header.number));
     let spare = spares.pop();
     let temporary = spare.clone().unwrap_or_else(|| with_suffix(&path, ".tmp"));
@@ -305,15 +317,14 @@ fn create(
         header.write(&*file)?;
         file.sync_data()?;
         disk.rename(&temporary, &path)?;
-        disk.sync_dir(dir)?;
         Ok(file)
     };
-    match prepare() {
-        Ok(file) => Ok(Arc::new(Segment::new(header.number, file, path.clone()))),
-        Err(error) => {
-            // Give the space back; what cannot be removed is removed at the next start.
-            disk.remove(&temporary).ok();
-            Err(error)
-        }
-    }
+    let file = prepare().map_err(|error: io::Error| {
+        // Give the space back; what cannot be removed is removed at the next start.
+        disk.remove(&temporary).ok();
+        if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
+    })?;
+    // The new segment says where the one before ends. If it may be there and may not, neither can be written any more.
+    disk.sync_dir(dir).map_err(WriteError::Broken)?;
+    Ok(Arc::new(Segment::new(header.number, file, path)))
 }
