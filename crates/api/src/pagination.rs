@@ -1,6 +1,6 @@
 //! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
-use gnudi_indexer::{IndexerError, MetricSort, Page, SortDirection, SortKey};
+use gnudi_indexer::{IndexerError, Page};
 use gnudi_model::MetricId;
 
 use crate::{
@@ -73,38 +73,9 @@ impl Pagination {
                     .ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{text}'")))?,
             )),
         };
-        let sorts = self.sorts.iter().map(|sort| metric_sort(sort)).collect::<Result<_, _>>()?;
+        let sorts = self.sorts.iter().map(|sort| sort.parse()).collect::<Result<_, _>>()?;
         Ok(Page { limit: self.limit, marker, sorts })
     }
-}
-
-/// `key`, `key:direction`; of the directions, which end nulls go to is left to the index.
-fn metric_sort(text: &str) -> Result<MetricSort, IndexerError> {
-    let (key, direction) = text.split_once(':').unwrap_or((text, ""));
-    let key = match key.trim() {
-        "id" => SortKey::Id,
-        "creator" => SortKey::Creator,
-        "name" => SortKey::Name,
-        "unit" => SortKey::Unit,
-        "archive_policy_name" => SortKey::ArchivePolicyName,
-        "resource_id" => SortKey::ResourceId,
-        "status" => SortKey::Status,
-        other => {
-            return Err(IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {other}")));
-        }
-    };
-    let direction = match direction {
-        "" | "asc" | "asc-nullsfirst" | "asc-nullslast" => SortDirection::Ascending,
-        "desc" | "desc-nullsfirst" | "desc-nullslast" => SortDirection::Descending,
-        _ => {
-            return Err(IndexerError::InvalidPagination(
-                "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
-                 desc-nullslast"
-                    .to_owned(),
-            ));
-        }
-    };
-    Ok(MetricSort { key, direction })
 }
 
 /// The `Link` header of the page behind this one: the request's arguments, by name, with the marker.
@@ -134,6 +105,8 @@ pub fn next_link(url: &str, query: &Query, pagination: &Pagination, marker: &str
 
 #[cfg(test)]
 mod tests {
+    use gnudi_indexer::{MetricSort, SortDirection, SortKey};
+
     use super::*;
 
     fn of(text: &str) -> Result<Pagination, String> {
