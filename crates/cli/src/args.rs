@@ -33,7 +33,7 @@ pub struct StoreArgs {
     /// Gnocchi's configuration file.
     #[arg(long, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
-    /// Where the embedded store lies [default: [storage] file_basepath, else ./gnudi-data].
+    /// Where the embedded store lies [default: what the configuration says, else ./gnudi-data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Log at level debug.
@@ -81,6 +81,7 @@ pub struct MetricdArgs {
 }
 
 #[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of gnocchi-upgrade")]
 pub struct UpgradeArgs {
     #[command(flatten)]
     pub store: StoreArgs,

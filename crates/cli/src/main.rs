@@ -25,8 +25,7 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Serve(args) => commands::serve::run(&args),
-        Command::Api(args) => commands::serve::run(&args),
+        Command::Serve(args) | Command::Api(args) => commands::serve::run(&args),
         Command::Metricd(args) => commands::metricd::run(&args),
         Command::Upgrade(args) => commands::upgrade::run(&args),
         Command::Config => {

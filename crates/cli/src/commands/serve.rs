@@ -49,17 +49,16 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
 
 /// Where to listen: with authentication that believes every caller, only loopback, unless told otherwise.
 async fn address(args: &ServeArgs, config: &Config) -> Result<SocketAddr> {
-    let address = match args.listen {
-        Some(address) => address,
-        None => {
-            let host = args.host.as_deref().or(config.text("api", "host")).unwrap_or("127.0.0.1").to_owned();
-            let port = args.port.unwrap_or(config.size("api", "port") as u16);
-            tokio::net::lookup_host((host.as_str(), port))
-                .await
-                .with_context(|| format!("{} = {host}", config.place("api", "host")))?
-                .next()
-                .with_context(|| format!("{} = {host}: no address", config.place("api", "host")))?
-        }
+    let address = if let Some(address) = args.listen {
+        address
+    } else {
+        let host = args.host.as_deref().or(config.text("api", "host")).unwrap_or("127.0.0.1").to_owned();
+        let port = args.port.unwrap_or(config.size("api", "port") as u16);
+        tokio::net::lookup_host((host.as_str(), port))
+            .await
+            .with_context(|| format!("{} = {host}", config.place("api", "host")))?
+            .next()
+            .with_context(|| format!("{} = {host}: no address", config.place("api", "host")))?
     };
     let mode = config.text("api", "auth_mode").unwrap_or("basic");
     if mode != "basic" {

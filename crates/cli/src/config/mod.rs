@@ -118,7 +118,10 @@ pub fn print_all() -> String {
     for spec in OPTIONS {
         if spec.section != section {
             section = spec.section;
-            text += &format!("{}[{section}]\n", if text.is_empty() { "" } else { "\n" });
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.extend(["[", section, "]\n"]);
         }
         text += &describe(spec);
     }
