@@ -1,6 +1,6 @@
 //! Embedded stores for aggregates, side by side: `STORE WORKLOAD [DIR]`.
 //!
-//! STORE is own, fjall or redb; WORKLOAD is passes, reads, million or damage. Each run prints one line of figures.
+//! STORE is own, fjall or redb; WORKLOAD is passes, reads, million, crash or damage. Each run prints one line of figures.
 
 mod damage;
 mod fjall_store;
@@ -47,6 +47,8 @@ async fn main() {
         "reads" => reads(store, dir.path()).await,
         "million" => million(store, dir.path()).await,
         "damage" => damage::run(store, dir.path()).await,
+        "crash" => crash(store, dir.path()).await,
+        "fill" => fill(store, Path::new(&args[3])).await,
         other => panic!("no workload {other:?}"),
     }
 }
@@ -233,6 +235,38 @@ async fn million(name: &str, dir: &Path) {
         disk_mb(dir),
         memory_mb("VmHWM"),
     );
+}
+
+/// How long it takes to open a store whose process ended in the middle of its work.
+async fn crash(name: &str, dir: &Path) {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let root = dir.parent().unwrap();
+    child.args([name, "fill", root.to_str().unwrap(), dir.to_str().unwrap()]).status().unwrap();
+    let disk = disk_mb(dir);
+    let start = Instant::now();
+    let _store = open(name, dir).unwrap();
+    println!("{name} crash: opened in {:.2} s, {disk:.0} MB on disk", start.elapsed().as_secs_f64());
+}
+
+/// Writes 200,000 heads and as many blocks, syncing each second, and ends without a stop.
+async fn fill(name: &str, dir: &Path) {
+    let store = open(name, dir).unwrap();
+    let _syncs = tokio::spawn(sync_each_second(Arc::clone(&store)));
+    for round in 0..20 {
+        for first in (0..10_000).step_by(100) {
+            let writes = (first..first + 100)
+                .map(|id| MetricWrite {
+                    metric: metric(id),
+                    blocks: vec![(block_key(id, round), value(BLOCK_BYTES, (round * 10_000 + id) as u64))],
+                    expired: Vec::new(),
+                    head: value(head_bytes(id), (round + id) as u64),
+                })
+                .collect();
+            assert!(store.write(writes).await.iter().all(Result::is_ok));
+        }
+    }
+    store.sync().await.unwrap();
+    std::process::abort();
 }
 
 fn proc_figure(file: &str, name: &str) -> f64 {
