@@ -56,6 +56,15 @@ struct Fault {
     after: usize,
     error: ErrorKind,
     lasting: bool,
+    /// Only files whose names end so; for creating and renaming.
+    name_end: &'static str,
+}
+
+impl Fault {
+    fn concerns(&self, operation: Operation, path: Option<&Path>) -> bool {
+        let named = || path.is_some_and(|path| path.to_string_lossy().ends_with(self.name_end));
+        self.operation == operation && (self.name_end.is_empty() || named())
+    }
 }
 
 #[derive(Clone, Default)]
@@ -140,7 +149,17 @@ impl Inode {
 impl SimDisk {
     /// Makes the `after`-th next `operation` fail, once or from then on.
     pub fn fail(&self, operation: Operation, after: usize, error: ErrorKind, lasting: bool) {
-        self.0.lock().faults.push(Fault { operation, after, error, lasting });
+        self.0.lock().faults.push(Fault { operation, after, error, lasting, name_end: "" });
+    }
+
+    /// Makes the next `operation` on a file whose name ends with `name_end` fail.
+    pub fn fail_named(&self, operation: Operation, name_end: &'static str, error: ErrorKind) {
+        self.0.lock().faults.push(Fault { operation, after: 0, error, lasting: false, name_end });
+    }
+
+    /// Whether all faults have struck.
+    pub fn is_healed(&self) -> bool {
+        self.0.lock().faults.is_empty()
     }
 
     pub fn heal(&self) {
@@ -204,7 +223,7 @@ impl State {
     }
 
     /// Counts an operation, and fails it where a fault is due or the power is gone.
-    fn operate(&mut self, operation: Operation, boot: u32) -> io::Result<()> {
+    fn operate(&mut self, operation: Operation, boot: u32, path: Option<&Path>) -> io::Result<()> {
         if boot != self.boot || self.power_left == Some(0) {
             return Err(io::Error::other("the power is off"));
         }
@@ -217,7 +236,7 @@ impl State {
                 return Err(io::Error::other("the power went off"));
             }
         }
-        let due = self.faults.iter_mut().filter(|fault| fault.operation == operation).find_map(|fault| {
+        let due = self.faults.iter_mut().filter(|fault| fault.concerns(operation, path)).find_map(|fault| {
             let due = fault.after == 0;
             fault.after = fault.after.saturating_sub(1);
             due.then_some((fault.error, fault.lasting))
@@ -225,7 +244,7 @@ impl State {
         match due {
             Some((error, lasting)) => {
                 if !lasting {
-                    let struck = |fault: &Fault| fault.operation == operation && fault.after == 0;
+                    let struck = |fault: &Fault| fault.concerns(operation, path) && fault.after == 0;
                     let at = self.faults.iter().position(struck).unwrap();
                     self.faults.remove(at);
                 }
@@ -295,7 +314,7 @@ impl Disk for SimDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.0.lock();
         let boot = state.boot;
-        state.operate(Operation::Create, boot)?;
+        state.operate(Operation::Create, boot, Some(path))?;
         let inode = if let Ok(inode) = state.inode(path) {
             let content = state.inodes.get_mut(&inode).unwrap();
             content.current.clear();
@@ -319,7 +338,7 @@ impl Disk for SimDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.0.lock();
         let boot = state.boot;
-        state.operate(Operation::Rename, boot)?;
+        state.operate(Operation::Rename, boot, Some(to))?;
         let inode = state.inode(from)?;
         state.change_names(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
         Ok(())
@@ -328,7 +347,7 @@ impl Disk for SimDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.0.lock();
         let boot = state.boot;
-        state.operate(Operation::Remove, boot)?;
+        state.operate(Operation::Remove, boot, Some(path))?;
         state.inode(path)?;
         state.change_names(NameChange::Remove(path.to_owned()));
         Ok(())
@@ -337,7 +356,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.0.lock();
         let boot = state.boot;
-        state.operate(Operation::SyncDir, boot)?;
+        state.operate(Operation::SyncDir, boot, None)?;
         let (synced, rest) =
             std::mem::take(&mut state.name_changes).into_iter().partition(|change| change.dir() == dir);
         state.name_changes = rest;
@@ -362,7 +381,7 @@ impl SimFile {
         work: impl FnOnce(&mut State, &mut Inode) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.disk.0.lock();
-        state.operate(operation, self.boot)?;
+        state.operate(operation, self.boot, None)?;
         let mut inode = state.inodes.remove(&self.inode).expect("an open file is there");
         let answer = work(&mut state, &mut inode);
         state.inodes.insert(self.inode, inode);
