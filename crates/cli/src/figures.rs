@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use gnudi_drivers::incoming::log::LocalIncoming;
+use gnudi_drivers::{aggregates::local::LocalAggregates, incoming::log::LocalIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
 use prometheus_client::{
@@ -18,6 +18,7 @@ pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     incoming: Arc<LocalIncoming>,
+    aggregates: Arc<LocalAggregates>,
 }
 
 impl StoreFigures {
@@ -26,6 +27,7 @@ impl StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
             incoming: store.incoming.clone(),
+            aggregates: store.aggregates.clone(),
         }
     }
 }
@@ -52,7 +54,31 @@ impl Collector for StoreFigures {
         counter(&mut encoder, "gnudi_incoming_damaged", "Damaged places found", log.damaged as f64)?;
         gauge(&mut encoder, "gnudi_incoming_segments", "Log files in use", log.segments as f64)?;
         let poisoned = f64::from(u8::from(log.poisoned));
-        gauge(&mut encoder, "gnudi_incoming_poisoned", "1 once a disk failure has stopped the log", poisoned)
+        gauge(
+            &mut encoder,
+            "gnudi_incoming_poisoned",
+            "1 once a disk failure has stopped the log",
+            poisoned,
+        )?;
+        self.encode_aggregates(&mut encoder)
+    }
+}
+
+impl StoreFigures {
+    fn encode_aggregates(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let store = self.aggregates.figures();
+        let bytes = (store.log_bytes + store.run_bytes) as f64;
+        counter(encoder, "gnudi_aggregates_written_bytes", "Bytes written to the log and to runs", bytes)?;
+        counter(encoder, "gnudi_aggregates_syncs", "Syncs of the aggregates", store.syncs as f64)?;
+        counter(encoder, "gnudi_aggregates_flushes", "Logs sorted into a run", store.flushes as f64)?;
+        counter(encoder, "gnudi_aggregates_merges", "Merges of runs", store.merges as f64)?;
+        counter(encoder, "gnudi_aggregates_damaged", "Damaged places found", store.damaged as f64)?;
+        gauge(encoder, "gnudi_aggregates_runs", "Runs there are", store.runs as f64)?;
+        gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;
+        let recent = store.recent_entries as f64;
+        gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;
+        let poisoned = f64::from(u8::from(store.poisoned));
+        gauge(encoder, "gnudi_aggregates_poisoned", "1 once a disk failure has stopped writes", poisoned)
     }
 }
 

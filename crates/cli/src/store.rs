@@ -26,6 +26,7 @@ pub struct Store {
     pub engine: Arc<Engine>,
     pub indexer: Arc<CachedIndexer<SqlIndexer>>,
     pub incoming: Arc<LocalIncoming>,
+    pub aggregates: Arc<LocalAggregates>,
     _dir: DataDir,
 }
 
@@ -59,8 +60,8 @@ impl Store {
         let options = CacheOptions { metrics_cached_max: config.size("indexer", "metrics_cached_max") };
         let indexer = Arc::new(CachedIndexer::new(sql, &options));
         tokio::spawn(warm(indexer.clone()));
-        let engine = Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates));
-        Ok(Store { engine, indexer, incoming, _dir: dir })
+        let engine = Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates.clone()));
+        Ok(Store { engine, indexer, incoming, aggregates, _dir: dir })
     }
 }
 
