@@ -127,7 +127,7 @@ impl Head {
             let cut = old.and_then(|old| new_cut(&self.raw, step, start, window, old));
             let pass = Pass { start, dropped: 0, cut: cut.is_some() };
             // A final bucket has its rates already.
-            let cut = cut.filter(|_| start >= grain.final_until);
+            let cut = cut.filter(|cut| cut.time >= grain.final_until);
             grain.marks.note(start.max(grain.final_until), cut, layout.has_percentile.then_some(pass));
         }
     }
