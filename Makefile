@@ -27,11 +27,11 @@ check: target/tools/bin/cargo-deny ## format, lints, licences, house rules
 	scripts/check-house-rules
 
 test: build .venv/installed ## every test (installs what it needs, or says what is missing)
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	$(PYTEST)
 
 test-fast: build .venv/installed ## every test with few random rounds: under three minutes once compiled
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	$(PYTEST) --rounds 5
 
 crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
