@@ -52,9 +52,7 @@ impl Head {
         let Some(newest) = accepted.last().or(self.raw.last()).map(|point| point.timestamp) else {
             return outcome;
         };
-        if accepted.is_empty() && !has_marks {
-            return outcome;
-        }
+        // Also where all points are late: the policy's window may have changed.
         let newest = self.last().map_or(newest, |last| last.max(newest));
         let window = layout.window_start(newest);
         self.expire(layout, newest, window);
