@@ -63,8 +63,8 @@ async fn a_failed_write_poisons_too() {
     let disk = SimDisk::default();
     let log = open(&disk);
     append(&log, 1, 10).await.unwrap();
-    disk.fail(Operation::Write, 0, ErrorKind::Other, false);
-    assert!(matches!(append(&log, 2, 10).await, Err(IncomingError::Poisoned(_))));
+    disk.fail_batch_write(ErrorKind::Other);
+    assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));
     drop(log);
     assert_eq!(ids(&open(&disk)).await, [1]);
 }
@@ -127,7 +127,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     let disk = SimDisk::default();
     let log = open(&disk);
     append(&log, 1, 1000).await.unwrap();
-    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    disk.fail_batch_write(ErrorKind::StorageFull);
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::NoSpace(_))));
     append(&log, 3, 1000).await.expect("space is back");
     assert_eq!(ids(&log).await, [1, 3]);
@@ -136,7 +136,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     assert_eq!(ids(&log).await, [1, 3]);
     assert_eq!(log.figures().damaged, 0);
     // The space that was reserved is gone with the undo: this write gets as far as the disk goes, which is half a frame.
-    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    disk.fail_batch_write(ErrorKind::StorageFull);
     assert!(matches!(append(&log, 4, 1000).await, Err(IncomingError::NoSpace(_))));
     disk.set_capacity(Some(disk.used() + 500));
     assert!(matches!(append(&log, 5, 1000).await, Err(IncomingError::NoSpace(_))));
@@ -150,7 +150,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
 async fn what_cannot_be_taken_back_poisons() {
     let disk = SimDisk::default();
     let log = open(&disk);
-    disk.fail(Operation::Write, 0, ErrorKind::StorageFull, false);
+    disk.fail_batch_write(ErrorKind::StorageFull);
     disk.fail(Operation::Truncate, 0, ErrorKind::Other, false);
     assert!(matches!(append(&log, 1, 1000).await, Err(IncomingError::Poisoned(_))));
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));

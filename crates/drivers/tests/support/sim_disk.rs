@@ -44,6 +44,7 @@ struct State {
     name_changes: Vec<NameChange>,
     made: u64,
     faults: Vec<Fault>,
+    batch_write_fault: Option<ErrorKind>,
     capacity: Option<usize>,
     /// Changing operations left until the power goes.
     power_left: Option<u64>,
@@ -150,6 +151,12 @@ impl SimDisk {
     /// Makes the `after`-th next `operation` fail, once or from then on.
     pub fn fail(&self, operation: Operation, after: usize, error: ErrorKind, lasting: bool) {
         self.0.lock().faults.push(Fault { operation, after, error, lasting, name_end: "" });
+    }
+
+    /// Makes the next write of a batch of 1,000 bytes or more fail; a mark, which the log's idle writer leaves at any
+    /// moment, is far shorter and passes.
+    pub fn fail_batch_write(&self, error: ErrorKind) {
+        self.0.lock().batch_write_fault = Some(error);
     }
 
     /// Makes the next `operation` on a file whose name ends with `name_end` fail.
@@ -406,6 +413,11 @@ impl DiskFile for SimFile {
     fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         let mut data: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         self.operate(Operation::Write, |state, inode| {
+            if data.len() >= 1000
+                && let Some(error) = state.batch_write_fault.take()
+            {
+                return Err(error.into());
+            }
             let offset = offset as usize;
             let growth = (offset + data.len()).saturating_sub(inode.current.len());
             let missing = growth - state.room(growth, inode);
