@@ -29,8 +29,21 @@ pub enum Rule {
     GetMetric,
     DeleteMetric,
     ListMetric,
+    SearchMetric,
     PostMeasures,
     GetMeasures,
+    CreateResource,
+    GetResource,
+    UpdateResource,
+    DeleteResource,
+    DeleteResources,
+    ListResource,
+    SearchResource,
+    CreateResourceType,
+    GetResourceType,
+    UpdateResourceType,
+    DeleteResourceType,
+    ListResourceType,
 }
 
 /// Who passes a rule, besides an administrator.
@@ -44,11 +57,13 @@ enum Role {
     Creator,
     /// Members of the project that owns the metric's resource.
     Owner,
+    /// Members of the project that owns the resource.
+    ResourceOwner,
 }
 
 impl Rule {
     #[cfg(test)]
-    const ALL: [Rule; 17] = [
+    const ALL: [Rule; 30] = [
         Rule::GetStatus,
         Rule::CreateArchivePolicy,
         Rule::GetArchivePolicy,
@@ -64,8 +79,21 @@ impl Rule {
         Rule::GetMetric,
         Rule::DeleteMetric,
         Rule::ListMetric,
+        Rule::SearchMetric,
         Rule::PostMeasures,
         Rule::GetMeasures,
+        Rule::CreateResource,
+        Rule::GetResource,
+        Rule::UpdateResource,
+        Rule::DeleteResource,
+        Rule::DeleteResources,
+        Rule::ListResource,
+        Rule::SearchResource,
+        Rule::CreateResourceType,
+        Rule::GetResourceType,
+        Rule::UpdateResourceType,
+        Rule::DeleteResourceType,
+        Rule::ListResourceType,
     ];
 
     fn passed_by(self) -> &'static [Role] {
@@ -74,17 +102,25 @@ impl Rule {
             | Rule::ListArchivePolicy
             | Rule::GetArchivePolicyRule
             | Rule::ListArchivePolicyRule
-            | Rule::CreateMetric => &[Role::Anybody],
+            | Rule::CreateMetric
+            | Rule::CreateResource
+            | Rule::GetResourceType
+            | Rule::ListResourceType => &[Role::Anybody],
             Rule::GetStatus
             | Rule::UpdateArchivePolicy
             | Rule::DeleteArchivePolicy
             | Rule::CreateArchivePolicyRule
             | Rule::UpdateArchivePolicyRule
-            | Rule::DeleteArchivePolicyRule => &[],
-            Rule::CreateArchivePolicy => &[Role::Service],
-            Rule::DeleteMetric => &[Role::Creator],
-            Rule::ListMetric => &[Role::Creator, Role::Owner],
-            Rule::PostMeasures => &[Role::Service, Role::Creator],
+            | Rule::DeleteArchivePolicyRule
+            | Rule::DeleteResourceType => &[],
+            Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
+                &[Role::Service]
+            }
+            Rule::DeleteMetric | Rule::DeleteResource | Rule::DeleteResources => &[Role::Creator],
+            Rule::ListMetric | Rule::SearchMetric => &[Role::Creator, Role::Owner],
+            Rule::PostMeasures | Rule::UpdateResource => &[Role::Service, Role::Creator],
+            Rule::GetResource | Rule::ListResource => &[Role::Creator, Role::ResourceOwner],
+            Rule::SearchResource => &[Role::Service, Role::Creator, Role::ResourceOwner],
             Rule::GetMetric | Rule::GetMeasures => &[Role::Service, Role::Creator, Role::Owner],
         }
     }
@@ -95,6 +131,8 @@ impl Rule {
 pub struct Target<'a> {
     /// `user_id:project_id`, or the name of a user of basic authentication.
     pub creator: Option<&'a str>,
+    /// The resource's own project.
+    pub project_id: Option<&'a str>,
     /// The project of the metric's resource.
     pub resource_project_id: Option<&'a str>,
 }
@@ -109,6 +147,7 @@ pub fn allows(rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
         Role::Service => caller.is_service,
         Role::Creator => target.creator == Some(caller.user.as_str()) || in_project(creator_project()),
         Role::Owner => in_project(target.resource_project_id),
+        Role::ResourceOwner => in_project(target.project_id),
     };
     caller.is_admin || rule.passed_by().iter().any(has)
 }
@@ -117,10 +156,12 @@ pub fn allows(rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
 mod tests {
     use super::*;
 
-    /// Every rule for every kind of caller, on a metric created by `u1:p1` whose resource belongs to `p2`.
+    /// Every rule for every kind of caller, on a thing created by `u1:p1`: for a metric its resource belongs to `p2`, for a
+    /// resource it itself belongs to `p3`.
     #[test]
     fn rules_are_gnocchis_defaults() {
-        let target = Target { creator: Some("u1:p1"), resource_project_id: Some("p2") };
+        let target =
+            Target { creator: Some("u1:p1"), project_id: Some("p3"), resource_project_id: Some("p2") };
         let member = |user: &str, project: &str| Caller {
             user: format!("{user}:{project}"),
             project_id: Some(project.to_owned()),
@@ -132,6 +173,7 @@ mod tests {
             ("creator", member("u1", "p1")),
             ("same project", member("u2", "p1")),
             ("owner", member("u3", "p2")),
+            ("resource owner", member("u5", "p3")),
             ("stranger", member("u4", "p4")),
             ("basic", Caller { user: "u1".to_owned(), ..Caller::default() }),
         ];
@@ -146,19 +188,38 @@ mod tests {
                 | Rule::ListArchivePolicy
                 | Rule::GetArchivePolicyRule
                 | Rule::ListArchivePolicyRule
-                | Rule::CreateMetric => {
-                    &["admin", "service", "creator", "same project", "owner", "stranger", "basic"]
-                }
+                | Rule::CreateMetric
+                | Rule::CreateResource
+                | Rule::GetResourceType
+                | Rule::ListResourceType => &[
+                    "admin",
+                    "service",
+                    "creator",
+                    "same project",
+                    "owner",
+                    "resource owner",
+                    "stranger",
+                    "basic",
+                ],
                 Rule::GetStatus
                 | Rule::UpdateArchivePolicy
                 | Rule::DeleteArchivePolicy
                 | Rule::CreateArchivePolicyRule
                 | Rule::UpdateArchivePolicyRule
-                | Rule::DeleteArchivePolicyRule => &["admin"],
-                Rule::CreateArchivePolicy => &["admin", "service"],
-                Rule::DeleteMetric => &["admin", "creator", "same project"],
-                Rule::ListMetric => &["admin", "creator", "same project", "owner"],
-                Rule::PostMeasures => &["admin", "service", "creator", "same project"],
+                | Rule::DeleteArchivePolicyRule
+                | Rule::DeleteResourceType => &["admin"],
+                Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
+                    &["admin", "service"]
+                }
+                Rule::DeleteMetric | Rule::DeleteResource | Rule::DeleteResources => {
+                    &["admin", "creator", "same project"]
+                }
+                Rule::ListMetric | Rule::SearchMetric => &["admin", "creator", "same project", "owner"],
+                Rule::PostMeasures | Rule::UpdateResource => &["admin", "service", "creator", "same project"],
+                Rule::GetResource | Rule::ListResource => {
+                    &["admin", "creator", "same project", "resource owner"]
+                }
+                Rule::SearchResource => &["admin", "service", "creator", "same project", "resource owner"],
                 Rule::GetMetric | Rule::GetMeasures => {
                     &["admin", "service", "creator", "same project", "owner"]
                 }
@@ -170,7 +231,7 @@ mod tests {
     #[test]
     fn a_name_is_its_creator_only_as_a_whole() {
         let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
-        let target = Target { creator: Some("foobar"), resource_project_id: None };
+        let target = Target { creator: Some("foobar"), ..Target::default() };
         assert!(allows(Rule::PostMeasures, &caller("foobar"), target));
         assert!(!allows(Rule::PostMeasures, &caller("foobar:"), target));
         assert!(!allows(Rule::PostMeasures, &caller("foo"), target));

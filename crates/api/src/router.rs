@@ -5,7 +5,7 @@
 use std::{borrow::Cow, pin::Pin, sync::Arc};
 
 use gnudi_indexer::IndexerError;
-use gnudi_model::{ArchivePolicy, Metric, MetricId};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, ResourceType};
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
 
@@ -19,8 +19,24 @@ use crate::{
     policy::{self, Caller, Rule, Target},
     query::{Query, decode},
     reply::Response,
-    routes,
+    resource_id, routes,
 };
+
+/// What a path names, which is looked up before anything else is looked at, the method included, as Gnocchi does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    Nothing,
+    /// By `:name`.
+    ArchivePolicyRule,
+    /// By `:id`.
+    Metric,
+    /// By `:type`.
+    ResourceType,
+    /// A resource type by `:type`, and what id `:id` means for the caller; the resource itself is the handler's to find.
+    ResourceId,
+    /// As [`Lookup::ResourceId`], and the resource's metric by `:name`.
+    NamedMetric,
+}
 
 /// What stands before a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +47,7 @@ enum Guard {
     Caller(Rule),
     /// Any caller; the handler asks the rule of each item, or the answer shows only what its caller may see.
     Items(Rule),
-    /// A caller who passes the rule for the metric that the path names.
+    /// A caller who passes the rule for the metric that was looked up.
     Metric(Rule),
 }
 
@@ -70,105 +86,125 @@ macro_rules! endpoint {
     };
 }
 
-/// The whole API. A route's name in `/metrics` is its path.
-fn routes() -> Vec<(&'static str, Vec<Endpoint>)> {
+/// A path, what it names, and its methods. A route's name in `/metrics` is its path.
+struct Route {
+    path: &'static str,
+    lookup: Lookup,
+    endpoints: Vec<Endpoint>,
+}
+
+/// The whole API.
+fn routes() -> Vec<Route> {
     use Guard::{Caller, Items, Metric, Open};
+    use Lookup::Nothing;
     use routes::{archive_policy, archive_policy_rule, batch, capabilities, metric, root, status};
     vec![
-        ("/", vec![endpoint!(ANY Open, root::versions)]),
-        ("/v1", vec![endpoint!(ANY Open, root::index)]),
-        ("/healthcheck", vec![endpoint!(ANY Open, root::healthcheck)]),
-        ("/metrics", vec![endpoint!(ANY Open, root::figures)]),
-        (
+        route("/", Nothing, vec![endpoint!(ANY Open, root::versions)]),
+        route("/v1", Nothing, vec![endpoint!(ANY Open, root::index)]),
+        route("/healthcheck", Nothing, vec![endpoint!(ANY Open, root::healthcheck)]),
+        route("/metrics", Nothing, vec![endpoint!(ANY Open, root::figures)]),
+        route(
             "/v1/archive_policy",
+            Nothing,
             vec![
                 endpoint!(GET Caller(Rule::ListArchivePolicy), archive_policy::list),
                 endpoint!(POST Caller(Rule::CreateArchivePolicy), archive_policy::create),
             ],
         ),
-        (
+        route(
             "/v1/archive_policy/:name",
+            Nothing,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete),
                 endpoint!(GET Caller(Rule::GetArchivePolicy), archive_policy::show),
                 endpoint!(PATCH Caller(Rule::UpdateArchivePolicy), archive_policy::update),
             ],
         ),
-        (
+        route(
             "/v1/archive_policy_rule",
+            Nothing,
             vec![
                 endpoint!(GET Caller(Rule::ListArchivePolicyRule), archive_policy_rule::list),
                 endpoint!(POST Caller(Rule::CreateArchivePolicyRule), archive_policy_rule::create),
             ],
         ),
-        (
-            ARCHIVE_POLICY_RULE,
+        route(
+            "/v1/archive_policy_rule/:name",
+            Lookup::ArchivePolicyRule,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete),
                 endpoint!(GET Caller(Rule::GetArchivePolicyRule), archive_policy_rule::show),
                 endpoint!(PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update),
             ],
         ),
-        (
+        route(
             "/v1/metric",
+            Nothing,
             vec![
                 endpoint!(GET Items(Rule::ListMetric), metric::list),
                 endpoint!(POST Caller(Rule::CreateMetric), metric::create),
             ],
         ),
-        (
-            METRIC,
+        route(
+            "/v1/metric/:id",
+            Lookup::Metric,
             vec![
                 endpoint!(DELETE Metric(Rule::DeleteMetric), metric::delete),
                 endpoint!(GET Metric(Rule::GetMetric), metric::show),
             ],
         ),
-        (
-            METRIC_MEASURES,
+        route(
+            "/v1/metric/:id/measures",
+            Lookup::Metric,
             vec![
                 endpoint!(GET Metric(Rule::GetMeasures), metric::get_measures),
                 endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
             ],
         ),
-        (
+        route(
             "/v1/batch/metrics/measures",
+            Nothing,
             vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_metrics_measures)],
         ),
-        ("/v1/capabilities", vec![endpoint!(GET Open, capabilities::show)]),
-        ("/v1/status", vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
-        ("/v1/status/:details", vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
+        route("/v1/capabilities", Nothing, vec![endpoint!(GET Open, capabilities::show)]),
+        route("/v1/status", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
+        route("/v1/status/:details", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
     ]
+}
+
+fn route(path: &'static str, lookup: Lookup, endpoints: Vec<Endpoint>) -> Route {
+    Route { path, lookup, endpoints }
 }
 
 /// The routes, ready to be searched.
 pub struct Router {
     paths: matchit::Router<usize>,
-    routes: Vec<(&'static str, Vec<Endpoint>)>,
+    routes: Vec<Route>,
 }
 
 /// The endpoint that serves a request.
 pub struct Found<'r> {
     /// Where none does, what the client hears, once the thing that the path names is there.
     endpoint: Result<&'r Endpoint, ApiError>,
-    /// The path of the route, with its parameter's name in place of its value.
+    lookup: Lookup,
+    /// The path of the route, with its parameters' names in place of their values.
     pub route: &'static str,
-    /// The value of the path's parameter, decoded.
-    parameter: String,
+    /// The values of the path's parameters, decoded, in its order.
+    parameters: Vec<String>,
 }
 
 /// Segments below these are looked for in vain among the routes themselves, not below one.
 const ROOTS: [&str; 2] = ["/", "/v1"];
 
-const METRIC: &str = "/v1/metric/:id";
-const METRIC_MEASURES: &str = "/v1/metric/:id/measures";
-const ARCHIVE_POLICY_RULE: &str = "/v1/archive_policy_rule/:name";
+/// The end of the paths of a metric's measures.
+const MEASURES: &str = "/measures";
 
 impl Router {
     pub fn new() -> Self {
         let routes = routes();
         let mut paths = matchit::Router::new();
-        for (index, (path, _)) in routes.iter().enumerate() {
-            paths.insert(pattern(path), index).expect("no two routes match the same path");
+        for (index, route) in routes.iter().enumerate() {
+            paths.insert(pattern(route.path), index).expect("no two routes match the same path");
         }
         Router { paths, routes }
     }
@@ -189,28 +225,28 @@ impl Router {
             _ => return Err(ApiError::no_such_path()),
         };
         let path = normal(path).ok_or_else(ApiError::no_such_path)?;
-        let (index, parameter, exact) = self.nearest(&path)?;
-        let (route, endpoints) = &self.routes[index];
+        let (index, parameters, exact) = self.nearest(&path)?;
+        let route = &self.routes[index];
         let serves =
             |endpoint: &&Endpoint| endpoint.method == parts.method || endpoint.method.as_str() == ANY_METHOD;
-        let endpoint = match endpoints.iter().find(serves) {
+        let endpoint = match route.endpoints.iter().find(serves) {
             Some(endpoint) if exact => Ok(endpoint),
             _ => Err(self.refusal(route, &parts.method, exact)),
         };
-        Ok(Found { endpoint, route, parameter })
+        Ok(Found { endpoint, lookup: route.lookup, route: route.path, parameters })
     }
 
-    /// The route of the path, or the one that it would be below of; with its parameter.
-    fn nearest(&self, path: &str) -> Result<(usize, String, bool), ApiError> {
+    /// The route of the path, or the one that it would be below of; with its parameters.
+    fn nearest(&self, path: &str) -> Result<(usize, Vec<String>, bool), ApiError> {
         let mut part = path;
         loop {
             if let Ok(matched) = self.paths.at(part) {
                 let exact = part.len() == path.len();
-                if !exact && ROOTS.contains(&self.routes[*matched.value].0) {
+                if !exact && ROOTS.contains(&self.routes[*matched.value].path) {
                     break;
                 }
-                let parameter = matched.params.iter().next().map_or("", |(_, value)| value);
-                return Ok((*matched.value, parameter.to_owned(), exact));
+                let parameters = matched.params.iter().map(|(_, value)| value.to_owned()).collect();
+                return Ok((*matched.value, parameters, exact));
             }
             match part.rfind('/') {
                 Some(slash @ 1..) => part = &part[..slash],
@@ -222,16 +258,21 @@ impl Router {
 
     /// What pecan says where a route has not this method, or not this segment below it: a segment too many is an argument too
     /// many of the method, if there is one.
-    fn refusal(&self, route: &'static str, method: &Method, exact: bool) -> ApiError {
+    fn refusal(&self, route: &Route, method: &Method, exact: bool) -> ApiError {
         // Measures are an action of the metric there, and otherwise a segment too many.
-        let (controller, exact) = if route == METRIC_MEASURES { (METRIC, false) } else { (route, exact) };
-        let (_, endpoints) = self.routes.iter().find(|(path, _)| *path == controller).expect("it is a route");
-        let has_method = endpoints.iter().any(|endpoint| endpoint.method == *method);
-        let takes_arguments = controller != METRIC || *method != Method::GET;
+        let metric = route
+            .path
+            .strip_suffix(MEASURES)
+            .and_then(|path| self.routes.iter().find(|route| route.path == path));
+        let (controller, exact) = metric.map_or((route, exact), |metric| (metric, false));
+        let has_method = controller.endpoints.iter().any(|endpoint| endpoint.method == *method);
+        let is_metric = matches!(controller.lookup, Lookup::Metric | Lookup::NamedMetric);
+        let takes_arguments = !is_metric || *method != Method::GET;
         if has_method && takes_arguments && !exact {
             return ApiError::not_found("");
         }
-        ApiError::method_not_allowed(endpoints.iter().map(|endpoint| method_text(&endpoint.method)).collect())
+        let methods = controller.endpoints.iter().map(|endpoint| method_text(&endpoint.method));
+        ApiError::method_not_allowed(methods.collect())
     }
 }
 
@@ -251,7 +292,10 @@ fn pattern(path: &str) -> String {
 }
 
 fn method_text(method: &Method) -> &'static str {
-    ["DELETE", "GET", "PATCH", "POST"].into_iter().find(|known| method.as_str() == *known).unwrap_or("")
+    ["DELETE", "GET", "HEAD", "PATCH", "POST"]
+        .into_iter()
+        .find(|known| method.as_str() == *known)
+        .unwrap_or("")
 }
 
 /// The path, decoded, without empty segments; `None` where it is not UTF-8.
@@ -274,15 +318,44 @@ pub struct Call<'a> {
     pub parts: &'a Parts,
     /// Who calls; nobody on an open route.
     pub caller: Caller,
-    /// The value of the path's parameter.
-    pub parameter: &'a str,
+    route: &'static str,
+    parameters: &'a [String],
+    named: Named,
+}
+
+/// What a request's path names.
+#[derive(Default)]
+struct Named {
     metric: Option<Arc<Metric>>,
+    resource_type: Option<Arc<ResourceType>>,
+    resource_id: Option<Uuid>,
 }
 
 impl Call<'_> {
+    /// The value of a parameter of the path, decoded.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.optional_parameter(name).expect("the route has this parameter")
+    }
+
+    /// The value of a parameter that not all routes of the handler have.
+    pub fn optional_parameter(&self, name: &str) -> Option<&str> {
+        let mut names = self.route.split('/').filter_map(|segment| segment.strip_prefix(':'));
+        names.position(|parameter| parameter == name).map(|position| self.parameters[position].as_str())
+    }
+
     /// The metric that the path names.
     pub fn metric(&self) -> &Arc<Metric> {
-        self.metric.as_ref().expect("the route's guard has found the metric")
+        self.named.metric.as_ref().expect("the route looks a metric up")
+    }
+
+    /// The resource type that the path names.
+    pub fn resource_type(&self) -> &Arc<ResourceType> {
+        self.named.resource_type.as_ref().expect("the route looks a resource type up")
+    }
+
+    /// The id of the resource that the path names, whether or not there is one.
+    pub fn resource_id(&self) -> Uuid {
+        self.named.resource_id.expect("the route reads a resource's id")
     }
 
     /// The policy of the metric that the path names.
@@ -310,11 +383,7 @@ impl Call<'_> {
 
     /// Whether the caller may do to a metric what the rule names.
     pub fn may(&self, rule: Rule, metric: &Metric) -> bool {
-        policy::allows(
-            rule,
-            &self.caller,
-            Target { creator: Some(&metric.creator), resource_project_id: None },
-        )
+        policy::allows(rule, &self.caller, Target { creator: Some(&metric.creator), ..Target::default() })
     }
 }
 
@@ -331,27 +400,29 @@ pub async fn call(
     if arguments > arguments_max {
         return Err(ApiError::bad_request(format!("There are more than {arguments_max} arguments")));
     }
-    let endpoint = match &found.endpoint {
-        Ok(endpoint) => *endpoint,
-        Err(refusal) => {
-            find_named(app, found, parts).await?;
-            return Err(refusal.clone());
-        }
+    let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
+    let caller = if guard != Guard::Open || found.lookup != Lookup::Nothing {
+        app.options().auth_mode.caller(&parts.headers)?
+    } else {
+        Caller::default()
     };
-    let mut call = Call { app, parts, caller: Caller::default(), parameter: &found.parameter, metric: None };
-    if endpoint.guard != Guard::Open {
-        call.caller = app.options().auth_mode.caller(&parts.headers)?;
-    }
-    if let Guard::Metric(_) = endpoint.guard {
-        call.metric = Some(find_metric(app, call.parameter).await?);
-    }
+    let mut call = Call {
+        app,
+        parts,
+        caller,
+        route: found.route,
+        parameters: &found.parameters,
+        named: Named::default(),
+    };
+    call.named = find_named(&call, found.lookup).await?;
+    let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
     if endpoint.negotiates {
         negotiate(parts)?;
     }
-    let allowed = match (endpoint.guard, &call.metric) {
-        (Guard::Caller(rule), _) => policy::allows(rule, &call.caller, Target::default()),
-        (Guard::Metric(rule), Some(metric)) => call.may(rule, metric),
-        _ => true,
+    let allowed = match guard {
+        Guard::Caller(rule) => policy::allows(rule, &call.caller, Target::default()),
+        Guard::Metric(rule) => call.may(rule, call.metric()),
+        Guard::Items(_) | Guard::Open => true,
     };
     if !allowed {
         return Err(ApiError::forbidden());
@@ -359,21 +430,60 @@ pub async fn call(
     (endpoint.handler)(&call, body).await
 }
 
-/// Looks up what the path names, which Gnocchi does before it looks at the method.
-async fn find_named(app: &App, found: &Found<'_>, parts: &Parts) -> Result<(), ApiError> {
-    match found.route {
-        METRIC | METRIC_MEASURES => {
-            app.options().auth_mode.caller(&parts.headers)?;
-            find_metric(app, &found.parameter).await?;
+async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> {
+    let mut named = Named::default();
+    match lookup {
+        Lookup::Nothing => {}
+        Lookup::ArchivePolicyRule => {
+            let name = call.parameter("name");
+            let rule = call.app.engine().indexer().archive_policy_rule(name).await?;
+            rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(name.to_owned()))?;
         }
-        ARCHIVE_POLICY_RULE => {
-            app.options().auth_mode.caller(&parts.headers)?;
-            let rule = app.engine().indexer().archive_policy_rule(&found.parameter).await?;
-            rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(found.parameter.clone()))?;
+        Lookup::Metric => named.metric = Some(find_metric(call.app, call.parameter("id")).await?),
+        Lookup::ResourceType => named.resource_type = Some(find_resource_type(call).await?),
+        Lookup::ResourceId => {
+            named.resource_type = Some(find_resource_type(call).await?);
+            named.resource_id = Some(find_resource_id(call)?);
         }
-        _ => {}
+        Lookup::NamedMetric => {
+            let resource_type = find_resource_type(call).await?;
+            let resource = find_resource_id(call)?;
+            named.metric = Some(find_named_metric(call, &resource_type.name, resource).await?);
+            named.resource_type = Some(resource_type);
+            named.resource_id = Some(resource);
+        }
     }
-    Ok(())
+    Ok(named)
+}
+
+async fn find_resource_type(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
+    let name = call.parameter("type");
+    let found = call.app.engine().indexer().resource_type(name).await?;
+    found.ok_or_else(|| ApiError::not_found(IndexerError::NoSuchResourceType(name.to_owned()).to_string()))
+}
+
+fn find_resource_id(call: &Call<'_>) -> Result<Uuid, ApiError> {
+    let text = call.parameter("id");
+    let unknown = |_| ApiError::not_found(format!("Resource {text} does not exist"));
+    resource_id::check(&text.into(), &call.caller.user).map_err(unknown)
+}
+
+async fn find_named_metric(
+    call: &Call<'_>,
+    resource_type: &str,
+    resource: Uuid,
+) -> Result<Arc<Metric>, ApiError> {
+    let (indexer, name) = (call.app.engine().indexer(), call.parameter("name"));
+    if let Some(metric) = indexer.cached_named_metric(resource, name) {
+        return Ok(metric);
+    }
+    if let Some(metric) = indexer.named_metrics(&[(resource, name)]).await?.pop().flatten() {
+        return Ok(metric);
+    }
+    Err(match indexer.resource(resource_type, resource).await? {
+        Some(_) => ApiError::not_found(format!("Metric {name} does not exist")),
+        None => ApiError::not_found(IndexerError::NoSuchResource(resource).to_string()),
+    })
 }
 
 /// Refuses a client that takes no JSON.
@@ -420,7 +530,7 @@ mod tests {
         let (parts, ()) = Request::builder().method(method).uri(path).body(()).unwrap().into_parts();
         let router = Router::new();
         let found = router.find(&parts, prefix)?;
-        found.endpoint.map(|_| (found.route, found.parameter))
+        found.endpoint.map(|_| (found.route, found.parameters.concat()))
     }
 
     fn status(method: &str, path: &str, prefix: &str) -> (u16, Vec<&'static str>) {

@@ -14,10 +14,10 @@ use crate::{
 
 /// What waits to be processed; with `details`, by metric.
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let details = match call.parameter {
-        "" => call.query().flag("details", true)?,
+    let details = match call.optional_parameter("details") {
+        None => call.query().flag("details", true)?,
         // Pecan takes a segment for the argument.
-        text => flag("details", text)?,
+        Some(text) => flag("details", text)?,
     };
     let status = call.app.engine().status(details).await?;
     let summary = Value::object([

@@ -8,6 +8,6 @@ use crate::{
 };
 
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    call.app.engine().indexer().delete_archive_policy(call.parameter).await?;
+    call.app.engine().indexer().delete_archive_policy(call.parameter("name")).await?;
     Ok(reply::no_content())
 }

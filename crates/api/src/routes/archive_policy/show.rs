@@ -11,7 +11,8 @@ use crate::{
 };
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let policy = call.app.engine().indexer().archive_policy(call.parameter).await?;
-    let policy = policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(call.parameter.to_owned()))?;
+    let policy = call.app.engine().indexer().archive_policy(call.parameter("name")).await?;
+    let policy =
+        policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(call.parameter("name").to_owned()))?;
     Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
 }

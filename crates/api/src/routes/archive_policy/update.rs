@@ -17,12 +17,12 @@ use crate::{
 /// New points for the granularities there are, and a new back window.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let indexer = call.app.engine().indexer();
-    if indexer.archive_policy(call.parameter).await?.is_none() {
-        return Err(IndexerError::NoSuchArchivePolicy(call.parameter.to_owned()).into());
+    if indexer.archive_policy(call.parameter("name")).await?.is_none() {
+        return Err(IndexerError::NoSuchArchivePolicy(call.parameter("name").to_owned()).into());
     }
     let (items, back_window) = check(&request::json(call.parts, body).await?)?;
     let definition = definition::complete(&items)?;
-    let policy = indexer.update_archive_policy(call.parameter, definition, back_window).await?;
+    let policy = indexer.update_archive_policy(call.parameter("name"), definition, back_window).await?;
     Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
 }
 

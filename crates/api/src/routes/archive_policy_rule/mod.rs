@@ -28,6 +28,6 @@ pub fn shown(rule: &ArchivePolicyRule) -> Value {
 
 /// The rule that the path names.
 async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule, ApiError> {
-    let rule = call.app.engine().indexer().archive_policy_rule(call.parameter).await?;
-    rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter.to_owned()).into())
+    let rule = call.app.engine().indexer().archive_policy_rule(call.parameter("name")).await?;
+    rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter("name").to_owned()).into())
 }
