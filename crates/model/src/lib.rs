@@ -1,4 +1,5 @@
-//! The nouns of gnudi: ids, time, measures, aggregation methods, archive policies and their rules, metrics, sacks.
+//! The nouns of gnudi: ids, time, measures, aggregation methods, archive policies and their rules, metrics,
+//! resources and their types, sacks.
 //!
 //! Plain values with their text and JSON forms. No I/O, no clock: whoever needs "now" passes it in.
 
@@ -7,6 +8,8 @@ pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod measure;
 pub mod metric;
+pub mod resource;
+pub mod resource_type;
 pub mod sack;
 pub mod timespan;
 pub mod timestamp;
@@ -16,6 +19,8 @@ pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
 pub use archive_policy_rule::ArchivePolicyRule;
 pub use measure::Measure;
 pub use metric::{Metric, MetricId, MetricStatus};
+pub use resource::{AttributeValue, Resource};
+pub use resource_type::{Attribute, AttributeKind, ResourceType};
 pub use sack::{SackCount, SackId};
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
