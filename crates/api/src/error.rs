@@ -86,15 +86,23 @@ impl From<IndexerError> for ApiError {
         let status = match &error {
             IndexerError::NoSuchArchivePolicy(_)
             | IndexerError::NoSuchArchivePolicyRule(_)
-            | IndexerError::NoSuchMetric(_) => StatusCode::NOT_FOUND,
-            IndexerError::ArchivePolicyAlreadyExists(_) | IndexerError::ArchivePolicyRuleAlreadyExists(_) => {
-                StatusCode::CONFLICT
-            }
+            | IndexerError::NoSuchMetric(_)
+            | IndexerError::NoSuchResourceType(_)
+            | IndexerError::NoSuchResource(_) => StatusCode::NOT_FOUND,
+            IndexerError::ArchivePolicyAlreadyExists(_)
+            | IndexerError::ArchivePolicyRuleAlreadyExists(_)
+            | IndexerError::ResourceTypeAlreadyExists(_)
+            | IndexerError::ResourceAlreadyExists(_) => StatusCode::CONFLICT,
             IndexerError::ArchivePolicyInUse(_)
             | IndexerError::UnsupportedArchivePolicyChange { .. }
             | IndexerError::UnsupportedArchivePolicyRuleChange { .. }
             | IndexerError::NoArchivePolicyRuleMatch(_)
             | IndexerError::NamedMetricAlreadyExists(_)
+            | IndexerError::ResourceTypeInUse(_)
+            | IndexerError::NoSuchAttribute { .. }
+            | IndexerError::InvalidAttributeValue { .. }
+            | IndexerError::InvalidFilter
+            | IndexerError::InvalidFilterValue { .. }
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
             IndexerError::NoSpace(_) | IndexerError::Database(_) => {
                 tracing::error!(%error, "the index failed a request");

@@ -1,6 +1,7 @@
 //! What can go wrong with metadata; the texts are Gnocchi's, since clients show them.
 
 use gnudi_model::MetricId;
+use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum IndexerError {
@@ -24,6 +25,26 @@ pub enum IndexerError {
     NoSuchMetric(MetricId),
     #[error("Named metric {0} already exists")]
     NamedMetricAlreadyExists(String),
+    #[error("Resource type {0} does not exist")]
+    NoSuchResourceType(String),
+    #[error("Resource type {0} already exists")]
+    ResourceTypeAlreadyExists(String),
+    #[error("Resource type {0} is still in use")]
+    ResourceTypeInUse(String),
+    #[error("Resource {0} does not exist")]
+    NoSuchResource(Uuid),
+    #[error("Resource {0} already exists")]
+    ResourceAlreadyExists(Uuid),
+    /// A filter or an order names what the resources of this type do not have.
+    #[error("Resource type {resource_type} has no {attribute} attribute")]
+    NoSuchAttribute { resource_type: String, attribute: String },
+    /// A value that a resource can't have, such as an end before its start.
+    #[error("Value {value} for attribute {attribute} on resource type {resource_type} is invalid")]
+    InvalidAttributeValue { resource_type: String, attribute: String, value: String },
+    #[error("Unable to parse this query")]
+    InvalidFilter,
+    #[error("Invalid value: `{value}' for field `{field}'")]
+    InvalidFilterValue { value: String, field: String },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
     /// No space, for now: nothing was changed (503).

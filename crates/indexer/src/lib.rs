@@ -1,4 +1,4 @@
-//! Metadata: metrics, archive policies and their rules.
+//! Metadata: metrics, archive policies and their rules, resources and their types.
 //!
 //! One trait per noun, each in the file of its name; `sql/` mirrors the names. One method is one transaction.
 //! `cache/` keeps what the hot path asks for in memory, within a bound.
@@ -9,28 +9,46 @@ pub mod cache;
 pub mod conformance;
 pub mod defaults;
 pub mod error;
+pub mod filter;
 pub mod fnmatch;
 pub mod memory;
 pub mod metric;
+pub mod resource;
+pub mod resource_type;
 pub mod sql;
 
 use std::sync::Arc;
 
 use gnudi_model::{ArchivePolicy, Metric, MetricId};
+use uuid::Uuid;
 
 pub use archive_policy::ArchivePolicies;
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer};
 pub use defaults::create_default_archive_policies;
 pub use error::IndexerError;
+pub use filter::{Comparison, Filter, FilterValue};
 pub use memory::MemoryIndexer;
 pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SortDirection, SortKey};
+pub use resource::{
+    MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing, ResourceMarker,
+    ResourcePage, ResourceSort, Resources,
+};
+pub use resource_type::{ResourceTypeChange, ResourceTypes};
 pub use sql::{OpenError, SqlIndexer, SqliteOptions};
 
 /// All metadata. An implementation covers every noun.
-pub trait Indexer: ArchivePolicies + ArchivePolicyRules + Metrics + Send + Sync + 'static {
+pub trait Indexer:
+    ArchivePolicies + ArchivePolicyRules + Metrics + ResourceTypes + Resources + Send + Sync + 'static
+{
     /// An active metric, if it is at hand without waiting; [`Metrics::metrics`] finds it otherwise.
     fn cached_metric(&self, _id: MetricId) -> Option<Arc<Metric>> {
+        None
+    }
+
+    /// A resource's active metric of this name, if it is at hand without waiting; [`Metrics::named_metrics`] finds it
+    /// otherwise.
+    fn cached_named_metric(&self, _resource: Uuid, _name: &str) -> Option<Arc<Metric>> {
         None
     }
 

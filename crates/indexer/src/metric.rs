@@ -4,6 +4,7 @@ use std::{str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
+use uuid::Uuid;
 
 use crate::IndexerError;
 
@@ -15,7 +16,9 @@ pub struct NewMetric {
     pub name: Option<String>,
     pub unit: Option<String>,
     pub archive_policy_name: String,
-    pub resource_id: Option<uuid::Uuid>,
+    /// A resource that exists, else the metric is refused; then `name` is given, and the resource has no other of that
+    /// name.
+    pub resource_id: Option<Uuid>,
     pub created_at: Timestamp,
 }
 
@@ -27,6 +30,7 @@ pub struct MetricFilter {
     pub name: Option<String>,
     pub unit: Option<String>,
     pub archive_policy_name: Option<String>,
+    pub resource_id: Option<Uuid>,
     /// Active metrics, unless it says otherwise.
     pub status: Option<MetricStatus>,
 }
@@ -130,6 +134,9 @@ pub trait Metrics {
 
     /// Active metrics by id, one answer each, in order; `None` where there is none.
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
+
+    /// Active metrics of resources by name, one answer each, in order; `None` where there is none.
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
 
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;

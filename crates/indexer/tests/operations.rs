@@ -143,6 +143,7 @@ fn listing() -> impl Strategy<Value = MetricListing> {
             name,
             unit,
             archive_policy_name,
+            resource_id: None,
             status,
         });
     let sort =

@@ -22,11 +22,13 @@ mod clock;
 mod loader;
 mod metrics;
 mod policies;
+mod resources;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, Metrics,
@@ -193,6 +195,10 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             }
         }
         Ok(found)
+    }
+
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        self.index.named_metrics(names).await
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {

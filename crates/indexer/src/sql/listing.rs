@@ -122,6 +122,9 @@ fn statement(
     if let Some(id) = filter.id {
         query.push(" AND id = ").push_bind(id.0.as_bytes().to_vec());
     }
+    if let Some(id) = filter.resource_id {
+        query.push(" AND resource_id = ").push_bind(id.as_bytes().to_vec());
+    }
     for (key, value) in &piece.equal {
         let column = column_of(*key);
         match value {

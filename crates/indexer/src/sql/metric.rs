@@ -23,6 +23,8 @@ use crate::{IndexerError, MetricListing, Metrics, NewMetric, metric::named_metri
 const ROWS_INSERTED_MAX: usize = 64;
 /// How many ids one statement names at most; fewer are filled up to a power of two by repetition.
 const IDS_NAMED_MAX: usize = 1024;
+/// As with ids, for names of resources' metrics.
+const NAMES_LOOKED_UP_MAX: usize = 512;
 /// How many prepared statements a connection keeps: those above, and listings of many shapes.
 pub(super) const STATEMENTS_MAX: usize = 256;
 
@@ -47,6 +49,31 @@ impl Metrics for SqlIndexer {
 
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
         self.find(ids, MetricStatus::Active).await
+    }
+
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let mut found = HashMap::with_capacity(names.len());
+        for names in names.chunks(NAMES_LOOKED_UP_MAX) {
+            let mut query = QueryBuilder::new(format!(
+                "SELECT {COLUMNS} FROM metric WHERE status = 0 AND (resource_id, name) IN (VALUES "
+            ));
+            let count = names.len().next_power_of_two();
+            let last = names.last().into_iter().cycle();
+            let mut list = query.separated(", ");
+            for (resource, name) in names.iter().chain(last).take(count) {
+                list.push("(").push_bind_unseparated(resource.as_bytes().to_vec());
+                list.push_unseparated(", ").push_bind_unseparated((*name).to_owned()).push_unseparated(")");
+            }
+            list.push_unseparated(")");
+            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            for row in &rows {
+                let metric = Arc::new(self.decode(row)?);
+                found.insert((metric.resource_id, metric.name.clone().unwrap_or_default()), metric);
+            }
+        }
+        let find =
+            |(resource, name): &(Uuid, &str)| found.get(&(Some(*resource), Text::from(*name))).cloned();
+        Ok(names.iter().map(find).collect())
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {

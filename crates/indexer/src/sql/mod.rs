@@ -13,6 +13,8 @@ mod interner;
 mod listing;
 mod metric;
 mod migrations;
+mod resource;
+mod resource_type;
 mod writer;
 
 use std::{

@@ -7,11 +7,15 @@ use std::sync::{
 
 use async_trait::async_trait;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics,
-    NewMetric,
+    ArchivePolicies, ArchivePolicyRules, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing,
+    Metrics, NewMetric, NewResource, ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes,
+    Resources,
 };
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp,
+};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 /// Lets through as many calls as it has permits; starts open.
 #[derive(Clone)]
@@ -84,6 +88,10 @@ impl Metrics for Gated {
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
         self.ids_read.fetch_add(ids.len(), Ordering::Relaxed);
         self.read(self.index.metrics(ids)).await
+    }
+
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        self.read(self.index.named_metrics(names)).await
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
@@ -167,5 +175,88 @@ impl ArchivePolicyRules for Gated {
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
         self.read(self.index.archive_policy_name_for_metric(metric_name)).await
+    }
+}
+
+#[async_trait]
+impl ResourceTypes for Gated {
+    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.create_resource_type(resource_type).await
+    }
+
+    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError> {
+        self.read(self.index.resource_type(name)).await
+    }
+
+    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError> {
+        self.read(self.index.resource_types()).await
+    }
+
+    async fn update_resource_type(
+        &self,
+        name: &str,
+        change: ResourceTypeChange,
+    ) -> Result<Arc<ResourceType>, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.update_resource_type(name, change).await
+    }
+
+    async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError> {
+        self.before_writes.pass().await;
+        self.index.delete_resource_type(name).await
+    }
+}
+
+#[async_trait]
+impl Resources for Gated {
+    async fn create_resources(
+        &self,
+        resources: Vec<NewResource>,
+    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
+        self.before_writes.pass().await;
+        self.index.create_resources(resources).await
+    }
+
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
+        self.read(self.index.resource(resource_type, id)).await
+    }
+
+    async fn update_resource(
+        &self,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
+    ) -> Result<Arc<Resource>, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.update_resource(resource_type, id, change).await
+    }
+
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+        self.before_writes.pass().await;
+        self.index.delete_resources(ids).await
+    }
+
+    async fn delete_matching_resources(
+        &self,
+        resource_type: &str,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.delete_matching_resources(resource_type, filter, now).await
+    }
+
+    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
+        self.read(self.index.resources_ended_before(time, limit)).await
+    }
+
+    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.sweep_values(limit).await
+    }
+
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        self.read(self.index.list_resources(listing)).await
     }
 }

@@ -3,11 +3,16 @@
 //!
 //! A listing sorts all metrics each time; nothing is kept in an order but what a map gives.
 
+mod listing;
+mod resource;
+mod resource_type;
+
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, MetricStatus};
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, MetricSort,
@@ -152,6 +157,11 @@ impl Metrics for MemoryIndexer {
         Ok(ids.iter().map(|id| tables.active(*id)).collect())
     }
 
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+        let tables = self.tables.lock();
+        Ok(names.iter().map(|(resource, name)| tables.named(*resource, name)).collect())
+    }
+
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
         let tables = self.tables.lock();
         let order = order_of(&listing.page.sorts);
@@ -207,6 +217,13 @@ impl Tables {
         self.metrics.get(&id).filter(|metric| metric.status == MetricStatus::Active).cloned()
     }
 
+    fn named(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
+        let is_it = |metric: &&Arc<Metric>| {
+            metric.resource_id == Some(resource) && metric.name.as_deref() == Some(name)
+        };
+        self.metrics.values().filter(|metric| metric.status == MetricStatus::Active).find(is_it).cloned()
+    }
+
     fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>, IndexerError> {
         let is_name_taken = new.resource_id.is_some()
             && new.name.is_some()
@@ -240,6 +257,7 @@ fn accepts(filter: &MetricFilter, metric: &Metric) -> bool {
         && filter.creator.as_ref().is_none_or(|creator| metric.creator == *creator)
         && filter.name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
         && filter.unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
+        && filter.resource_id.is_none_or(|id| metric.resource_id == Some(id))
         && filter.archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
 }
 

@@ -1,0 +1,62 @@
+//! Resources in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gnudi_model::{Resource, Timestamp};
+use uuid::Uuid;
+
+use super::{MemoryIndexer, listing};
+use crate::{Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources};
+
+fn not_built() -> IndexerError {
+    IndexerError::Database("not built yet".to_owned())
+}
+
+#[async_trait]
+impl Resources for MemoryIndexer {
+    async fn create_resources(
+        &self,
+        resources: Vec<NewResource>,
+    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
+        resources.iter().map(|_| Err(not_built())).collect()
+    }
+
+    async fn resource(&self, _: &str, _: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
+        Err(not_built())
+    }
+
+    async fn update_resource(
+        &self,
+        _: &str,
+        _: Uuid,
+        _: ResourceChange,
+    ) -> Result<Arc<Resource>, IndexerError> {
+        Err(not_built())
+    }
+
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+        ids.iter().map(|_| Err(not_built())).collect()
+    }
+
+    async fn delete_matching_resources(
+        &self,
+        resource_type: &str,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        listing::delete_matching(self, resource_type, filter, now).await
+    }
+
+    async fn resources_ended_before(&self, _: Timestamp, _: usize) -> Result<Vec<Uuid>, IndexerError> {
+        Err(not_built())
+    }
+
+    async fn sweep_values(&self, _: usize) -> Result<usize, IndexerError> {
+        Err(not_built())
+    }
+
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        listing::list(self, listing).await
+    }
+}

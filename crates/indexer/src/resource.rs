@@ -1,0 +1,144 @@
+//! Resources in the index, and their history.
+//!
+//! Times are arguments, whole microseconds. Whoever changes attributes has checked their values against the type.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_model::{AttributeValue, MetricId, Resource, Text, Timestamp};
+use uuid::Uuid;
+
+use crate::{Filter, IndexerError, SortDirection};
+
+/// What a new resource is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewResource {
+    pub id: Uuid,
+    pub resource_type: String,
+    pub original_resource_id: String,
+    pub creator: String,
+    pub user_id: Option<String>,
+    pub project_id: Option<String>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// Those that are missing are null.
+    pub attributes: BTreeMap<Text, AttributeValue>,
+    pub metrics: Vec<(String, MetricsChange)>,
+    /// The time of creation: the start of the first revision.
+    pub now: Timestamp,
+}
+
+/// What a resource's metric of some name is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetricsChange {
+    /// An active metric of the resource's creator, which gets the name: refused ([`IndexerError::NoSuchMetric`]) for others.
+    Attach(MetricId),
+    Create(NewNamedMetric),
+}
+
+/// A metric that is made together with its resource, and has its creator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNamedMetric {
+    pub id: MetricId,
+    pub unit: Option<String>,
+    pub archive_policy_name: String,
+}
+
+/// How a resource is to be changed; `None` leaves as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourceChange {
+    pub user_id: Option<Option<String>>,
+    pub project_id: Option<Option<String>>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Option<Timestamp>>,
+    pub attributes: BTreeMap<Text, AttributeValue>,
+    /// Metrics to attach or to create.
+    pub metrics: Option<Vec<(String, MetricsChange)>>,
+    /// Whether the resource keeps the metrics that it has; else they are detached, and stay on their own.
+    pub append_metrics: bool,
+    /// Whether the resource as it was becomes part of the history, ending now. Where that is asked for and nothing but
+    /// metrics would change, there is no new revision.
+    pub create_revision: bool,
+    pub now: Timestamp,
+}
+
+/// A field of a resource, or an attribute of its type, and a direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceSort {
+    pub field: String,
+    pub direction: SortDirection,
+}
+
+/// The last item of the page before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceMarker {
+    pub id: Uuid,
+    /// Told apart only where the history is listed.
+    pub revision: i64,
+}
+
+/// Which part of a listing: at most `limit` (`None`: all), behind the marker, in the order of `sorts`, then by id and revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourcePage {
+    pub limit: Option<usize>,
+    pub marker: Option<ResourceMarker>,
+    pub sorts: Vec<ResourceSort>,
+}
+
+/// A filter and a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceListing {
+    /// `generic` means resources of all types; filters and sorts then know no attributes.
+    pub resource_type: String,
+    pub filter: Option<Filter>,
+    /// Whether earlier revisions are listed beside the resources as they are.
+    pub history: bool,
+    /// Whether each resource shows the attributes of its own type, whatever the listing's is.
+    pub details: bool,
+    pub page: ResourcePage,
+    /// What times in the filter may be relative to.
+    pub now: Timestamp,
+}
+
+#[async_trait]
+pub trait Resources {
+    /// Creates resources, each whole (with its metrics) or not at all, one answer each, in order. Concurrent calls share
+    /// transactions.
+    async fn create_resources(&self, resources: Vec<NewResource>)
+    -> Vec<Result<Arc<Resource>, IndexerError>>;
+
+    /// The resource as it is, if it is of the type (any is `generic`, which shows no attributes).
+    ///
+    /// # Errors
+    /// [`IndexerError::NoSuchResourceType`].
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError>;
+
+    async fn update_resource(
+        &self,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
+    ) -> Result<Arc<Resource>, IndexerError>;
+
+    /// Deletes resources with their history, one answer each, in order; their metrics wait for the janitor.
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>>;
+
+    /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does; returns how many. Times in
+    /// the filter may be relative to `now`.
+    async fn delete_matching_resources(
+        &self,
+        resource_type: &str,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> Result<u64, IndexerError>;
+
+    /// Up to `limit` resources that ended before a time, those that ended first before the others.
+    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError>;
+
+    /// Removes up to `limit` values that deleted attributes and types have left behind, which nobody sees; returns how many
+    /// it found. There are no more where that is less than `limit`.
+    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError>;
+
+    /// Refuses a marker that names nothing, and fields that the type has not.
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
+}

@@ -1,0 +1,88 @@
+-- Numbers are chosen by the database and never used again, so that what a deleted type, attribute or resource left behind
+-- means nothing to its successor of the same name.
+
+CREATE TABLE resource_type (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    name VARCHAR(255) NOT NULL UNIQUE,
+    -- How often its attributes were changed.
+    version BIGINT NOT NULL
+);
+
+INSERT INTO resource_type (name, version) VALUES ('generic', 0);
+
+CREATE TABLE resource_attribute (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    type_number BIGINT NOT NULL REFERENCES resource_type (number) ON DELETE CASCADE,
+    name VARCHAR(255) NOT NULL,
+    -- JSON: kind, bounds, whether it is required, and its fills: values, each with the version of the type that brought it
+    definition TEXT NOT NULL,
+    UNIQUE (type_number, name)
+);
+
+CREATE TABLE resource (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id BLOB NOT NULL UNIQUE,
+    type_number BIGINT NOT NULL REFERENCES resource_type (number),
+    original_resource_id VARCHAR(289) NOT NULL,
+    creator VARCHAR(255) NOT NULL,
+    user_id VARCHAR(255),
+    project_id VARCHAR(255),
+    -- ns since the epoch, whole microseconds
+    started_at BIGINT NOT NULL,
+    ended_at BIGINT,
+    revision_start BIGINT NOT NULL,
+    -- JSON: values by the attribute's number; never null
+    attributes TEXT NOT NULL,
+    -- The version that its type had when the attributes were written. One that has no value here has that of the first of
+    -- its fills whose version is higher.
+    type_version BIGINT NOT NULL
+);
+
+-- Pages come in the order of the revision's start, unless another is asked for.
+CREATE INDEX ix_resource_type ON resource (type_number, revision_start, started_at, id);
+CREATE INDEX ix_resource_revision ON resource (revision_start, started_at, id);
+CREATE INDEX ix_resource_original ON resource (original_resource_id);
+CREATE INDEX ix_resource_project ON resource (project_id) WHERE project_id IS NOT NULL;
+CREATE INDEX ix_resource_user ON resource (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX ix_resource_creator ON resource (creator);
+CREATE INDEX ix_resource_ended ON resource (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What resources are found by: the values in their JSON, in a form whose bytes sort as the values do.
+CREATE TABLE resource_value (
+    attribute_number BIGINT NOT NULL,
+    value BLOB NOT NULL,
+    resource_number BIGINT NOT NULL,
+    PRIMARY KEY (attribute_number, value, resource_number)
+) WITHOUT ROWID;
+
+CREATE TABLE resource_history (
+    revision INTEGER PRIMARY KEY AUTOINCREMENT,
+    id BLOB NOT NULL,
+    type_number BIGINT NOT NULL REFERENCES resource_type (number),
+    original_resource_id VARCHAR(289) NOT NULL,
+    creator VARCHAR(255) NOT NULL,
+    user_id VARCHAR(255),
+    project_id VARCHAR(255),
+    started_at BIGINT NOT NULL,
+    ended_at BIGINT,
+    revision_start BIGINT NOT NULL,
+    revision_end BIGINT NOT NULL,
+    attributes TEXT NOT NULL,
+    type_version BIGINT NOT NULL
+);
+
+CREATE INDEX ix_resource_history_id ON resource_history (id, revision_start, revision_end);
+CREATE INDEX ix_resource_history_type ON resource_history (type_number, revision_start, revision_end);
+CREATE INDEX ix_resource_history_project ON resource_history (project_id, revision_start) WHERE project_id IS NOT NULL;
+
+CREATE TABLE resource_history_value (
+    attribute_number BIGINT NOT NULL,
+    value BLOB NOT NULL,
+    revision BIGINT NOT NULL,
+    PRIMARY KEY (attribute_number, value, revision)
+) WITHOUT ROWID;
+
+-- Attributes that are gone and may have left values, until those are swept.
+CREATE TABLE resource_attribute_deleted (
+    attribute_number BIGINT NOT NULL PRIMARY KEY
+);
