@@ -139,7 +139,7 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
 }
 
 /// The longest text that Gnocchi's database holds.
-const STORED_CHARACTERS_MAX: usize = 255;
+pub const STORED_CHARACTERS_MAX: usize = 255;
 
 /// Whether a text can be stored as a name, by every database.
 ///

@@ -1,0 +1,367 @@
+//! The line protocol: `measurement,tag=value field=1.5,other=2i 1510581804179554816`.
+//!
+//! Names are read as Gnocchi reads them (a quoted one is what its quotes hold), everything else as InfluxDB defines it. A
+//! line that follows neither is an error as a whole; nothing behind a part that is understood is passed over.
+
+use std::borrow::Cow;
+
+/// What cannot be read; which line it was, the caller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoLine;
+
+/// One line. Texts are unescaped, and borrowed where nothing had to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line<'a> {
+    pub measurement: Cow<'a, str>,
+    /// By key, each once: of several, the last counts.
+    pub tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// In their order, each name once: of several, the last counts.
+    pub fields: Vec<(Cow<'a, str>, FieldValue)>,
+    /// In units of the request's precision, if the line has a time.
+    pub timestamp: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// Also of an integer, and of true (1) and false (0).
+    Number(f64),
+    /// Not kept: it is no measure.
+    Text,
+}
+
+/// The unit of a request's timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precision {
+    nanoseconds: u64,
+}
+
+impl Precision {
+    pub const NANOSECONDS: Precision = Precision { nanoseconds: 1 };
+
+    /// The value of the argument `precision`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let nanoseconds = match text {
+            "" | "n" | "ns" => 1,
+            "u" | "us" | "µ" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        Some(Precision { nanoseconds })
+    }
+
+    /// Nanoseconds since the epoch; `None` beyond the range of timestamps.
+    pub fn to_nanoseconds(self, timestamp: u64) -> Option<i64> {
+        timestamp.checked_mul(self.nanoseconds).and_then(|nanoseconds| i64::try_from(nanoseconds).ok())
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Reads one line, without its line feed; `None` where it holds nothing but a comment or space.
+    pub fn parse(text: &'a str) -> Result<Option<Self>, NoLine> {
+        let text = text.trim_matches([' ', '\t', '\r']);
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(None);
+        }
+        let mut rest = Rest(text);
+        let measurement = rest.name(", ")?;
+        let mut tags = Vec::new();
+        while rest.take(',') {
+            let key = rest.name(" ,=")?;
+            rest.expect('=')?;
+            put(&mut tags, key, rest.name(" ,=")?);
+        }
+        tags.sort_by(|a, b| a.0.cmp(&b.0));
+        rest.space()?;
+        let mut fields = Vec::new();
+        loop {
+            let key = rest.name(" ,=")?;
+            rest.expect('=')?;
+            put(&mut fields, key, rest.field_value()?);
+            if !rest.take(',') {
+                break;
+            }
+        }
+        let timestamp = if rest.0.is_empty() {
+            None
+        } else {
+            rest.space()?;
+            // Only digits: no sign, and no fraction.
+            let digits = rest.0.bytes().all(|byte| byte.is_ascii_digit());
+            Some(rest.0.parse().ok().filter(|_| digits).ok_or(NoLine)?)
+        };
+        Ok(Some(Line { measurement, tags, fields, timestamp }))
+    }
+}
+
+fn put<'a, T>(entries: &mut Vec<(Cow<'a, str>, T)>, key: Cow<'a, str>, value: T) {
+    match entries.iter_mut().find(|(known, _)| *known == key) {
+        Some(entry) => entry.1 = value,
+        None => entries.push((key, value)),
+    }
+}
+
+/// What of the line is not read yet.
+struct Rest<'a>(&'a str);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, character: char) -> bool {
+        self.0.strip_prefix(character).map(|rest| self.0 = rest).is_some()
+    }
+
+    fn expect(&mut self, character: char) -> Result<(), NoLine> {
+        self.take(character).then_some(()).ok_or(NoLine)
+    }
+
+    /// At least one space.
+    fn space(&mut self) -> Result<(), NoLine> {
+        self.expect(' ')?;
+        self.0 = self.0.trim_start_matches(' ');
+        Ok(())
+    }
+
+    /// A name up to one of `ends` or the end of the line: quoted, or with a backslash before what would end it.
+    fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, NoLine> {
+        if let Some((name, rest)) = quoted(self.0) {
+            self.0 = rest;
+            return if name.is_empty() { Err(NoLine) } else { Ok(name) };
+        }
+        let text = self.0;
+        let bytes = text.as_bytes();
+        let mut name: Cow<'a, str> = Cow::Borrowed("");
+        let (mut start, mut at) = (0, 0);
+        while let Some(&byte) = bytes.get(at) {
+            if byte == b'\\' && bytes.get(at + 1).is_some_and(|next| b" ,=".contains(next)) {
+                append(&mut name, &text[start..at]);
+                start = at + 1;
+                at += 2;
+            } else if ends.as_bytes().contains(&byte) {
+                break;
+            } else {
+                at += 1;
+            }
+        }
+        append(&mut name, &text[start..at]);
+        self.0 = &text[at..];
+        // No database keeps a text with a NUL.
+        if name.is_empty() || name.contains('\0') { Err(NoLine) } else { Ok(name) }
+    }
+
+    fn field_value(&mut self) -> Result<FieldValue, NoLine> {
+        if let Some((_, rest)) = quoted(self.0) {
+            self.0 = rest;
+            return Ok(FieldValue::Text);
+        }
+        let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
+        let (text, rest) = self.0.split_at(end);
+        self.0 = rest;
+        number(text).map(FieldValue::Number).ok_or(NoLine)
+    }
+}
+
+fn append<'a>(name: &mut Cow<'a, str>, piece: &'a str) {
+    if name.is_empty() {
+        *name = Cow::Borrowed(piece);
+    } else if !piece.is_empty() {
+        name.to_mut().push_str(piece);
+    }
+}
+
+/// What stands between quotes at the start of the text, and what is behind; `None` where no quotes open and close.
+pub(super) fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let inner = text.strip_prefix('"')?;
+    let mut out: Option<String> = None;
+    let mut characters = inner.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => {
+                let name = out.map_or(Cow::Borrowed(&inner[..at]), Cow::Owned);
+                return Some((name, &inner[at + 1..]));
+            }
+            '\\' => {
+                let escaped = match characters.next()?.1 {
+                    't' => '\t',
+                    'n' => '\n',
+                    'f' => '\u{c}',
+                    'r' => '\r',
+                    other => other,
+                };
+                out.get_or_insert_with(|| inner[..at].to_owned()).push(escaped);
+            }
+            other => {
+                if let Some(out) = &mut out {
+                    out.push(other);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// A float, an integer (`5i`, `5u`) or a truth value, which counts as 1 or 0.
+fn number(text: &str) -> Option<f64> {
+    match text {
+        "t" | "T" | "true" | "True" | "TRUE" => return Some(1.0),
+        "f" | "F" | "false" | "False" | "FALSE" => return Some(0.0),
+        _ => {}
+    }
+    if let Some(integer) = text.strip_suffix('i').or_else(|| text.strip_suffix('u')) {
+        let digits = integer.strip_prefix(['-', '+']).unwrap_or(integer);
+        let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        return is_integer.then(|| integer.strip_prefix('+').unwrap_or(integer).parse().ok()).flatten();
+    }
+    // Neither `inf` nor `nan`.
+    let first = text.bytes().find(|byte| !b"+-".contains(byte))?;
+    if !(first.is_ascii_digit() || first == b'.') {
+        return None;
+    }
+    fast_float2::parse(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Option<Line<'_>> {
+        Line::parse(text).expect("it is a line")
+    }
+
+    type Read = (String, Vec<(String, String)>, Vec<(String, Option<f64>)>, Option<u64>);
+
+    fn read(text: &str) -> Read {
+        let line = parse(text).expect("it is no comment");
+        let tags = line.tags.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let fields = line.fields.iter().map(|(key, value)| {
+            let value = match value {
+                FieldValue::Number(number) => Some(*number),
+                FieldValue::Text => None,
+            };
+            (key.to_string(), value)
+        });
+        (line.measurement.to_string(), tags, fields.collect(), line.timestamp)
+    }
+
+    fn line(
+        measurement: &str,
+        tags: &[(&str, &str)],
+        fields: &[(&str, Option<f64>)],
+        timestamp: Option<u64>,
+    ) -> Read {
+        (
+            measurement.to_owned(),
+            tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            fields.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
+            timestamp,
+        )
+    }
+
+    #[test]
+    fn lines_are_read() {
+        assert_eq!(
+            read("mymetric,host=foobar,mytag=myvalue field=123 1510581804179554816"),
+            line(
+                "mymetric",
+                &[("host", "foobar"), ("mytag", "myvalue")],
+                &[("field", Some(123.0))],
+                Some(1_510_581_804_179_554_816)
+            )
+        );
+        assert_eq!(
+            read("cpu,z=1,a=2,z=3 i=-5i,u=7u,f=1.5e3,s=\"a b,c=\\\" d\",t=T,n=false"),
+            line(
+                "cpu",
+                &[("a", "2"), ("z", "3")],
+                &[
+                    ("i", Some(-5.0)),
+                    ("u", Some(7.0)),
+                    ("f", Some(1500.0)),
+                    ("s", None),
+                    ("t", Some(1.0)),
+                    ("n", Some(0.0))
+                ],
+                None
+            )
+        );
+        assert_eq!(read("m f=1,f=2 0\r"), line("m", &[], &[("f", Some(2.0))], Some(0)));
+        assert_eq!(read("m  f=.5  7 "), line("m", &[], &[("f", Some(0.5))], Some(7)));
+        for nothing in ["", " ", "\r", "# m f=1", "  #"] {
+            assert_eq!(parse(nothing), None, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_unescaped() {
+        let names = |text| {
+            let (measurement, tags, fields, _) = read(text);
+            (measurement, tags[0].0.clone(), tags[0].1.clone(), fields[0].0.clone())
+        };
+        let expected =
+            |a: &str, b: &str, c: &str, d: &str| (a.to_owned(), b.to_owned(), c.to_owned(), d.to_owned());
+        assert_eq!(names(r"a\ b\,c,d\=e=f\ g h\,i=1"), expected("a b,c", "d=e", "f g", "h,i"));
+        assert_eq!(names(r"C:\x\\y,k=\\server\n f=1"), expected(r"C:\x\\y", "k", r"\\server\n", "f"));
+        assert_eq!(names("a=b,\"k 1\"=\"v,=\\t\\\"\" \"f\"=1"), expected("a=b", "k 1", "v,=\t\"", "f"));
+        // Quotes that do not close are letters.
+        assert_eq!(names("\"a,k=v f=1"), expected("\"a", "k", "v", "f"));
+        assert_eq!(names("é,ü=ö ä=1"), expected("é", "ü", "ö", "ä"));
+    }
+
+    #[test]
+    fn what_is_no_line_is_refused() {
+        for text in [
+            "m",
+            "m ",
+            "m f",
+            "m f=",
+            "m =1",
+            ",k=v f=1",
+            "m, f=1",
+            "m,k f=1",
+            "m,k= f=1",
+            "m,=v f=1",
+            "m,k=v",
+            "m,k=v=w f=1",
+            "m f=1 x",
+            "m f=1 -5",
+            "m f=1 1.5",
+            "m f=1 1 1",
+            "m f=1x",
+            "m f=x",
+            "m f=1,",
+            "m f=1,g",
+            "m f=nan",
+            "m f=inf",
+            "m f=-inf",
+            "m f=i",
+            "m f=1.5i",
+            "m f=--1",
+            "m f=\"x",
+            "m f=\"x\"y",
+            "\"\" f=1",
+            "\"a\"b f=1",
+            "m f=1 99999999999999999999",
+            "m f=1\tg=2",
+            "m\0 f=1",
+            "m f=tRUE",
+            "m\\ f=1",
+            "m f=0x10",
+        ] {
+            assert_eq!(Line::parse(text), Err(NoLine), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn precision_scales_times() {
+        let at = |precision: &str, time| Precision::parse(precision).unwrap().to_nanoseconds(time);
+        assert_eq!(at("", 5), Some(5));
+        assert_eq!(at("us", 5), Some(5_000));
+        assert_eq!(at("ms", 5), Some(5_000_000));
+        assert_eq!(at("s", 5), Some(5_000_000_000));
+        assert_eq!(at("m", 1), Some(60_000_000_000));
+        assert_eq!(at("h", 1), Some(3_600_000_000_000));
+        assert_eq!(at("h", 1 << 62), None);
+        assert_eq!(at("n", u64::MAX), None);
+        assert_eq!(Precision::parse("d"), None);
+    }
+}

@@ -1,0 +1,11 @@
+//! Prometheus' way in: remote write, version 1.0.
+//!
+//! `inflate` undoes the compression, `write_request` reads the message, `names` says which metric a series is. Whom the
+//! metrics belong to, `routes::prometheus` decides.
+
+mod inflate;
+pub mod names;
+pub mod write_request;
+
+pub use inflate::inflate;
+pub use write_request::{NoWriteRequest, Sample, Series};
