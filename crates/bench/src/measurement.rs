@@ -13,6 +13,8 @@ pub enum Unit {
     Measures,
     Metrics,
     Points,
+    Resources,
+    Searches,
     /// The figure is an amount of memory, and less is better.
     Bytes,
 }

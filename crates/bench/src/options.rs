@@ -82,6 +82,10 @@ pub struct Counts {
     pub push_metrics: usize,
     /// Metrics to create, show and delete.
     pub metadata_metrics: usize,
+    /// Resources to create, show and search.
+    pub resources: usize,
+    /// Metrics that hold a day by the minute, aggregated together.
+    pub aggregate_metrics: usize,
     /// Metrics that hold a month by the minute, read in turn.
     pub read_metrics: usize,
     /// Metrics that get 60 points each.
@@ -105,6 +109,8 @@ impl Counts {
             load: Duration::from_secs(3),
             push_metrics: 200,
             metadata_metrics: 20_000,
+            resources: 100_000,
+            aggregate_metrics: 1_000,
             read_metrics: 4,
             process_metrics: 20_000,
             stream_metrics: 20_000,
@@ -128,6 +134,8 @@ impl Counts {
         let slow = |factor: usize| Counts {
             push_metrics: 100 * factor,
             metadata_metrics: 1_000 * factor,
+            resources: 1_000 * factor,
+            aggregate_metrics: 50 * factor,
             read_metrics: factor,
             process_metrics: 500 * factor,
             stream_metrics: 500 * factor,

@@ -1,6 +1,7 @@
 //! The kinds of work that are measured. A group of rows shares a freshly started server; within a group every peer is measured
 //! before the next group begins, so that what is compared was measured close together.
 
+mod aggregate;
 mod batch;
 mod many;
 mod memory;
@@ -8,6 +9,7 @@ mod metadata;
 mod process;
 mod push;
 mod read;
+mod resources;
 mod setup;
 
 use anyhow::Result;
@@ -30,10 +32,12 @@ struct Group {
     run: fn(&mut Bench, &mut Server) -> Result<()>,
 }
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 9] = [
     Group { rows: &push::ROWS, suits: |_| true, run: push::run },
     Group { rows: &metadata::ROWS, suits: Peer::speaks_gnocchi, run: metadata::run },
+    Group { rows: &resources::ROWS, suits: Peer::speaks_gnocchi, run: resources::run },
     Group { rows: &read::ROWS, suits: |_| true, run: read::run },
+    Group { rows: &aggregate::ROWS, suits: Peer::speaks_gnocchi, run: aggregate::run },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
     Group { rows: &memory::ROWS, suits: |peer| peer != Peer::Limit, run: memory::run },
