@@ -10,6 +10,7 @@ pub mod calendar;
 mod error;
 pub mod head;
 pub mod layout;
+pub mod operations;
 mod packing;
 pub mod points;
 pub mod read;

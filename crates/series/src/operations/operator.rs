@@ -1,0 +1,179 @@
+//! The names of operators, and the functions that they stand for. An operator remembers the name that it was
+//! written with, since error texts show it.
+
+use std::{fmt, str::FromStr};
+
+/// What a binary operator computes, elementwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryFunction {
+    Equal,
+    Less,
+    Greater,
+    LessEqual,
+    GreaterEqual,
+    NotEqual,
+    /// With the sign of the divisor.
+    Modulo,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Power,
+    /// The larger one; NaN where one is.
+    ClipMin,
+    /// The smaller one; NaN where one is.
+    ClipMax,
+    /// The larger one; of a number and NaN the number.
+    Max,
+}
+
+const BINARY: [(&str, BinaryFunction); 34] = [
+    ("=", BinaryFunction::Equal),
+    ("==", BinaryFunction::Equal),
+    ("eq", BinaryFunction::Equal),
+    ("<", BinaryFunction::Less),
+    ("lt", BinaryFunction::Less),
+    (">", BinaryFunction::Greater),
+    ("gt", BinaryFunction::Greater),
+    ("<=", BinaryFunction::LessEqual),
+    ("≤", BinaryFunction::LessEqual),
+    ("le", BinaryFunction::LessEqual),
+    (">=", BinaryFunction::GreaterEqual),
+    ("≥", BinaryFunction::GreaterEqual),
+    ("ge", BinaryFunction::GreaterEqual),
+    ("!=", BinaryFunction::NotEqual),
+    ("≠", BinaryFunction::NotEqual),
+    ("ne", BinaryFunction::NotEqual),
+    ("%", BinaryFunction::Modulo),
+    ("mod", BinaryFunction::Modulo),
+    ("+", BinaryFunction::Add),
+    ("add", BinaryFunction::Add),
+    ("-", BinaryFunction::Subtract),
+    ("sub", BinaryFunction::Subtract),
+    ("*", BinaryFunction::Multiply),
+    ("×", BinaryFunction::Multiply),
+    ("mul", BinaryFunction::Multiply),
+    ("/", BinaryFunction::Divide),
+    ("÷", BinaryFunction::Divide),
+    ("div", BinaryFunction::Divide),
+    ("**", BinaryFunction::Power),
+    ("^", BinaryFunction::Power),
+    ("pow", BinaryFunction::Power),
+    ("clip_min", BinaryFunction::ClipMin),
+    ("clip_max", BinaryFunction::ClipMax),
+    ("max", BinaryFunction::Max),
+];
+
+/// What a unary operator computes of each value, or of each series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryFunction {
+    Absolute,
+    Negative,
+    Cosine,
+    Sine,
+    Tangent,
+    Floor,
+    Ceil,
+    /// The difference from one point to the next; the first point goes.
+    RateOfChange,
+    /// The same for each second; the first point becomes NaN.
+    RateOfChangePerSecond,
+}
+
+const UNARY: [(&str, UnaryFunction); 11] = [
+    ("abs", UnaryFunction::Absolute),
+    ("absolute", UnaryFunction::Absolute),
+    ("neg", UnaryFunction::Negative),
+    ("negative", UnaryFunction::Negative),
+    ("cos", UnaryFunction::Cosine),
+    ("sin", UnaryFunction::Sine),
+    ("tan", UnaryFunction::Tangent),
+    ("floor", UnaryFunction::Floor),
+    ("ceil", UnaryFunction::Ceil),
+    ("rateofchange", UnaryFunction::RateOfChange),
+    ("rateofchangesec", UnaryFunction::RateOfChangePerSecond),
+];
+
+/// There is no operator of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown operator `{0}'")]
+pub struct UnknownOperator(pub String);
+
+macro_rules! named_operator {
+    ($(#[$doc:meta])* $operator:ident, $function:ident, $table:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $operator(u8);
+
+        impl $operator {
+            /// All names, aliases included.
+            pub fn names() -> impl Iterator<Item = &'static str> {
+                $table.iter().map(|(name, _)| *name)
+            }
+
+            /// The name that it was written with.
+            pub fn name(self) -> &'static str {
+                $table[usize::from(self.0)].0
+            }
+
+            pub fn function(self) -> $function {
+                $table[usize::from(self.0)].1
+            }
+        }
+
+        impl fmt::Display for $operator {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl fmt::Debug for $operator {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({:?})", stringify!($operator), self.name())
+            }
+        }
+
+        impl FromStr for $operator {
+            type Err = UnknownOperator;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let index = $table.iter().position(|(name, _)| *name == text);
+                index.map(|index| $operator(index as u8)).ok_or_else(|| UnknownOperator(text.to_owned()))
+            }
+        }
+    };
+}
+
+named_operator!(
+    /// An operator of two operands: arithmetic, comparison, `clip_min`, `clip_max`, `max`.
+    BinaryOperator,
+    BinaryFunction,
+    BINARY
+);
+named_operator!(
+    /// An operator of one operand: `abs`, `cos`, `rateofchange` and others.
+    UnaryOperator,
+    UnaryFunction,
+    UNARY
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_remember_their_names() {
+        for name in BinaryOperator::names() {
+            assert_eq!(name.parse::<BinaryOperator>().unwrap().to_string(), name);
+        }
+        for name in UnaryOperator::names() {
+            assert_eq!(name.parse::<UnaryOperator>().unwrap().to_string(), name);
+        }
+        let plus: BinaryOperator = "+".parse().unwrap();
+        let add: BinaryOperator = "add".parse().unwrap();
+        assert_ne!(plus, add);
+        assert_eq!(plus.function(), add.function());
+        assert_eq!("clip".parse::<BinaryOperator>(), Err(UnknownOperator("clip".to_owned())));
+        assert!("ABS".parse::<UnaryOperator>().is_err());
+    }
+}
