@@ -5,6 +5,7 @@
 use std::{borrow::Cow, pin::Pin, sync::Arc};
 
 use gnudi_indexer::IndexerError;
+pub use gnudi_model::python::parse_uuid;
 use gnudi_model::{ArchivePolicy, Metric, MetricId, ResourceType};
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
@@ -506,18 +507,6 @@ async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>, ApiError> {
     let id = parse_uuid(text).ok_or_else(unknown)?;
     let found = app.engine().indexer().metrics(&[MetricId(id)]).await?.pop().flatten();
     found.ok_or_else(unknown)
-}
-
-/// A UUID with or without hyphens, braces and `urn:uuid:`.
-pub fn parse_uuid(text: &str) -> Option<Uuid> {
-    if let Ok(id) = Uuid::try_parse(text) {
-        return Some(id);
-    }
-    let hex = text.replace("urn:", "").replace("uuid:", "");
-    let hex = hex.trim_matches(['{', '}']).replace('-', "");
-    (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        .then(|| Uuid::try_parse(&hex).ok())
-        .flatten()
 }
 
 #[cfg(test)]

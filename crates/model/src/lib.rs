@@ -8,6 +8,7 @@ pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod measure;
 pub mod metric;
+pub mod python;
 pub mod resource;
 pub mod resource_type;
 pub mod sack;

@@ -1,5 +1,7 @@
 //! Values as Python's `repr` shows them: error texts quote them so.
 
+pub use gnudi_model::python::repr_str;
+
 use super::{Value, float};
 
 impl Value {
@@ -51,31 +53,6 @@ impl Value {
             }
         }
     }
-}
-
-/// Python's `repr` of a string; characters outside ASCII are taken as printable.
-pub fn repr_str(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(quote);
-    for character in text.chars() {
-        match character {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\\' => out.push_str("\\\\"),
-            _ if character == quote => {
-                out.push('\\');
-                out.push(quote);
-            }
-            '\0'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' => {
-                out.extend(["\\x", &format!("{:02x}", u32::from(character))]);
-            }
-            _ => out.push(character),
-        }
-    }
-    out.push(quote);
-    out
 }
 
 #[cfg(test)]

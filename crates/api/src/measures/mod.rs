@@ -11,7 +11,6 @@ use std::collections::HashMap;
 
 use gnudi_model::{Measure, Timestamp};
 
-pub(crate) use scan::days_in_month;
 use scan::{MetricMeasures, Scan};
 
 use crate::error::ApiError;

@@ -10,7 +10,10 @@
 
 use std::ops::Range;
 
-use gnudi_model::{Measure, MetricId, Timestamp, timestamp::days_from_civil};
+use gnudi_model::{
+    Measure, MetricId, Timestamp,
+    timestamp::{days_from_civil, days_in_month},
+};
 use uuid::Uuid;
 
 use super::number;
@@ -425,16 +428,6 @@ fn date_ns(text: &[u8; 10]) -> Option<i64> {
         return None;
     }
     Some(days_from_civil(year, month, day) * 86_400_000_000_000)
-}
-
-/// Days of a month, 1 to 12, of the proleptic Gregorian calendar.
-pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Seconds since midnight of `HH:MM:SS`.

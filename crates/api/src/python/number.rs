@@ -1,5 +1,8 @@
 //! `float()` and `int()`.
 
+pub use gnudi_model::python::float_of_text;
+use gnudi_model::python::{int_of_float, int_of_text};
+
 use crate::json::Value;
 
 /// `float(value)`; `None` where Python raises.
@@ -14,43 +17,16 @@ pub fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// `float(text)`: surrounding white space, underscores between digits, `inf`, `infinity` and `nan` in any case.
-pub fn float_of_text(text: &str) -> Option<f64> {
-    let text = without_underscores(text.trim_matches(is_space))?;
-    // Rust takes the same forms once these are gone; it has no hexadecimal either.
-    text.parse().ok()
-}
-
 /// `int(value)`; `None` where Python raises or the number has more digits than an `i128`.
 pub fn int(value: &Value) -> Option<i128> {
     match value {
         Value::Bool(flag) => Some(i128::from(*flag)),
         Value::Int(number) => Some(i128::from(*number)),
         Value::BigInt(digits) => digits.parse().ok(),
-        Value::Float(number) => {
-            (number.abs() < 1.7e38 || number.abs() == 0.0).then_some(number.trunc() as i128)
-        }
-        Value::Str(text) => without_underscores(text.trim_matches(is_space))?.parse().ok(),
+        Value::Float(number) => int_of_float(*number),
+        Value::Str(text) => int_of_text(text),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// What `str.strip()` takes off, as far as ASCII and the common rest go.
-fn is_space(character: char) -> bool {
-    character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
-}
-
-/// Underscores are allowed between digits only.
-fn without_underscores(text: &str) -> Option<String> {
-    if !text.contains('_') {
-        return Some(text.to_owned());
-    }
-    let bytes = text.as_bytes();
-    let between_digits = |at: usize| {
-        at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
-    };
-    let fine = bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || between_digits(at));
-    fine.then(|| text.replace('_', ""))
 }
 
 #[cfg(test)]

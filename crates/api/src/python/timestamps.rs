@@ -3,35 +3,14 @@
 //!
 //! Where Gnocchi stores what is no time (`nan`, `NaT`, a number that overflows) this refuses it.
 
-use gnudi_model::{Timespan, Timestamp, timestamp::days_from_civil};
+pub use gnudi_model::python::NotTimestamps;
+use gnudi_model::{
+    Timespan, Timestamp,
+    python::{after_epoch, nanoseconds_of_date, nanoseconds_of_seconds, nanoseconds_relative},
+};
 
 use super::{float, float_of_text};
-use crate::{json::Value, measures::days_in_month};
-
-/// Why a list holds no timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotTimestamps {
-    /// An item's type is wrong.
-    Type,
-    /// An item means no time.
-    Value,
-    /// An item lies before the epoch, or behind the last nanosecond that numpy counts.
-    BeforeEpoch,
-    /// An item is a number or a word that Gnocchi takes for a time, and that none is.
-    NoTime,
-}
-
-impl NotTimestamps {
-    /// Gnocchi's words; it has none for a wrong type.
-    pub fn text(self) -> &'static str {
-        match self {
-            NotTimestamps::BeforeEpoch => "Timestamp must be after Epoch",
-            NotTimestamps::Type | NotTimestamps::Value | NotTimestamps::NoTime => {
-                "Unable to convert timestamps"
-            }
-        }
-    }
-}
+use crate::json::Value;
 
 type Result<T> = std::result::Result<T, NotTimestamps>;
 
@@ -52,7 +31,7 @@ pub fn timestamps<'v>(
     let form = match first {
         Value::Null | Value::Array(_) | Value::Object(_) => return Err(NotTimestamps::Type),
         Value::Str(text) if float_of_text(text).is_some() => Form::Seconds,
-        Value::Str(text) if !matches!(date(text, now), Err(NotTimestamps::Type)) => Form::Date,
+        Value::Str(text) if !matches!(nanoseconds_of_date(text, now), Err(NotTimestamps::Type)) => Form::Date,
         Value::Str(_) => Form::Relative,
         _ => Form::Seconds,
     };
@@ -90,18 +69,13 @@ fn seconds(value: &Value) -> Result<i64> {
         (None, Value::Null) => return Err(NotTimestamps::NoTime),
         (None, _) => return Err(NotTimestamps::Value),
     };
-    let nanoseconds = (seconds * 1e9).trunc();
-    if nanoseconds.abs() < 9_223_372_036_854_775_807.0 {
-        Ok(nanoseconds as i64)
-    } else {
-        Err(NotTimestamps::NoTime)
-    }
+    nanoseconds_of_seconds(seconds)
 }
 
 fn date_item(value: &Value, now: Timestamp) -> Result<i64> {
     match value {
         // What does not parse is no error of type here, as the first item has parsed.
-        Value::Str(text) => date(text, now).map_err(|error| match error {
+        Value::Str(text) => nanoseconds_of_date(text, now).map_err(|error| match error {
             NotTimestamps::Type => NotTimestamps::Value,
             other => other,
         }),
@@ -120,145 +94,7 @@ fn relative(value: &Value, now: Timestamp) -> Result<i64> {
         (None, Value::Array(_) | Value::Object(_)) => return Err(NotTimestamps::Type),
         (None, _) => None,
     };
-    // Python's now has microseconds.
-    let now = now.0 - now.0.rem_euclid(1_000);
-    now.checked_add(span.ok_or(NotTimestamps::Value)?.0).ok_or(NotTimestamps::BeforeEpoch)
-}
-
-fn after_epoch(nanoseconds: i64) -> Result<Timestamp> {
-    if nanoseconds < 0 { Err(NotTimestamps::BeforeEpoch) } else { Ok(Timestamp(nanoseconds)) }
-}
-
-/// Nanoseconds since the epoch of a date as `numpy.datetime64` reads it; the error `Type` means that it does not.
-fn date(text: &str, now: Timestamp) -> Result<i64> {
-    match text.to_ascii_lowercase().as_str() {
-        "" | "nat" => return Err(NotTimestamps::NoTime),
-        "now" => return Ok(now.0 - now.0.rem_euclid(1_000_000_000)),
-        "today" => return Ok(now.0 - now.0.rem_euclid(86_400_000_000_000)),
-        _ => {}
-    }
-    let whole = DateReader { rest: text.as_bytes(), negative: text.starts_with('-') }.read();
-    let nanoseconds = whole.ok_or(NotTimestamps::Type)?;
-    i64::try_from(nanoseconds).map_err(|_| NotTimestamps::BeforeEpoch)
-}
-
-/// Follows numpy's grammar: `[+-]year[-MM[-DD[(T| )hh[:mm[:ss[.f]]][Z|(+|-)hh[[:]mm]]]]]`, spaces in front of all and, where
-/// there is a time, behind.
-struct DateReader<'t> {
-    rest: &'t [u8],
-    negative: bool,
-}
-
-impl DateReader<'_> {
-    fn read(mut self) -> Option<i128> {
-        self.skip_space();
-        if matches!(self.rest.first(), Some(b'+' | b'-')) {
-            self.rest = &self.rest[1..];
-        }
-        if self.rest.is_empty() {
-            return None;
-        }
-        let year = self.year();
-        let (mut month, mut day) = (1, 1);
-        if !self.rest.is_empty() {
-            self.expect(b"-")?;
-            month = self.two_digits(1..=12)?;
-        }
-        if !self.rest.is_empty() {
-            self.expect(b"-")?;
-            day = self.two_digits(1..=31)?;
-            if day > days_in_month(year, month) {
-                return None;
-            }
-        }
-        let midnight = i128::from(days_from_civil(year, month, day)) * 86_400_000_000_000;
-        if self.rest.is_empty() {
-            return Some(midnight);
-        }
-        self.expect(b"T ")?;
-        let nanoseconds = midnight + self.time()?;
-        Some(nanoseconds - self.zone()?)
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.rest.first(), Some(b' ' | b'\t'..=b'\r')) {
-            self.rest = &self.rest[1..];
-        }
-    }
-
-    fn take_digit(&mut self) -> Option<i64> {
-        let digit = self.rest.first().filter(|byte| byte.is_ascii_digit())?;
-        self.rest = &self.rest[1..];
-        Some(i64::from(digit - b'0'))
-    }
-
-    fn expect(&mut self, any_of: &[u8]) -> Option<()> {
-        any_of.contains(self.rest.first()?).then(|| self.rest = &self.rest[1..])
-    }
-
-    /// Any number of digits, none included; years that no timestamp reaches are all the same.
-    fn year(&mut self) -> i64 {
-        let mut year = 0;
-        while let Some(digit) = self.take_digit() {
-            year = (year * 10 + digit).min(1_000_000_000);
-        }
-        if self.negative { -year } else { year }
-    }
-
-    fn two_digits(&mut self, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
-        let number = self.take_digit()? * 10 + self.take_digit()?;
-        range.contains(&number).then_some(number)
-    }
-
-    /// Nanoseconds since midnight.
-    fn time(&mut self) -> Option<i128> {
-        let mut seconds = self.two_digits(0..=23)? * 3600;
-        if self.rest.first() != Some(&b':') {
-            return Some(i128::from(seconds) * 1_000_000_000);
-        }
-        self.expect(b":")?;
-        seconds += self.two_digits(0..=59)? * 60;
-        if self.rest.first() != Some(&b':') {
-            return Some(i128::from(seconds) * 1_000_000_000);
-        }
-        self.expect(b":")?;
-        seconds += self.two_digits(0..=59)?;
-        let mut fraction = 0;
-        if self.rest.first() == Some(&b'.') {
-            self.rest = &self.rest[1..];
-            // Attoseconds are the finest that numpy reads; nanoseconds remain.
-            for place in 0..18 {
-                let Some(digit) = self.take_digit() else { break };
-                if place < 9 {
-                    fraction += digit * 10_i64.pow(8 - place);
-                }
-            }
-        }
-        Some(i128::from(seconds) * 1_000_000_000 + i128::from(fraction))
-    }
-
-    /// The zone's offset in nanoseconds, up to the end of the text.
-    fn zone(&mut self) -> Option<i128> {
-        let mut offset = 0;
-        match self.rest.first() {
-            Some(b'Z') => self.rest = &self.rest[1..],
-            Some(sign @ (b'+' | b'-')) => {
-                let sign = if *sign == b'-' { -1 } else { 1 };
-                self.rest = &self.rest[1..];
-                offset = self.two_digits(0..=23)? * 60;
-                if !self.rest.is_empty() {
-                    if self.rest[0] == b':' {
-                        self.rest = &self.rest[1..];
-                    }
-                    offset += self.two_digits(0..=59)?;
-                }
-                offset *= sign;
-            }
-            _ => {}
-        }
-        self.skip_space();
-        self.rest.is_empty().then_some(i128::from(offset) * 60_000_000_000)
-    }
+    nanoseconds_relative(span, now)
 }
 
 #[cfg(test)]

@@ -1,0 +1,14 @@
+//! What Python and numpy make of texts and numbers, since Gnocchi's API is defined by them.
+//!
+//! Values of requests, whatever their form, are the API's.
+
+mod date;
+mod number;
+mod text;
+
+pub use date::{
+    NotTimestamps, after_epoch, datetime, nanoseconds_of_date, nanoseconds_of_seconds, nanoseconds_relative,
+    timestamp_of_seconds, timestamp_of_text,
+};
+pub use number::{float_of_text, int_of_float, int_of_text, text_of_float};
+pub use text::{parse_uuid, repr_str};

@@ -1,0 +1,77 @@
+//! `float()`, `int()` and `str()` of numbers.
+
+/// `float(text)`: surrounding white space, underscores between digits, `inf`, `infinity` and `nan` in any case; `None` where
+/// Python raises.
+pub fn float_of_text(text: &str) -> Option<f64> {
+    let text = without_underscores(text.trim_matches(is_space))?;
+    // Rust takes the same forms once these are gone; it has no hexadecimal either.
+    text.parse().ok()
+}
+
+/// `int(text)`; `None` where Python raises or the number has more digits than an `i128`.
+pub fn int_of_text(text: &str) -> Option<i128> {
+    without_underscores(text.trim_matches(is_space))?.parse().ok()
+}
+
+/// `int(number)`; `None` where Python raises or the number has more digits than an `i128`.
+pub fn int_of_float(number: f64) -> Option<i128> {
+    (number.abs() < 1.7e38).then_some(number.trunc() as i128)
+}
+
+/// `str(number)`.
+pub fn text_of_float(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    // The digits and the range without exponents are Python's; its exponents have a sign and two digits.
+    let text = format!("{number:?}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => match exponent.strip_prefix('-') {
+            Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+            None => format!("{digits}e+{exponent:0>2}"),
+        },
+        None => text,
+    }
+}
+
+/// What `str.strip()` takes off, as far as ASCII and the common rest go.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
+}
+
+/// Underscores are allowed between digits only.
+fn without_underscores(text: &str) -> Option<String> {
+    if !text.contains('_') {
+        return Some(text.to_owned());
+    }
+    let bytes = text.as_bytes();
+    let between_digits = |at: usize| {
+        at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+    };
+    let fine = bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || between_digits(at));
+    fine.then(|| text.replace('_', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_printed_as_python_prints_them() {
+        for (number, text) in [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e100, "1.5e+100"),
+            (0.0001, "0.0001"),
+            (0.000_01, "1e-05"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(text_of_float(number), text);
+        }
+    }
+}
