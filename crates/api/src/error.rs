@@ -99,6 +99,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::NoArchivePolicyRuleMatch(_)
             | IndexerError::NamedMetricAlreadyExists(_)
             | IndexerError::ResourceTypeInUse(_)
+            | IndexerError::StartAfterEnd
             | IndexerError::NoSuchAttribute { .. }
             | IndexerError::InvalidAttributeValue { .. }
             | IndexerError::InvalidFilter

@@ -35,10 +35,13 @@ pub enum IndexerError {
     NoSuchResource(Uuid),
     #[error("Resource {0} already exists")]
     ResourceAlreadyExists(Uuid),
+    /// A new resource can't end before its start.
+    #[error("Start timestamp cannot be after end timestamp")]
+    StartAfterEnd,
     /// A filter or an order names what the resources of this type do not have.
     #[error("Resource type {resource_type} has no {attribute} attribute")]
     NoSuchAttribute { resource_type: String, attribute: String },
-    /// A value that a resource can't have, such as an end before its start.
+    /// A value that a resource can't have.
     #[error("Value {value} for attribute {attribute} on resource type {resource_type} is invalid")]
     InvalidAttributeValue { resource_type: String, attribute: String, value: String },
     #[error("Unable to parse this query")]

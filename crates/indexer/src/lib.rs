@@ -31,8 +31,8 @@ pub use filter::{Comparison, Filter, FilterValue};
 pub use memory::MemoryIndexer;
 pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SortDirection, SortKey};
 pub use resource::{
-    MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing, ResourceMarker,
-    ResourcePage, ResourceSort, Resources,
+    DeletedResources, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
+    ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
 pub use sql::{OpenError, SqlIndexer, SqliteOptions};

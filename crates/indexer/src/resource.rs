@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AttributeValue, MetricId, Resource, Text, Timestamp};
+use gnudi_model::{AttributeValue, MetricId, Resource, Text, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use crate::{Filter, IndexerError, SortDirection};
@@ -60,6 +60,21 @@ pub struct ResourceChange {
     /// metrics would change, there is no new revision.
     pub create_revision: bool,
     pub now: Timestamp,
+}
+
+/// What became of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdatedResource {
+    pub resource: Arc<Resource>,
+    /// Metrics that it had and has no more.
+    pub detached: Vec<MetricId>,
+}
+
+/// Resources that are gone, and their metrics, which wait for the janitor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeletedResources {
+    pub ids: Vec<Uuid>,
+    pub metrics: Vec<MetricId>,
 }
 
 /// A field of a resource, or an attribute of its type, and a direction.
@@ -118,19 +133,44 @@ pub trait Resources {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<Arc<Resource>, IndexerError>;
+    ) -> Result<UpdatedResource, IndexerError>;
 
-    /// Deletes resources with their history, one answer each, in order; their metrics wait for the janitor.
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>>;
+    /// Ends resources that have not ended, each with a new revision; returns how many. Those that are not there, that have
+    /// ended, or that start only later, are left alone.
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+        let mut ended = 0;
+        for &id in ids {
+            let Some(resource) = self.resource(GENERIC, id).await? else { continue };
+            if resource.ended_at.is_some() || resource.started_at > now {
+                continue;
+            }
+            let change = ResourceChange {
+                ended_at: Some(Some(now)),
+                create_revision: true,
+                now,
+                ..ResourceChange::default()
+            };
+            match self.update_resource(GENERIC, id, change).await {
+                Ok(_) => ended += 1,
+                Err(IndexerError::NoSuchResource(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ended)
+    }
 
-    /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does; returns how many. Times in
-    /// the filter may be relative to `now`.
+    /// Deletes resources with their history, one answer each, in order: the metrics that they had, which wait for the janitor
+    /// now.
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;
+
+    /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does, some at a time, so that
+    /// other writes are not held up. Times in the filter may be relative to `now`.
     async fn delete_matching_resources(
         &self,
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<u64, IndexerError>;
+    ) -> Result<DeletedResources, IndexerError>;
 
     /// Up to `limit` resources that ended before a time, those that ended first before the others.
     async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError>;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{Resource, ResourceType, Timestamp};
+use gnudi_model::{MetricId, Resource, ResourceType, Timestamp};
 use uuid::Uuid;
 
 use super::CachedIndexer;
 use crate::{
-    Filter, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceTypeChange,
-    ResourceTypes, Resources,
+    DeletedResources, Filter, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing,
+    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
 };
 
 #[async_trait]
@@ -57,11 +57,11 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<Arc<Resource>, IndexerError> {
+    ) -> Result<UpdatedResource, IndexerError> {
         self.index.update_resource(resource_type, id, change).await
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         self.index.delete_resources(ids).await
     }
 
@@ -70,7 +70,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<u64, IndexerError> {
+    ) -> Result<DeletedResources, IndexerError> {
         self.index.delete_matching_resources(resource_type, filter, now).await
     }
 

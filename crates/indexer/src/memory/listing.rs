@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gnudi_model::{Resource, Timestamp};
 
 use super::MemoryIndexer;
-use crate::{Filter, IndexerError, ResourceListing};
+use crate::{DeletedResources, Filter, IndexerError, ResourceListing};
 
 fn not_built() -> IndexerError {
     IndexerError::Database("not built yet".to_owned())
@@ -17,7 +17,7 @@ pub(super) async fn delete_matching(
     _resource_type: &str,
     _filter: &Filter,
     _now: Timestamp,
-) -> Result<u64, IndexerError> {
+) -> Result<DeletedResources, IndexerError> {
     Err(not_built())
 }
 

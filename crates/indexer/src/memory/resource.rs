@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{Resource, Timestamp};
+use gnudi_model::{MetricId, Resource, Timestamp};
 use uuid::Uuid;
 
 use super::{MemoryIndexer, listing};
-use crate::{Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources};
+use crate::{
+    DeletedResources, Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources,
+    UpdatedResource,
+};
 
 fn not_built() -> IndexerError {
     IndexerError::Database("not built yet".to_owned())
@@ -31,11 +34,11 @@ impl Resources for MemoryIndexer {
         _: &str,
         _: Uuid,
         _: ResourceChange,
-    ) -> Result<Arc<Resource>, IndexerError> {
+    ) -> Result<UpdatedResource, IndexerError> {
         Err(not_built())
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         ids.iter().map(|_| Err(not_built())).collect()
     }
 
@@ -44,7 +47,7 @@ impl Resources for MemoryIndexer {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<u64, IndexerError> {
+    ) -> Result<DeletedResources, IndexerError> {
         listing::delete_matching(self, resource_type, filter, now).await
     }
 

@@ -7,9 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing,
-    Metrics, NewMetric, NewResource, ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes,
-    Resources,
+    ArchivePolicies, ArchivePolicyRules, DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer,
+    MetricListing, Metrics, NewMetric, NewResource, ResourceChange, ResourceListing, ResourceTypeChange,
+    ResourceTypes, Resources, UpdatedResource,
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp,
@@ -227,12 +227,12 @@ impl Resources for Gated {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<Arc<Resource>, IndexerError> {
+    ) -> Result<UpdatedResource, IndexerError> {
         self.before_writes.pass().await;
         self.index.update_resource(resource_type, id, change).await
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         self.before_writes.pass().await;
         self.index.delete_resources(ids).await
     }
@@ -242,7 +242,7 @@ impl Resources for Gated {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<u64, IndexerError> {
+    ) -> Result<DeletedResources, IndexerError> {
         self.before_writes.pass().await;
         self.index.delete_matching_resources(resource_type, filter, now).await
     }

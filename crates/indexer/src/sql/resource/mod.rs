@@ -1,15 +1,19 @@
 //! The statements for resources and their history.
 
 mod listing;
+mod value;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{Resource, Timestamp};
+use gnudi_model::{MetricId, Resource, Timestamp};
 use uuid::Uuid;
 
 use super::SqlIndexer;
-use crate::{Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources};
+use crate::{
+    DeletedResources, Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources,
+    UpdatedResource,
+};
 
 fn not_built() -> IndexerError {
     IndexerError::Database("not built yet".to_owned())
@@ -33,11 +37,11 @@ impl Resources for SqlIndexer {
         _: &str,
         _: Uuid,
         _: ResourceChange,
-    ) -> Result<Arc<Resource>, IndexerError> {
+    ) -> Result<UpdatedResource, IndexerError> {
         Err(not_built())
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         ids.iter().map(|_| Err(not_built())).collect()
     }
 
@@ -46,7 +50,7 @@ impl Resources for SqlIndexer {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<u64, IndexerError> {
+    ) -> Result<DeletedResources, IndexerError> {
         listing::delete_matching(self, resource_type, filter, now).await
     }
 

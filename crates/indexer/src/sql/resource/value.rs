@@ -1,0 +1,63 @@
+//! Values in the form in which `resource_value` and `resource_history_value` have them: bytes that sort as the values do.
+//!
+//! An attribute's kind never changes, so the form need not tell kinds apart.
+
+use gnudi_model::AttributeValue;
+
+/// `None` for null, which those tables do not have.
+pub(in crate::sql) fn sortable(value: &AttributeValue) -> Option<Vec<u8>> {
+    Some(match value {
+        AttributeValue::Null => return None,
+        AttributeValue::String(text) => text.as_bytes().to_vec(),
+        AttributeValue::Uuid(id) => id.as_bytes().to_vec(),
+        AttributeValue::Number(number) => sortable_number(*number).to_be_bytes().to_vec(),
+        AttributeValue::Bool(flag) => vec![u8::from(*flag)],
+        AttributeValue::Datetime(time) => (time.0.cast_unsigned() ^ SIGN).to_be_bytes().to_vec(),
+    })
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// Both zeros are one, and what is no number is one and above all numbers, as in `PostgreSQL`.
+fn sortable_number(number: f64) -> u64 {
+    if number.is_nan() {
+        return u64::MAX;
+    }
+    let bits = (number + 0.0).to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn bytes_sort_as_values_do() {
+        let numbers = [
+            f64::NEG_INFINITY,
+            -1e300,
+            -1.5,
+            -1e-300,
+            0.0,
+            5e-324,
+            1.0,
+            1.5,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        let keys: Vec<_> = numbers.iter().map(|number| sortable(&AttributeValue::Number(*number))).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+        assert_eq!(sortable(&AttributeValue::Number(-0.0)), sortable(&AttributeValue::Number(0.0)));
+        assert_eq!(sortable(&AttributeValue::Number(-f64::NAN)), sortable(&AttributeValue::Number(f64::NAN)));
+        let times = [-5, 0, 1, i64::MAX].map(|time| sortable(&AttributeValue::Datetime(Timestamp(time))));
+        assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+        assert!(sortable(&AttributeValue::Bool(false)) < sortable(&AttributeValue::Bool(true)));
+        let texts = ["", "a", "a\u{0}", "ab", "\u{e9}", "\u{1F95F}"];
+        let keys = texts.map(|text| sortable(&AttributeValue::String(text.into())));
+        assert!(keys.is_sorted_by(|a, b| a < b));
+        assert_eq!(sortable(&AttributeValue::Null), None);
+    }
+}
