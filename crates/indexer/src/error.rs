@@ -48,6 +48,8 @@ pub enum IndexerError {
     InvalidFilter,
     #[error("Invalid value: `{value}' for field `{field}'")]
     InvalidFilterValue { value: String, field: String },
+    #[error("Unable to parse this query: more than {max} {of}")]
+    FilterTooLarge { max: usize, of: &'static str },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
     /// No space, for now: nothing was changed (503).

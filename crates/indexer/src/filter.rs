@@ -2,6 +2,19 @@
 //!
 //! The tree is what both forms of the language (JSON and text) mean; reading them is the API's. A comparison with an absent
 //! field is neither true nor false, as in SQL, but that `!=` with a value is true.
+//!
+//! `condition` reads a tree against a type and evaluates it; the databases have their own way of the latter.
+
+mod condition;
+mod field;
+mod like;
+mod operand;
+
+use uuid::Uuid;
+
+pub(crate) use condition::{Condition, Scope, Test};
+pub use condition::{FILTER_DEPTH_MAX, FILTER_NODES_MAX, PATTERN_BYTES_MAX};
+pub(crate) use field::{Field, Kind};
 
 /// Which of a resource's revisions, or which resources, are meant.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,5 +60,19 @@ pub enum FilterValue {
     Int(i64),
     Float(f64),
     Text(String),
-    Uuid(uuid::Uuid),
+    Uuid(Uuid),
+}
+
+/// A value that a field has, or is compared with: one of the field's kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scalar {
+    Text(String),
+    Uuid(Uuid),
+    Number(f64),
+    Integer(i64),
+    Bool(bool),
+    /// Nanoseconds since the epoch.
+    Time(i64),
+    /// Nanoseconds.
+    Span(i64),
 }

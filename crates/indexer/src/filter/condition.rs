@@ -1,0 +1,296 @@
+//! A filter read against a type: which fields it compares with which values. And what it says of a resource, evaluated
+//! slowly and obviously.
+//!
+//! The logic is SQL's: a comparison with null is unknown, and so may be what is made of it.
+
+use std::cmp::Ordering;
+
+use gnudi_model::{Resource, ResourceType, Timestamp};
+
+use super::{Comparison, Field, Filter, FilterValue, Kind, Scalar, like::Pattern, operand::list_text};
+use crate::IndexerError;
+
+/// How deep conditions may be nested.
+pub const FILTER_DEPTH_MAX: usize = 100;
+/// How many conditions and values a filter may have.
+pub const FILTER_NODES_MAX: usize = 10_000;
+/// How long a pattern of `like` may be.
+pub const PATTERN_BYTES_MAX: usize = 4096;
+
+/// What a filter means for the resources of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Condition {
+    Test(Field, Test),
+    Not(Box<Condition>),
+    /// True where empty.
+    All(Vec<Condition>),
+    /// False where empty.
+    Any(Vec<Condition>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Test {
+    IsNull,
+    IsNotNull,
+    /// Is null, or another value.
+    Differs(Scalar),
+    Compare(Comparison, Scalar),
+    /// At least one value, or null among them.
+    In {
+        values: Vec<Scalar>,
+        null: bool,
+    },
+    Like(Pattern),
+}
+
+/// What a filter is read against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) resource_type: &'a ResourceType,
+    /// Whether revisions can be told apart.
+    pub(crate) history: bool,
+    /// What times may be relative to.
+    pub(crate) now: Timestamp,
+}
+
+impl Condition {
+    /// # Errors
+    /// Where the filter names what the type has not, or compares it with what it can't be, is empty or too large.
+    pub(crate) fn read(filter: &Filter, scope: Scope<'_>) -> Result<Self, IndexerError> {
+        Reader { scope, nodes: 0 }.read(filter, 0)
+    }
+
+    /// `None` for unknown.
+    pub(crate) fn evaluate(&self, resource: &Resource) -> Option<bool> {
+        match self {
+            Condition::Test(field, test) => test.evaluate(field.value(resource).as_ref()),
+            Condition::Not(condition) => condition.evaluate(resource).map(|truth| !truth),
+            Condition::All(conditions) => {
+                let truths: Vec<_> =
+                    conditions.iter().map(|condition| condition.evaluate(resource)).collect();
+                if truths.contains(&Some(false)) {
+                    Some(false)
+                } else if truths.contains(&None) {
+                    None
+                } else {
+                    Some(true)
+                }
+            }
+            Condition::Any(conditions) => {
+                let truths: Vec<_> =
+                    conditions.iter().map(|condition| condition.evaluate(resource)).collect();
+                if truths.contains(&Some(true)) {
+                    Some(true)
+                } else if truths.contains(&None) {
+                    None
+                } else {
+                    Some(false)
+                }
+            }
+        }
+    }
+}
+
+impl Test {
+    /// What the test says of a value, or of null; `None` for unknown.
+    pub(crate) fn evaluate(&self, value: Option<&Scalar>) -> Option<bool> {
+        match self {
+            Test::IsNull => Some(value.is_none()),
+            Test::IsNotNull => Some(value.is_some()),
+            Test::Differs(operand) => Some(value.is_none_or(|value| value.compare(operand).is_ne())),
+            Test::Compare(comparison, operand) => Some(comparison.holds(value?.compare(operand))),
+            Test::In { values, null } => {
+                let value = value?;
+                let found = values.iter().any(|operand| operand.compare(value).is_eq());
+                if found { Some(true) } else { (!null).then_some(false) }
+            }
+            Test::Like(pattern) => match value? {
+                Scalar::Text(text) => Some(pattern.matches(text)),
+                _ => unreachable!("only texts are compared with patterns"),
+            },
+        }
+    }
+}
+
+impl Comparison {
+    /// The comparison that holds where this one does not.
+    pub(crate) fn inverse(self) -> Self {
+        match self {
+            Comparison::Equal => Comparison::NotEqual,
+            Comparison::NotEqual => Comparison::Equal,
+            Comparison::Less => Comparison::GreaterOrEqual,
+            Comparison::LessOrEqual => Comparison::Greater,
+            Comparison::Greater => Comparison::LessOrEqual,
+            Comparison::GreaterOrEqual => Comparison::Less,
+        }
+    }
+
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::NotEqual => ordering.is_ne(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessOrEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+}
+
+impl Scalar {
+    /// Texts by their bytes; a number that is none is one, and above all others.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+            (Scalar::Uuid(a), Scalar::Uuid(b)) => a.cmp(b),
+            (Scalar::Number(a), Scalar::Number(b)) => {
+                a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+            }
+            (Scalar::Integer(a), Scalar::Integer(b))
+            | (Scalar::Time(a), Scalar::Time(b))
+            | (Scalar::Span(a), Scalar::Span(b)) => a.cmp(b),
+            (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
+            _ => unreachable!("values of one field have one kind"),
+        }
+    }
+}
+
+struct Reader<'a> {
+    scope: Scope<'a>,
+    nodes: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, filter: &Filter, depth: usize) -> Result<Condition, IndexerError> {
+        if depth >= FILTER_DEPTH_MAX {
+            return Err(IndexerError::FilterTooLarge { max: FILTER_DEPTH_MAX, of: "levels" });
+        }
+        self.count(1)?;
+        match filter {
+            Filter::Compare { comparison, field, value } => self.compare(*comparison, field, value),
+            Filter::In { field, values } => {
+                self.count(values.len())?;
+                self.one_of(field, values)
+            }
+            Filter::Like { field, pattern } => self.like(field, pattern),
+            Filter::And(filters) => Ok(Condition::All(self.read_all(filters, depth)?)),
+            Filter::Or(filters) if filters.is_empty() => Ok(Condition::All(Vec::new())),
+            Filter::Or(filters) => Ok(Condition::Any(self.read_all(filters, depth)?)),
+            Filter::Not(filter) => Ok(Condition::Not(Box::new(self.read(filter, depth + 1)?))),
+            Filter::Empty => Err(IndexerError::InvalidFilter),
+        }
+    }
+
+    fn read_all(&mut self, filters: &[Filter], depth: usize) -> Result<Vec<Condition>, IndexerError> {
+        filters.iter().map(|filter| self.read(filter, depth + 1)).collect()
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), IndexerError> {
+        self.nodes += nodes;
+        if self.nodes > FILTER_NODES_MAX {
+            return Err(IndexerError::FilterTooLarge { max: FILTER_NODES_MAX, of: "conditions and values" });
+        }
+        Ok(())
+    }
+
+    fn find(&self, field: &str) -> Result<Field, IndexerError> {
+        let Scope { resource_type, history, .. } = self.scope;
+        Field::find(field, resource_type, history).ok_or_else(|| IndexerError::NoSuchAttribute {
+            resource_type: resource_type.name.to_string(),
+            attribute: field.to_owned(),
+        })
+    }
+
+    fn compare(
+        &self,
+        comparison: Comparison,
+        name: &str,
+        value: &FilterValue,
+    ) -> Result<Condition, IndexerError> {
+        if let Some(pattern) = creator_pattern(name, value) {
+            let like = creator_like(&pattern, name, value)?;
+            return match comparison {
+                Comparison::Equal => Ok(like),
+                Comparison::NotEqual => Ok(Condition::Not(Box::new(like))),
+                _ => Err(invalid(value.to_python_text(), name)),
+            };
+        }
+        let field = if name == "lifespan" { Field::Lifespan } else { self.find(name)? };
+        let refuse = || invalid(value.to_python_text(), name);
+        if *value == FilterValue::Null {
+            return match comparison {
+                _ if field == Field::Lifespan => Err(refuse()),
+                Comparison::Equal => Ok(Condition::Test(field, Test::IsNull)),
+                Comparison::NotEqual => Ok(Condition::Test(field, Test::IsNotNull)),
+                _ => Err(refuse()),
+            };
+        }
+        let operand = value.read(field.kind(), self.scope.now).ok_or_else(refuse)?;
+        Ok(Condition::Test(
+            field,
+            match comparison {
+                Comparison::NotEqual => Test::Differs(operand),
+                comparison => Test::Compare(comparison, operand),
+            },
+        ))
+    }
+
+    fn one_of(&self, name: &str, values: &[FilterValue]) -> Result<Condition, IndexerError> {
+        let refuse = || invalid(list_text(values), name);
+        if creator_pattern(name, &FilterValue::Null).is_some() || name == "lifespan" {
+            return Err(refuse());
+        }
+        let field = self.find(name)?;
+        // Where Gnocchi converts values, it converts null too, or can't; elsewhere null stays null.
+        let keeps_null = matches!(field.kind(), Kind::Uuid | Kind::Bool | Kind::Number);
+        let is_null = |value: &&FilterValue| keeps_null && **value == FilterValue::Null;
+        let null = values.iter().any(|value| is_null(&value));
+        let read = |value: &FilterValue| value.read(field.kind(), self.scope.now).ok_or_else(refuse);
+        let values: Vec<_> =
+            values.iter().filter(|value| !is_null(value)).map(read).collect::<Result<_, _>>()?;
+        if values.is_empty() && !null {
+            return Ok(Condition::Any(Vec::new()));
+        }
+        Ok(Condition::Test(field, Test::In { values, null }))
+    }
+
+    fn like(&self, name: &str, value: &FilterValue) -> Result<Condition, IndexerError> {
+        if let Some(pattern) = creator_pattern(name, value) {
+            return creator_like(&pattern, name, value);
+        }
+        let refuse = || invalid(value.to_python_text(), name);
+        if name == "lifespan" {
+            return Err(refuse());
+        }
+        let field = self.find(name)?;
+        if *value == FilterValue::Null || field.kind() != Kind::Text {
+            return Err(refuse());
+        }
+        Ok(Condition::Test(field, Test::Like(pattern_of(&value.to_python_text()).ok_or_else(refuse)?)))
+    }
+}
+
+/// The virtual fields are patterns over the creator, with what is special in patterns left special.
+fn creator_pattern(name: &str, value: &FilterValue) -> Option<String> {
+    match name {
+        "created_by_user_id" => Some(format!("{}:%", value.to_python_text())),
+        "created_by_project_id" => Some(format!("%:{}", value.to_python_text())),
+        _ => None,
+    }
+}
+
+fn creator_like(pattern: &str, name: &str, value: &FilterValue) -> Result<Condition, IndexerError> {
+    let pattern = pattern_of(pattern).ok_or_else(|| invalid(value.to_python_text(), name))?;
+    Ok(Condition::Test(Field::Creator, Test::Like(pattern)))
+}
+
+fn pattern_of(text: &str) -> Option<Pattern> {
+    if text.len() > PATTERN_BYTES_MAX {
+        return None;
+    }
+    Pattern::parse(text)
+}
+
+fn invalid(value: String, field: &str) -> IndexerError {
+    IndexerError::InvalidFilterValue { value, field: field.to_owned() }
+}

@@ -1,0 +1,122 @@
+//! Patterns of `LIKE`, with `PostgreSQL`'s escapes.
+
+/// A pattern that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(Vec<Token>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Text,
+    Character,
+    This(char),
+}
+
+impl Pattern {
+    /// `None` where the pattern ends with a backslash, which escapes nothing.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut tokens = Vec::with_capacity(text.len());
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            tokens.push(match character {
+                '%' if tokens.last() == Some(&Token::Text) => continue,
+                '%' => Token::Text,
+                '_' => Token::Character,
+                '\\' => Token::This(characters.next()?),
+                other => Token::This(other),
+            });
+        }
+        Some(Pattern(tokens))
+    }
+
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        // Which ends of the text the pattern so far may have reached.
+        let mut reached = vec![false; text.len() + 1];
+        reached[0] = true;
+        for token in &self.0 {
+            let mut next = vec![false; text.len() + 1];
+            for at in 0..=text.len() {
+                next[at] = match token {
+                    Token::Text => reached[..=at].contains(&true),
+                    Token::Character => at > 0 && reached[at - 1],
+                    Token::This(character) => at > 0 && reached[at - 1] && text[at - 1] == *character,
+                };
+            }
+            reached = next;
+        }
+        reached[text.len()]
+    }
+
+    /// What every text begins with that matches.
+    pub(crate) fn prefix(&self) -> String {
+        let literal = |token: &Token| match token {
+            Token::This(character) => Some(*character),
+            Token::Text | Token::Character => None,
+        };
+        self.0.iter().map_while(literal).collect()
+    }
+
+    /// The one text that matches, if there is but one.
+    pub(crate) fn literal(&self) -> Option<String> {
+        let prefix = self.prefix();
+        (prefix.chars().count() == self.0.len()).then_some(prefix)
+    }
+
+    /// The same for `SQLite`'s `GLOB`, which minds case.
+    pub(crate) fn glob(&self) -> String {
+        let mut glob = String::new();
+        for token in &self.0 {
+            match token {
+                Token::Text => glob.push('*'),
+                Token::Character => glob.push('?'),
+                Token::This(special @ ('*' | '?' | '[')) => glob.extend(['[', *special, ']']),
+                Token::This(character) => glob.push(*character),
+            }
+        }
+        glob
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_postgresql() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("%", "", true),
+            ("%%", "abc", true),
+            ("a%", "abc", true),
+            ("a%", "Abc", false),
+            ("%c", "abc", true),
+            ("a_c", "a\u{e9}c", true),
+            ("a_c", "ac", false),
+            ("_%_", "ab", true),
+            ("_%_", "a", false),
+            ("%b%", "abc", true),
+            (r"a\%", "a%", true),
+            (r"a\%", "ab", false),
+            (r"a\_", "a_", true),
+            (r"\\", r"\", true),
+            (r"\a", "a", true),
+            ("*", "abc", false),
+            ("%ab%ab", "abab", true),
+            ("%ab%ab", "aba", false),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(text), expected, "{pattern} {text}");
+        }
+        assert_eq!(Pattern::parse(r"a\"), None);
+        assert_eq!(Pattern::parse(r"a\\"), Pattern::parse(r"a\\"));
+    }
+
+    #[test]
+    fn parts_of_a_pattern() {
+        let pattern = |text| Pattern::parse(text).unwrap();
+        assert_eq!(pattern(r"a\%b%c").prefix(), "a%b");
+        assert_eq!(pattern(r"a\%b%c").literal(), None);
+        assert_eq!(pattern(r"a\%b").literal(), Some("a%b".to_owned()));
+        assert_eq!(pattern("[a]*?_%").glob(), "[[]a][*][?]?*");
+    }
+}
