@@ -1,7 +1,7 @@
 //! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
-use gnudi_indexer::{IndexerError, Page};
-use gnudi_model::MetricId;
+use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort};
+use gnudi_model::{MetricId, Resource};
 
 use crate::{
     error::ApiError,
@@ -12,8 +12,11 @@ use crate::{
     schema::Invalid,
 };
 
-/// The order of a listing that asks for none.
-const DEFAULT_SORT: &str = "id:asc";
+/// The order of a listing of metrics that asks for none.
+pub const METRIC_SORTS: &[&str] = &["id:asc"];
+
+/// The order of a listing of resources that asks for none.
+pub const RESOURCE_SORTS: &[&str] = &["revision_start:asc", "started_at:asc"];
 
 /// Which part of a listing is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +31,15 @@ impl Pagination {
     ///
     /// # Errors
     /// 400 where one has the wrong type.
-    pub fn of(query: &Query, max_limit: usize) -> Result<Self, ApiError> {
+    pub fn of(query: &Query, max_limit: usize, default_sorts: &[&str]) -> Result<Self, ApiError> {
         let refuse = |name: &str, message: &str| {
             ApiError::bad_request(Value::object([
                 ("cause", "Argument value error".into()),
                 ("reason", Invalid::new(message).in_key(name).reason().into()),
             ]))
         };
-        let mut pagination =
-            Pagination { limit: max_limit, marker: None, sorts: vec![DEFAULT_SORT.to_owned()] };
+        let sorts = default_sorts.iter().map(ToString::to_string).collect();
+        let mut pagination = Pagination { limit: max_limit, marker: None, sorts };
         for name in query.names() {
             match (name, query.get(name)) {
                 ("limit", Some(Argument::One(text))) => {
@@ -66,16 +69,47 @@ impl Pagination {
     /// # Errors
     /// 400 for a marker that is no id, and for a sort by what metrics do not have.
     pub fn page(&self) -> Result<Page, IndexerError> {
-        let marker = match self.marker.as_deref() {
-            None | Some("") => None,
-            Some(text) => Some(MetricId(
-                parse_uuid(text)
-                    .ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{text}'")))?,
-            )),
+        let marker = match self.marker() {
+            Some(text) => Some(MetricId(parse_uuid(text).ok_or_else(|| invalid_marker(text))?)),
+            None => None,
         };
         let sorts = self.sorts.iter().map(|sort| sort.parse()).collect::<Result<_, _>>()?;
         Ok(Page { limit: self.limit, marker, sorts })
     }
+
+    /// The page of resources that this means, or of their revisions.
+    ///
+    /// # Errors
+    /// 400 for a marker that is no id (with `history`, no `id@revision`), and for a direction that there is not.
+    pub fn resource_page(&self, history: bool) -> Result<ResourcePage, IndexerError> {
+        let marker = match self.marker() {
+            Some(text) => Some(resource_marker(text, history).ok_or_else(|| invalid_marker(text))?),
+            None => None,
+        };
+        let sort = |text: &String| {
+            let (field, direction) = text.split_once(':').unwrap_or((text, ""));
+            Ok(ResourceSort { field: field.trim().to_owned(), direction: direction.parse()? })
+        };
+        let sorts = self.sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
+        Ok(ResourcePage { limit: Some(self.limit), marker, sorts })
+    }
+
+    fn marker(&self) -> Option<&str> {
+        self.marker.as_deref().filter(|marker| !marker.is_empty())
+    }
+}
+
+fn invalid_marker(text: &str) -> IndexerError {
+    IndexerError::InvalidPagination(format!("Invalid marker: `{text}'"))
+}
+
+fn resource_marker(text: &str, history: bool) -> Option<ResourceMarker> {
+    if !history {
+        return Some(ResourceMarker { id: parse_uuid(text)?, revision: Resource::CURRENT });
+    }
+    let (id, revision) = text.split_once('@')?;
+    let revision = i64::try_from(python::int(&Value::from(revision))?).ok()?;
+    Some(ResourceMarker { id: parse_uuid(id)?, revision })
 }
 
 /// The `Link` header of the page behind this one: the request's arguments, by name, with the marker.
@@ -110,7 +144,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Pagination, String> {
-        Pagination::of(&Query::parse(Some(text)), 7).map_err(|error| error.detail.to_json())
+        Pagination::of(&Query::parse(Some(text)), 7, METRIC_SORTS).map_err(|error| error.detail.to_json())
     }
 
     #[test]
@@ -154,9 +188,36 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_resources_has_a_marker_of_its_kind() {
+        let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+        let page = |text: String, history| {
+            let page =
+                Pagination::of(&Query::parse(Some(&text)), 7, RESOURCE_SORTS).unwrap().resource_page(history);
+            page.map_err(|error| error.to_string())
+        };
+        let ascending =
+            |field: &str| ResourceSort { field: field.to_owned(), direction: SortDirection::Ascending };
+        let sorts = vec![ascending("revision_start"), ascending("started_at")];
+        let expected = |marker| Ok(ResourcePage { limit: Some(7), marker, sorts: sorts.clone() });
+        let marker = |revision| Some(ResourceMarker { id: parse_uuid(id).unwrap(), revision });
+        assert_eq!(page("marker=".to_owned(), false), expected(None));
+        assert_eq!(page(format!("marker={id}"), false), expected(marker(-1)));
+        assert_eq!(page(format!("marker={id}@-1"), true), expected(marker(-1)));
+        assert_eq!(page(format!("marker={id}@12"), true), expected(marker(12)));
+        for (marker, history) in
+            [(format!("{id}@1"), false), (id.to_owned(), true), (format!("{id}@x"), true)]
+        {
+            let refusal = format!("Invalid pagination: `Invalid marker: `{marker}''");
+            assert_eq!(page(format!("marker={marker}"), history), Err(refusal));
+        }
+        assert!(page("sort=foo:up".to_owned(), false).unwrap_err().contains("Unknown sort direction"));
+        assert_eq!(page("sort=foo".to_owned(), false).unwrap().sorts, [ascending("foo")]);
+    }
+
+    #[test]
     fn the_next_page_keeps_the_arguments() {
         let query = Query::parse(Some("limit=99&foo=b%20r&foo=2&sort=name:asc&sort=id:desc"));
-        let pagination = Pagination::of(&query, 7).unwrap();
+        let pagination = Pagination::of(&query, 7, METRIC_SORTS).unwrap();
         assert_eq!(
             next_link("http://h/v1/metric", &query, &pagination, "m"),
             "<http://h/v1/metric?foo=b+r&foo=2&limit=7&marker=m&sort=name%3Aasc&sort=id%3Adesc>; rel=\"next\""

@@ -67,6 +67,29 @@ impl SortDirection {
     }
 }
 
+impl FromStr for SortDirection {
+    type Err = IndexerError;
+
+    /// Reads what follows the colon of a listing's `sort` argument; nothing means ascending.
+    fn from_str(text: &str) -> Result<Self, IndexerError> {
+        Ok(match text {
+            "" | "asc" => SortDirection::Ascending,
+            "desc" => SortDirection::Descending,
+            "asc-nullsfirst" => SortDirection::AscendingNullsFirst,
+            "asc-nullslast" => SortDirection::AscendingNullsLast,
+            "desc-nullsfirst" => SortDirection::DescendingNullsFirst,
+            "desc-nullslast" => SortDirection::DescendingNullsLast,
+            _ => {
+                return Err(IndexerError::InvalidPagination(
+                    "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
+                     desc-nullslast"
+                        .to_owned(),
+                ));
+            }
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricSort {
     pub key: SortKey,
@@ -93,22 +116,7 @@ impl FromStr for MetricSort {
                 )));
             }
         };
-        let direction = match direction {
-            "" | "asc" => SortDirection::Ascending,
-            "desc" => SortDirection::Descending,
-            "asc-nullsfirst" => SortDirection::AscendingNullsFirst,
-            "asc-nullslast" => SortDirection::AscendingNullsLast,
-            "desc-nullsfirst" => SortDirection::DescendingNullsFirst,
-            "desc-nullslast" => SortDirection::DescendingNullsLast,
-            _ => {
-                return Err(IndexerError::InvalidPagination(
-                    "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, \
-                     desc-nullslast"
-                        .to_owned(),
-                ));
-            }
-        };
-        Ok(MetricSort { key, direction })
+        Ok(MetricSort { key, direction: direction.parse()? })
     }
 }
 

@@ -52,6 +52,27 @@ impl Timestamp {
         out.extend_from_slice(&text);
     }
 
+    /// Writes the form in which Python's `datetime.isoformat` shows a time: as [`Timestamp::write_iso`], with six digits of a
+    /// second's fraction unless that is zero. What is below a microsecond is cut.
+    pub fn write_iso_micros(self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write_iso(out);
+        let micros = self.0.rem_euclid(1_000_000_000) / 1_000;
+        if micros != 0 {
+            let mut fraction = *b".000000";
+            put_digits(&mut fraction[1..], micros);
+            let zone = start + "0000-00-00T00:00:00".len();
+            out.splice(zone..zone, fraction);
+        }
+    }
+
+    /// The text of [`Timestamp::write_iso_micros`].
+    pub fn to_iso_micros(self) -> String {
+        let mut out = Vec::with_capacity(32);
+        self.write_iso_micros(&mut out);
+        String::from_utf8(out).expect("digits are ASCII")
+    }
+
     /// The text of [`Timestamp::write_iso`].
     pub fn to_iso(self) -> String {
         let mut out = Vec::with_capacity(25);
@@ -114,6 +135,13 @@ mod tests {
     fn iso_text_is_cut_to_the_second() {
         assert_eq!(Timestamp(1_356_998_400_999_999_999).to_iso(), "2013-01-01T00:00:00+00:00");
         assert_eq!(Timestamp::EPOCH.to_iso(), "1970-01-01T00:00:00+00:00");
+    }
+
+    #[test]
+    fn iso_text_has_microseconds_where_there_are_some() {
+        assert_eq!(Timestamp(1_356_998_400_000_999_999).to_iso_micros(), "2013-01-01T00:00:00.000999+00:00");
+        assert_eq!(Timestamp(1_356_998_400_120_000_000).to_iso_micros(), "2013-01-01T00:00:00.120000+00:00");
+        assert_eq!(Timestamp(1_356_998_400_000_000_999).to_iso_micros(), "2013-01-01T00:00:00+00:00");
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
-    pagination::{Pagination, next_link},
+    pagination::{METRIC_SORTS, Pagination, next_link},
     query::{Argument, Query},
     reply::{self, Response},
     router::{Call, parse_uuid},
@@ -26,7 +26,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
     let query = call.query();
     let filter = filter(&query)
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
-    let pagination = Pagination::of(&query, call.app.options().max_limit)?;
+    let pagination = Pagination::of(&query, call.app.options().max_limit, METRIC_SORTS)?;
     let listing = MetricListing { filter, page: pagination.page()? };
     let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
     let policies = policies(call, &metrics).await?;

@@ -1,0 +1,94 @@
+//! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
+
+use gnudi_indexer::{Filter, ResourceListing};
+use hyper::{
+    StatusCode,
+    header::{HeaderValue, LINK},
+};
+
+use super::shown;
+use crate::{
+    error::ApiError,
+    pagination::{Pagination, RESOURCE_SORTS, next_link},
+    query::{Argument, Query},
+    reply::{self, Response},
+    router::Call,
+};
+
+/// The arguments of a listing.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    query: Query,
+    pub details: bool,
+    pub history: bool,
+    pagination: Pagination,
+    /// The fields that are shown; all where it is empty.
+    attrs: Vec<String>,
+}
+
+impl Listing {
+    /// `details`, `history`, `limit`, `marker`, `sort` and `attrs` of a request's query.
+    ///
+    /// # Errors
+    /// 400 where one of them does not mean what it must.
+    pub fn of(call: &Call<'_>) -> Result<Self, ApiError> {
+        let query = call.query();
+        let attrs = match query.get("attrs") {
+            None | Some(Argument::One("")) => Vec::new(),
+            Some(Argument::One(name)) => vec![name.to_owned()],
+            Some(Argument::Several(names)) => names.into_iter().map(str::to_owned).collect(),
+        };
+        Ok(Listing {
+            details: query.flag("details", false)?,
+            history: query.flag("history", false)?,
+            pagination: Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?,
+            attrs,
+            query,
+        })
+    }
+
+    /// The revisions of one resource, with all fields, whatever `history` and `attrs` say.
+    pub fn of_history(call: &Call<'_>) -> Result<Self, ApiError> {
+        let query = call.query();
+        Ok(Listing {
+            details: query.flag("details", false)?,
+            history: true,
+            pagination: Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?,
+            attrs: Vec::new(),
+            query,
+        })
+    }
+
+    /// The page of resources of the type that the filter takes, with a link to the next one.
+    pub async fn answer(
+        &self,
+        call: &Call<'_>,
+        resource_type: &str,
+        filter: Option<Filter>,
+    ) -> Result<Response, ApiError> {
+        let listing = ResourceListing {
+            resource_type: resource_type.to_owned(),
+            filter,
+            history: self.history,
+            details: self.details,
+            page: self.pagination.resource_page(self.history)?,
+            now: super::now(call),
+        };
+        let resources = call.app.engine().indexer().list_resources(&listing).await?;
+        let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
+        let mut response = reply::json_bytes(StatusCode::OK, shown::list_bytes(&resources, &attrs));
+        if let Some(last) = resources.last()
+            && resources.len() >= self.pagination.limit
+        {
+            let marker = match self.history {
+                true => format!("{}@{}", last.id, last.revision),
+                false => last.id.to_string(),
+            };
+            let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
+            if let Ok(link) = HeaderValue::from_str(&link) {
+                response.headers_mut().insert(LINK, link);
+            }
+        }
+        Ok(response)
+    }
+}
