@@ -25,6 +25,10 @@ pub struct Figures {
     pub damaged: AtomicU64,
     /// Metrics whose data the janitor removed.
     pub metrics_expunged: AtomicU64,
+    /// Resources that the janitor ended, since their metrics got no measures.
+    pub resources_ended: AtomicU64,
+    /// Resources that the janitor deleted, since they ended long ago.
+    pub resources_removed: AtomicU64,
 }
 
 impl Figures {
@@ -34,7 +38,7 @@ impl Figures {
     }
 
     /// Name, help and value of each counter.
-    pub fn list(&self) -> [(&'static str, &'static str, f64); 10] {
+    pub fn list(&self) -> [(&'static str, &'static str, f64); 12] {
         let value = |counter: &AtomicU64| counter.load(Relaxed) as f64;
         [
             ("passes", "Passes over a sack that found measures", value(&self.passes)),
@@ -55,6 +59,8 @@ impl Figures {
             ),
             ("damaged", "Heads, blocks or records that did not decode", value(&self.damaged)),
             ("metrics_expunged", "Deleted metrics whose data is removed", value(&self.metrics_expunged)),
+            ("resources_ended", "Resources ended: no measures for long", value(&self.resources_ended)),
+            ("resources_removed", "Resources deleted: ended long ago", value(&self.resources_removed)),
         ]
     }
 }

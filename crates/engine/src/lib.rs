@@ -1,7 +1,7 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor`, `reader` and `expunger` do one thing each; `metricd` decides when.
+//! [`Engine`] is the face; `processor`, `reader`, `expunger` and `retention` do one thing each; `metricd` decides when.
 
 pub mod engine;
 pub mod expunger;
@@ -9,6 +9,7 @@ pub mod figures;
 pub mod metricd;
 pub mod processor;
 pub mod reader;
+pub mod retention;
 pub mod sacks;
 pub mod status;
 

@@ -1,14 +1,10 @@
 //! The API as the configuration asks for it, served until told to stop.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits};
-use gnudi_model::{AggregationMethod, Timestamp};
+use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -24,7 +20,7 @@ pub async fn serve(
 ) -> Result<()> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(StoreFigures::of(store)));
-    let app = App::new(store.engine.clone(), options(config, args, methods), registry, now);
+    let app = App::new(store.engine.clone(), options(config, args, methods), registry, super::now);
     let stop = async {
         if let Err(error) = super::told_to_stop().await {
             tracing::error!(%error, "signals cannot be heard: stopping");
@@ -66,9 +62,4 @@ pub fn path_prefix(text: &str) -> String {
         "" => String::new(),
         name => format!("/{name}"),
     }
-}
-
-fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -5,13 +5,20 @@ pub mod metricd;
 pub mod serve;
 pub mod upgrade;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context as _, Result};
 use gnudi_engine::{Engine, Metricd, MetricdOptions};
+use gnudi_model::{Timespan, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::Config;
+
+/// About a century.
+const SPAN_SECONDS_MAX: usize = 3_000_000_000;
 
 /// Processors of this machine.
 fn processors() -> usize {
@@ -34,6 +41,11 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
 fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
     let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
+    let span = |name| match config.size("metricd", name) {
+        0 => None,
+        // Years of seconds: what does not fit never comes.
+        seconds => Some(Timespan::from_secs(seconds.min(SPAN_SECONDS_MAX) as i64)),
+    };
     let reporting =
         config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -47,8 +59,17 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
         reporting_delay: reporting.map(Duration::from_secs),
         cleanup_delay: seconds("metric_cleanup_delay"),
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
+        metric_inactive_after: span("metric_inactive_after"),
+        resource_cleanup_after: span("resource_cleanup_after"),
+        clock: now,
     };
     Metricd::start(engine.clone(), &options)
+}
+
+/// The time now.
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Returns when the program is told to stop (SIGTERM, SIGINT).

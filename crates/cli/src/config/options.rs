@@ -277,8 +277,21 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option("metricd", "cleanup_batch_size", POSITIVE, "10000", "Most metrics that are removed at once."),
     idle("metricd", "processing_replicas", "3", SHARED),
-    idle("metricd", "metric_inactive_after", "0", "comes with resources"),
-    idle("metricd", "resource_cleanup_after", "0", "comes with resources"),
+    option(
+        "metricd",
+        "metric_inactive_after",
+        ANY,
+        "0",
+        "Seconds without measures after which a metric is inactive; a resource all of whose metrics are is ended. Counts \
+         from the start of the program at the earliest. 0: never.",
+    ),
+    option(
+        "metricd",
+        "resource_cleanup_after",
+        ANY,
+        "0",
+        "Seconds after their end when resources are deleted, with their metrics. 0: never.",
+    ),
     option(
         "storage",
         "driver",

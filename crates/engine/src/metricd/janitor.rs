@@ -1,26 +1,49 @@
-//! Removes deleted metrics, batch by batch.
+//! Removes deleted metrics, batch by batch; ends and deletes resources where that is asked for.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::Engine;
+use super::MetricdOptions;
+use crate::{Engine, retention::Activity};
 
-pub(super) async fn run(
-    engine: Arc<Engine>,
-    delay: Duration,
-    batch_metrics: usize,
-    mut stopped: watch::Receiver<bool>,
-) {
-    while super::sleep(delay, &mut stopped).await {
-        loop {
-            match engine.expunge(batch_metrics).await {
-                Ok(removed) if removed == batch_metrics && !*stopped.borrow() => {}
-                Ok(_) => break,
+pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stopped: watch::Receiver<bool>) {
+    let mut activity = options.metric_inactive_after.map(Activity::new);
+    while super::sleep(options.cleanup_delay, &mut stopped).await {
+        // Before the removal of metrics, which then removes those of the resources, too.
+        if let Some(activity) = &mut activity {
+            match engine.end_inactive_resources(activity, (options.clock)()).await {
+                Ok(0) => {}
+                Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
                 Err(error) => {
-                    tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
-                    break;
+                    tracing::error!(%error, "inactive resources cannot be ended: trying again later")
                 }
+            }
+        }
+        if let Some(after) = options.resource_cleanup_after {
+            match engine.remove_ended_resources((options.clock)().saturating_sub(after)).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "resources deleted: they ended long ago"),
+                Err(error) => {
+                    tracing::error!(%error, "ended resources cannot be deleted: trying again later")
+                }
+            }
+        }
+        expunge(&engine, options.cleanup_batch_metrics, &stopped).await;
+        if let Err(error) = engine.sweep_index().await {
+            tracing::error!(%error, "the index cannot be swept: trying again later");
+        }
+    }
+}
+
+async fn expunge(engine: &Engine, batch_metrics: usize, stopped: &watch::Receiver<bool>) {
+    loop {
+        match engine.expunge(batch_metrics).await {
+            Ok(removed) if removed == batch_metrics && !*stopped.borrow() => {}
+            Ok(_) => break,
+            Err(error) => {
+                tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
+                break;
             }
         }
     }

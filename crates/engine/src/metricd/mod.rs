@@ -1,8 +1,8 @@
-//! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics are removed, figures are
+//! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics and old resources are removed, figures are
 //! logged.
 //!
 //! `scheduler` hands sacks to workers, `checkpoint` makes aggregates durable and lets the incoming store forget,
-//! `janitor` expunges, `reporter` logs. None of them touches points.
+//! `janitor` cleans up, `reporter` logs. None of them touches points.
 
 mod checkpoint;
 mod janitor;
@@ -11,6 +11,7 @@ mod scheduler;
 
 use std::{sync::Arc, time::Duration};
 
+use gnudi_model::{Timespan, Timestamp};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::Engine;
@@ -36,6 +37,12 @@ pub struct MetricdOptions {
     pub cleanup_delay: Duration,
     /// How many metrics the janitor removes at once.
     pub cleanup_batch_metrics: usize,
+    /// Resources whose metrics got no measures for so long are ended; `None` for never.
+    pub metric_inactive_after: Option<Timespan>,
+    /// Resources that ended so long ago are deleted; `None` for never.
+    pub resource_cleanup_after: Option<Timespan>,
+    /// What the time is.
+    pub clock: fn() -> Timestamp,
 }
 
 /// The running workers of a process.
@@ -52,12 +59,7 @@ impl Metricd {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = scheduler::start(&engine, options, &stopped);
         tasks.push(tokio::spawn(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
-        tasks.push(tokio::spawn(janitor::run(
-            engine.clone(),
-            options.cleanup_delay,
-            options.cleanup_batch_metrics,
-            stopped.clone(),
-        )));
+        tasks.push(tokio::spawn(janitor::run(engine.clone(), options.clone(), stopped.clone())));
         if let Some(delay) = options.reporting_delay {
             tasks.push(tokio::spawn(reporter::run(engine.clone(), delay, stopped)));
         }

@@ -1,0 +1,162 @@
+//! Ends resources whose metrics get no measures any more, and removes resources that ended long ago.
+//!
+//! Nothing here makes an ended resource live again. When a metric last got measures is not stored with it: the heads know
+//! the last request that they applied, and [`Activity`] where the sacks stood at some time. So it costs the hot path
+//! nothing, and begins to count anew with each process.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use gnudi_drivers::incoming::{Incoming, Position};
+use gnudi_indexer::{
+    Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
+};
+use gnudi_model::{Metric, MetricId, Resource, SackId, Timespan, Timestamp, resource_type::GENERIC};
+use gnudi_series::head::Head;
+
+use crate::{Engine, EngineError, figures::Figures};
+
+/// How many resources are looked at at once.
+const RESOURCES_AT_ONCE: usize = 1000;
+
+/// How many marks are kept: the time of inactivity is right to this part of it.
+const MARKS_MAX: i64 = 16;
+
+/// Where each sack's newest record stood, at some times of the past.
+#[derive(Debug)]
+pub struct Activity {
+    inactive_after: Timespan,
+    marks: VecDeque<(Timestamp, Vec<Position>)>,
+}
+
+impl Activity {
+    pub fn new(inactive_after: Timespan) -> Self {
+        Activity { inactive_after, marks: VecDeque::new() }
+    }
+
+    /// Remembers where the sacks stand now, unless it did so a short while ago.
+    pub async fn mark(&mut self, incoming: &dyn Incoming, now: Timestamp) {
+        let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
+        if self.marks.back().is_some_and(|(last, _)| now < last.saturating_add(spacing)) {
+            return;
+        }
+        let mut newest = Vec::new();
+        for sack in incoming.sack_count().iter() {
+            newest.push(incoming.positions(sack).await.1);
+        }
+        self.marks.push_back((now, newest));
+        // The first mark that is old enough serves; those before it are of no use.
+        while self.marks.get(1).is_some_and(|(at, _)| *at <= now.saturating_sub(self.inactive_after)) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Where the sacks stood when the time of inactivity began; `None` where this process is younger than that.
+    fn begin(&self, now: Timestamp) -> Option<&[Position]> {
+        let (at, newest) = self.marks.front()?;
+        (*at <= now.saturating_sub(self.inactive_after)).then_some(newest)
+    }
+}
+
+impl Engine {
+    /// Remembers where the sacks stand, then ends the resources that have metrics, none of which got measures (nor was made)
+    /// for the activity's span; returns how many.
+    pub async fn end_inactive_resources(
+        &self,
+        activity: &mut Activity,
+        now: Timestamp,
+    ) -> Result<usize, EngineError> {
+        activity.mark(&*self.incoming, now).await;
+        let Some(begin) = activity.begin(now) else { return Ok(0) };
+        let created_before = now.saturating_sub(activity.inactive_after);
+        let mut marker = None;
+        let mut ended = 0;
+        loop {
+            let page = ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() };
+            let listing = ResourceListing {
+                resource_type: GENERIC.to_owned(),
+                filter: Some(Filter::Compare {
+                    comparison: Comparison::Equal,
+                    field: "ended_at".to_owned(),
+                    value: FilterValue::Null,
+                }),
+                history: false,
+                details: false,
+                page,
+                now,
+            };
+            let resources = match self.indexer.list_resources(&listing).await {
+                // The last one of the page before was deleted meanwhile: the rest has its turn next time.
+                Err(IndexerError::InvalidPagination(_)) => break,
+                resources => resources?,
+            };
+            let Some(last) = resources.last() else { break };
+            marker = Some(ResourceMarker { id: last.id, revision: Resource::CURRENT });
+            let metrics: Vec<_> = resources.iter().flat_map(|resource| &resource.metrics).collect();
+            let active = self.active(&metrics, begin, created_before).await?;
+            let inactive: Vec<_> = resources
+                .iter()
+                .filter(|resource| {
+                    !resource.metrics.is_empty()
+                        && !resource.metrics.iter().any(|metric| active.contains(&metric.id))
+                })
+                .map(|resource| resource.id)
+                .collect();
+            ended += self.indexer.end_resources(&inactive, now).await?;
+        }
+        Figures::add(&self.figures().resources_ended, ended);
+        Ok(ended as usize)
+    }
+
+    /// Which of the metrics got measures since the sacks stood at `begin`, or were made after `created_before`.
+    async fn active(
+        &self,
+        metrics: &[&std::sync::Arc<Metric>],
+        begin: &[Position],
+        created_before: Timestamp,
+    ) -> Result<HashSet<MetricId>, EngineError> {
+        let sack_of = |metric: &Metric| self.incoming.sack_count().sack_of(metric.id);
+        // Before the heads: what is acknowledged now is in them.
+        let mut idle: HashMap<SackId, bool> = HashMap::new();
+        for metric in metrics {
+            let sack = sack_of(metric);
+            if let std::collections::hash_map::Entry::Vacant(vacant) = idle.entry(sack) {
+                let (acknowledged, newest) = self.incoming.positions(sack).await;
+                vacant.insert(acknowledged >= newest);
+            }
+        }
+        let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
+        let mut active = HashSet::new();
+        for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
+            let sack = sack_of(metric);
+            let applied = match head? {
+                Some(bytes) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
+                None => Some(Position::default()),
+            };
+            // A head that can't be read says nothing: the resource stays.
+            let quiet = applied.is_some_and(|applied| applied <= begin[usize::from(sack.0)]);
+            if !(idle[&sack] && quiet && metric.created_at < created_before) {
+                active.insert(metric.id);
+            }
+        }
+        Ok(active)
+    }
+
+    /// Deletes resources that ended before a time (in whole seconds); returns how many.
+    pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize, EngineError> {
+        let ended = Filter::Compare {
+            comparison: Comparison::Less,
+            field: "ended_at".to_owned(),
+            value: FilterValue::Int(before.secs()),
+        };
+        let removed = self.indexer.delete_matching_resources(GENERIC, &ended, before).await?.ids.len();
+        Figures::add(&self.figures().resources_removed, removed as u64);
+        Ok(removed)
+    }
+
+    /// Removes what deleted attributes and resource types have left in the index, some at a time.
+    pub async fn sweep_index(&self) -> Result<(), EngineError> {
+        const VALUES_AT_ONCE: usize = 10_000;
+        while self.indexer.sweep_values(VALUES_AT_ONCE).await? == VALUES_AT_ONCE {}
+        Ok(())
+    }
+}
