@@ -104,6 +104,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::InvalidAttributeValue { .. }
             | IndexerError::InvalidFilter
             | IndexerError::InvalidFilterValue { .. }
+            | IndexerError::FilterTooLarge { .. }
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
             IndexerError::NoSpace(_) | IndexerError::Database(_) => {
                 tracing::error!(%error, "the index failed a request");
