@@ -14,6 +14,7 @@ pub mod cors;
 mod document;
 mod error;
 mod figures;
+pub mod filter;
 pub mod influxdb;
 pub mod json;
 mod limits;

@@ -35,12 +35,17 @@ impl Invalid {
 
     /// A key that the object must not have.
     pub fn extra_key(key: &str) -> Self {
-        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new("extra keys not allowed") }
+        Invalid::at_key("extra keys not allowed", key)
     }
 
     /// A key whose form is wrong.
     pub fn bad_key(key: &str) -> Self {
-        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new("not a valid value") }
+        Invalid::at_key("not a valid value", key)
+    }
+
+    /// A fault of a key itself, not of its value.
+    pub fn at_key(message: impl Into<String>, key: &str) -> Self {
+        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new(message) }
     }
 
     /// The same fault, seen from the object whose key holds the value.
@@ -98,6 +103,23 @@ pub fn entries(value: &Value) -> Checked<&[(String, Value)]> {
         Value::Object(entries) => Ok(entries),
         _ => Err(Invalid::new("expected a dictionary")),
     }
+}
+
+/// The one entry of an object that has at least `min` of them, and at most one.
+pub fn one_entry(value: &Value, min: usize) -> Checked<Option<&(String, Value)>> {
+    let length = match value {
+        Value::Object(entries) => entries.len(),
+        Value::Array(items) => items.len(),
+        Value::Str(text) => text.chars().count(),
+        _ => return Err(Invalid::new("invalid value or type")),
+    };
+    if length < min {
+        return Err(Invalid::new(format!("length of value must be at least {min}")));
+    }
+    if length > 1 {
+        return Err(Invalid::new("length of value must be at most 1"));
+    }
+    Ok(entries(value)?.first())
 }
 
 /// A key that must be there.
@@ -164,16 +186,24 @@ pub fn addressable(text: &str) -> Result<(), ApiError> {
     storable(text)
 }
 
-/// A list, each item of which passes the check.
+/// A list, each item of which passes the check. Of several faults, one that lies within an item is told before those of
+/// items as such.
 pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
     let Value::Array(items) = value else {
         return Err(Invalid::new("expected a list"));
     };
-    items
-        .iter()
-        .enumerate()
-        .map(|(index, item)| check(item).map_err(|invalid| invalid.in_index(index)))
-        .collect()
+    let mut checked = Vec::with_capacity(items.len());
+    let mut fault = None;
+    for (index, item) in items.iter().enumerate() {
+        match check(item) {
+            Ok(item) => checked.push(item),
+            Err(invalid) if invalid.path.is_empty() => {
+                fault.get_or_insert_with(|| invalid.in_index(index));
+            }
+            Err(invalid) => return Err(invalid.in_index(index)),
+        }
+    }
+    fault.map_or(Ok(checked), Err)
 }
 
 /// A span of time: seconds, or words ("5 minutes").

@@ -1,0 +1,475 @@
+//! The form of the filter language that is text: `not (a = 1 or b in ["x", 'y']) and id != 5dfe182a-51d2-4122-b90b-df0f215b736e`.
+//!
+//! Reads what Gnocchi's grammar reads, a word for a word: a term is the first kind of thing that its beginning can be, so that
+//! `nullable` is `null` and a rest that nothing takes, `notes = 1` is `not es = 1`, and `==` is no operator. A chain of one
+//! connective comes out in reverse, as Gnocchi has it. Whether the result is a filter, `json` decides. No recursion:
+//! operands and connectives wait on stacks.
+
+use std::fmt;
+
+use super::{DEPTH_MAX, NODES_MAX, json::NOT};
+use crate::json::Value;
+
+/// What is not understood, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    message: String,
+    /// What stands there; nothing at the end.
+    found: Option<String>,
+    /// In characters from the beginning, from 0.
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(found) = &self.found {
+            write!(f, ", found '{found}'")?;
+        }
+        write!(f, "  (at char {}), (line:{}, col:{})", self.at, self.line, self.column)
+    }
+}
+
+/// The document that a text stands for.
+pub fn document(text: &str) -> Result<Value, Fault> {
+    let text = expand_tabs(text);
+    Reader { text: &text, at: 0 }.document()
+}
+
+/// Python's `str.expandtabs`.
+fn expand_tabs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0;
+    for character in text.chars() {
+        match character {
+            '\t' => {
+                let spaces = 8 - column % 8;
+                out.extend(std::iter::repeat_n(' ', spaces));
+                column += spaces;
+            }
+            '\n' | '\r' => {
+                out.push(character);
+                column = 0;
+            }
+            _ => {
+                out.push(character);
+                column += 1;
+            }
+        }
+    }
+    out
+}
+
+/// The longest first of those that begin alike, but for `=`, which hides `==`.
+const COMPARISONS: [&str; 18] =
+    [">=", "<=", "!=", ">", "<", "=", "==", "eq", "ne", "lt", "gt", "ge", "le", "in", "like", "≠", "≥", "≤"];
+
+/// From the one that binds most to the one that binds least; `not` binds more than all.
+const CONNECTIVES: [&str; 4] = ["and", "∧", "or", "∨"];
+
+/// How a text ends that opens more parentheses than it closes.
+const UNBALANCED: &str = "Unbalanced parentheses or expression syntax error";
+
+/// What waits for its right side.
+enum Waiting {
+    Not,
+    /// A chain: the place among [`CONNECTIVES`], and how many connectives it has.
+    Chain(usize, usize),
+    Parenthesis,
+}
+
+impl Waiting {
+    /// Whether it binds more than a connective.
+    fn binds_more_than(&self, connective: usize) -> bool {
+        match self {
+            Waiting::Not => true,
+            Waiting::Chain(place, _) => *place < connective,
+            Waiting::Parenthesis => false,
+        }
+    }
+}
+
+/// A part of the filter that is whole, and how deep it nests.
+struct Operand {
+    document: Value,
+    depth: usize,
+}
+
+/// What has been read and what waits for more.
+#[derive(Default)]
+struct Stacks {
+    operands: Vec<Operand>,
+    waiting: Vec<Waiting>,
+}
+
+impl Stacks {
+    fn pop_operand(&mut self) -> Operand {
+        self.operands.pop().expect("each connective has operands on its sides")
+    }
+
+    /// Joins what binds more than the connective to operands.
+    fn reduce(&mut self, connective: usize) {
+        while self.waiting.last().is_some_and(|waiting| waiting.binds_more_than(connective)) {
+            let operand = match self.waiting.pop() {
+                Some(Waiting::Chain(place, count)) => self.chain(CONNECTIVES[place], count),
+                _ => {
+                    let Operand { document, depth } = self.pop_operand();
+                    Operand { document: Value::object([(NOT, document)]), depth: depth + 1 }
+                }
+            };
+            self.operands.push(operand);
+        }
+    }
+
+    /// The operands of a chain, the last first. If that is itself a chain of the connective, in parentheses, it is continued.
+    fn chain(&mut self, connective: &str, count: usize) -> Operand {
+        let Operand { document: last, mut depth } = self.pop_operand();
+        let mut items = match last {
+            Value::Object(mut entries) if entries[0].0 == connective => match entries.pop() {
+                Some((_, Value::Array(items))) => {
+                    depth -= 1;
+                    items
+                }
+                _ => unreachable!("a connective has a list"),
+            },
+            document => vec![document],
+        };
+        for _ in 0..count {
+            let operand = self.pop_operand();
+            depth = depth.max(operand.depth);
+            items.push(operand.document);
+        }
+        Operand { document: Value::object([(connective, Value::Array(items))]), depth: depth + 1 }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    /// In bytes.
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn document(mut self) -> Result<Value, Fault> {
+        let mut stacks = Stacks::default();
+        let mut open = 0;
+        let mut conditions = 0;
+        loop {
+            self.operand(&mut stacks, &mut open)?;
+            conditions += 1;
+            if conditions + stacks.waiting.len() > NODES_MAX {
+                return Err(self.fault(format!("Expected at most {NODES_MAX} conditions")));
+            }
+            while open > 0 && self.symbol(")") {
+                stacks.reduce(CONNECTIVES.len());
+                stacks.waiting.pop();
+                open -= 1;
+            }
+            let Some(connective) = CONNECTIVES.iter().position(|word| self.symbol(word)) else { break };
+            stacks.reduce(connective);
+            match stacks.waiting.last_mut() {
+                Some(Waiting::Chain(place, count)) if *place == connective => *count += 1,
+                _ => stacks.waiting.push(Waiting::Chain(connective, 1)),
+            }
+        }
+        if open > 0 {
+            return Err(self.fault(UNBALANCED));
+        }
+        self.skip_space();
+        if self.at < self.text.len() {
+            return Err(self.fault("Expected end of text"));
+        }
+        stacks.reduce(CONNECTIVES.len());
+        let whole = stacks.pop_operand();
+        if whole.depth > DEPTH_MAX {
+            return Err(self.fault(format!("Expected at most {DEPTH_MAX} levels of connectives")));
+        }
+        Ok(whole.document)
+    }
+
+    /// A condition, behind any number of `not` and parentheses.
+    fn operand(&mut self, stacks: &mut Stacks, open: &mut usize) -> Result<(), Fault> {
+        loop {
+            if stacks.waiting.len() > NODES_MAX {
+                return Err(self.fault(format!("Expected at most {NODES_MAX} connectives")));
+            }
+            if self.symbol(NOT) {
+                stacks.waiting.push(Waiting::Not);
+                continue;
+            }
+            let start = self.at;
+            if let Some(document) = self.condition() {
+                stacks.operands.push(Operand { document, depth: 0 });
+                return Ok(());
+            }
+            self.at = start;
+            if !self.symbol("(") {
+                self.skip_space();
+                return Err(self.fault("Expected a field, an operator and a value"));
+            }
+            stacks.waiting.push(Waiting::Parenthesis);
+            *open += 1;
+        }
+    }
+
+    /// `field operator value`. Gnocchi reads fields that are no texts, only to refuse them.
+    fn condition(&mut self) -> Option<Value> {
+        let Value::Str(field) = self.term()? else { return None };
+        self.skip_space();
+        let comparison = COMPARISONS.into_iter().find(|word| self.symbol(word))?;
+        let start = self.at;
+        let value = match self.term() {
+            Some(value) => value,
+            None => {
+                self.at = start;
+                self.list()?
+            }
+        };
+        Some(Value::object([(comparison, Value::Object(vec![(field, value)]))]))
+    }
+
+    /// `[term, ...]`; lists within lists are refused in any case.
+    fn list(&mut self) -> Option<Value> {
+        let mut items = Vec::new();
+        if !self.symbol("[") {
+            return None;
+        }
+        if self.symbol("]") {
+            return Some(Value::Array(items));
+        }
+        loop {
+            items.push(self.term()?);
+            if self.symbol("]") {
+                return Some(Value::Array(items));
+            }
+            if !self.symbol(",") {
+                return None;
+            }
+        }
+    }
+
+    /// Anything but a list.
+    fn term(&mut self) -> Option<Value> {
+        if ["None", "none", "null"].into_iter().any(|word| self.symbol(word)) {
+            return Some(Value::Null);
+        }
+        if ["False", "false"].into_iter().any(|word| self.symbol(word)) {
+            return Some(Value::Bool(false));
+        }
+        if ["True", "true"].into_iter().any(|word| self.symbol(word)) {
+            return Some(Value::Bool(true));
+        }
+        self.skip_space();
+        if let Some(length) = uuid_length(self.rest()) {
+            return Some(Value::from(self.take(length)));
+        }
+        if self.rest().starts_with(|character: char| character.is_ascii_alphabetic()) {
+            let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+            let length = self.rest().find(|character| !is_word(character)).unwrap_or(self.rest().len());
+            return Some(Value::from(self.take(length)));
+        }
+        if let Some(length) = number_length(self.rest()) {
+            // A colon may stand in it, by a slip of Gnocchi's grammar, which then fails.
+            return self.take(length).parse().ok().map(Value::Float);
+        }
+        self.quoted()
+    }
+
+    /// A text in quotes of either kind, on one line; only the escapes of white space mean something.
+    fn quoted(&mut self) -> Option<Value> {
+        let quote = self.rest().chars().next().filter(|character| matches!(character, '"' | '\''))?;
+        let inner = &self.rest()[1..];
+        let length = inner.find([quote, '\n', '\r']).filter(|end| inner[*end..].starts_with(quote))?;
+        self.at += length + 2;
+        let mut text = String::with_capacity(length);
+        let mut characters = inner[..length].chars().peekable();
+        while let Some(character) = characters.next() {
+            let escaped = match characters.peek() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('f') => '\u{c}',
+                Some('r') => '\r',
+                _ => '\\',
+            };
+            if character == '\\' && escaped != '\\' {
+                characters.next();
+                text.push(escaped);
+            } else {
+                text.push(character);
+            }
+        }
+        Some(Value::Str(text))
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn take(&mut self, length: usize) -> &'t str {
+        let taken = &self.rest()[..length];
+        self.at += length;
+        taken
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start_matches([' ', '\n', '\t', '\r']).len();
+    }
+
+    /// Whether the symbol comes next, behind any space; then it is taken.
+    fn symbol(&mut self, symbol: &str) -> bool {
+        let start = self.at;
+        self.skip_space();
+        let found = self.rest().starts_with(symbol);
+        self.at = if found { self.at + symbol.len() } else { start };
+        found
+    }
+
+    fn fault(&self, message: impl Into<String>) -> Fault {
+        const FOUND_MAX: usize = 16;
+        let before = &self.text[..self.at];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let rest = self.rest();
+        let word: String =
+            rest.chars().take(FOUND_MAX).take_while(|character| character.is_alphanumeric()).collect();
+        let found = if word.is_empty() { rest.chars().next().map(String::from) } else { Some(word) };
+        Fault {
+            message: message.into(),
+            found,
+            at: before.chars().count(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// How long the UUID is at the beginning of the text; each hyphen may be missing, and anything may follow.
+fn uuid_length(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    for (index, digits) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        if index > 0 && bytes.get(at) == Some(&b'-') {
+            at += 1;
+        }
+        if !bytes.get(at..at + digits)?.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        at += digits;
+    }
+    Some(at)
+}
+
+/// How long the number is at the beginning of the text: `[+-]?\d+(:?\.\d*)?(:?[eE][+-]?\d+)?`.
+fn number_length(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    let whole = digits(at);
+    if whole == 0 {
+        return None;
+    }
+    at += whole;
+    let colon = usize::from(bytes.get(at) == Some(&b':'));
+    if bytes.get(at + colon) == Some(&b'.') {
+        at += colon + 1;
+        at += digits(at);
+    }
+    let colon = usize::from(bytes.get(at) == Some(&b':'));
+    if matches!(bytes.get(at + colon), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(at + colon + 1), Some(b'+' | b'-')));
+        let start = at + colon + 1 + sign;
+        let exponent = bytes.get(start..).map_or(0, |_| digits(start));
+        if exponent > 0 {
+            at = start + exponent;
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> String {
+        document(text).map_or_else(|fault| fault.to_string(), |document| document.to_json())
+    }
+
+    #[test]
+    fn connectives_bind_in_their_order() {
+        for (text, expected) in [
+            ("a=1", r#"{"=": {"a": 1.0}}"#),
+            ("a=1 and b=2 and c=3", r#"{"and": [{"=": {"c": 3.0}}, {"=": {"b": 2.0}}, {"=": {"a": 1.0}}]}"#),
+            (
+                "a=1 or b=2 and c=3",
+                r#"{"or": [{"and": [{"=": {"c": 3.0}}, {"=": {"b": 2.0}}]}, {"=": {"a": 1.0}}]}"#,
+            ),
+            (
+                "a=1 and (b=2 and c=3)",
+                r#"{"and": [{"=": {"c": 3.0}}, {"=": {"b": 2.0}}, {"=": {"a": 1.0}}]}"#,
+            ),
+            (
+                "(a=1 and b=2) and c=3",
+                r#"{"and": [{"=": {"c": 3.0}}, {"and": [{"=": {"b": 2.0}}, {"=": {"a": 1.0}}]}]}"#,
+            ),
+            ("not not(a=1)", r#"{"not": {"not": {"=": {"a": 1.0}}}}"#),
+            ("not a=1 and b=2", r#"{"and": [{"=": {"b": 2.0}}, {"not": {"=": {"a": 1.0}}}]}"#),
+            (
+                "((a=1))or b in[x,\"y z\", null]",
+                r#"{"or": [{"in": {"b": ["x", "y z", null]}}, {"=": {"a": 1.0}}]}"#,
+            ),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn terms_are_the_first_kind_that_fits() {
+        for (text, expected) in [
+            ("eq eq eq", r#"{"eq": {"eq": "eq"}}"#),
+            ("notes='x'", r#"{"not": {"=": {"es": "x"}}}"#),
+            ("a like 'b\\tc\\\\x'", r#"{"like": {"a": "b\tc\\\\x"}}"#),
+            ("a=1order=2", r#"{"or": [{"=": {"der": 2.0}}, {"=": {"a": 1.0}}]}"#),
+            ("\"a b\"\t=\t'\t'", r#"{"=": {"a b": "       "}}"#),
+            (
+                "id=5dfe182a51d2-4122-b90bdf0f215b736e",
+                r#"{"=": {"id": "5dfe182a51d2-4122-b90bdf0f215b736e"}}"#,
+            ),
+            ("a=-1.5e+3", r#"{"=": {"a": -1500.0}}"#),
+            ("a=5.", r#"{"=": {"a": 5.0}}"#),
+            ("a=True", r#"{"=": {"a": true}}"#),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        let refused = |text: &str| format!("Expected a field, an operator and a value{text}");
+        for (text, expected) in [
+            ("", refused("  (at char 0), (line:1, col:1)")),
+            ("id == foobar", refused(", found 'id'  (at char 0), (line:1, col:1)")),
+            ("nullable=1", refused(", found 'nullable'  (at char 0), (line:1, col:1)")),
+            ("1=1", refused(", found '1'  (at char 0), (line:1, col:1)")),
+            ("a=1 and\n (+", refused(", found '+'  (at char 10), (line:2, col:3)")),
+            ("a=\"x", refused(", found 'a'  (at char 0), (line:1, col:1)")),
+            ("a=1:.5", refused(", found 'a'  (at char 0), (line:1, col:1)")),
+            ("a in [1,]", refused(", found 'a'  (at char 0), (line:1, col:1)")),
+            ("a in [[1]]", refused(", found 'a'  (at char 0), (line:1, col:1)")),
+            ("a=truex", "Expected end of text, found 'x'  (at char 6), (line:1, col:7)".to_owned()),
+            ("a=1)", "Expected end of text, found ')'  (at char 3), (line:1, col:4)".to_owned()),
+            ("(a=1", format!("{UNBALANCED}  (at char 4), (line:1, col:5)")),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn size_is_bounded() {
+        let nested = |depth: usize| format!("{}a=1", "not ".repeat(depth));
+        assert!(document(&nested(DEPTH_MAX)).is_ok());
+        assert!(document(&nested(DEPTH_MAX + 1)).is_err());
+        assert!(document(&"(".repeat(60_000)).is_err());
+        assert!(document(&"not ".repeat(15_000)).is_err());
+        assert!(document(&format!("{}a=1{}", "(".repeat(900), ")".repeat(900))).is_ok());
+        let chain = |count: usize| vec!["a=1"; count].join(" or ");
+        assert!(document(&chain(NODES_MAX - 1)).is_ok());
+        assert!(document(&chain(NODES_MAX + 1)).is_err());
+    }
+}
