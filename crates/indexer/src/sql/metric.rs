@@ -168,11 +168,20 @@ fn damaged() -> IndexerError {
 }
 
 fn push_ids(query: &mut QueryBuilder<Database>, ids: &[MetricId]) {
+    push_filled_up(query, ids.iter().map(|id| id.0));
+}
+
+/// The end of a list of ids, one of few lengths.
+pub(super) fn push_uuids(query: &mut QueryBuilder<Database>, ids: &[Uuid]) {
+    push_filled_up(query, ids.iter().copied());
+}
+
+fn push_filled_up(query: &mut QueryBuilder<Database>, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
     let count = ids.len().next_power_of_two();
-    let last = ids.last().into_iter().cycle();
+    let last = ids.clone().last().into_iter().cycle();
     let mut list = query.separated(", ");
-    for id in ids.iter().chain(last).take(count) {
-        list.push_bind(id.0.as_bytes().to_vec());
+    for id in ids.chain(last).take(count) {
+        list.push_bind(id.as_bytes().to_vec());
     }
     list.push_unseparated(")");
 }

@@ -8,6 +8,7 @@
 
 mod archive_policy;
 mod archive_policy_rule;
+mod attribute;
 mod failure;
 mod interner;
 mod listing;
@@ -15,10 +16,12 @@ mod metric;
 mod migrations;
 mod resource;
 mod resource_type;
+mod types;
 mod writer;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,9 +31,10 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::Indexer;
+use crate::{Indexer, IndexerError};
 use failure::{indexer_error, is_busy};
 use interner::Interner;
+use types::{TypeCache, Types};
 use writer::Writer;
 
 /// Where the `SQLite` file lies and what it may use.
@@ -107,6 +111,7 @@ pub struct SqlIndexer {
     /// Creators, units, names of policies.
     labels: Interner,
     names: Interner,
+    types: TypeCache,
 }
 
 impl SqlIndexer {
@@ -126,7 +131,29 @@ impl SqlIndexer {
             .acquire_timeout(options.busy_timeout)
             .connect_with(connect.pragma("query_only", "ON"))
             .await?;
-        Ok(SqlIndexer { readers, writer, labels: Interner::default(), names: Interner::default() })
+        Ok(SqlIndexer {
+            readers,
+            writer,
+            labels: Interner::default(),
+            names: Interner::default(),
+            types: TypeCache::default(),
+        })
+    }
+
+    /// The resource types as they are now.
+    async fn types(&self) -> Result<Arc<Types>, IndexerError> {
+        let version = types::version(&self.readers).await?;
+        self.types_at(version).await
+    }
+
+    /// Those of this version, or later ones.
+    async fn types_at(&self, version: i64) -> Result<Arc<Types>, IndexerError> {
+        if let Some(types) = self.types.at(version) {
+            return Ok(types);
+        }
+        let types = types::load(&self.readers).await?;
+        self.types.keep(&types);
+        Ok(types)
     }
 
     /// Finishes what was accepted and closes the file.

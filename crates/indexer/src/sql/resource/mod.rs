@@ -1,6 +1,7 @@
 //! The statements for resources and their history.
 
 mod listing;
+mod row;
 mod value;
 
 use std::sync::Arc;

@@ -3,18 +3,23 @@
 
 CREATE TABLE resource_type (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    name VARCHAR(255) NOT NULL UNIQUE,
-    -- How often its attributes were changed.
+    name VARCHAR(255) NOT NULL UNIQUE
+);
+
+INSERT INTO resource_type (name) VALUES ('generic');
+
+-- How often a type was created, changed or deleted: one row. Who has read the types at one version knows them until the next.
+CREATE TABLE resource_type_version (
     version BIGINT NOT NULL
 );
 
-INSERT INTO resource_type (name, version) VALUES ('generic', 0);
+INSERT INTO resource_type_version (version) VALUES (0);
 
 CREATE TABLE resource_attribute (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     type_number BIGINT NOT NULL REFERENCES resource_type (number) ON DELETE CASCADE,
     name VARCHAR(255) NOT NULL,
-    -- JSON: kind, bounds, whether it is required, and its fills: values, each with the version of the type that brought it
+    -- JSON: kind, bounds, whether it is required, and its fills: values, each with the version that brought it
     definition TEXT NOT NULL,
     UNIQUE (type_number, name)
 );
@@ -33,8 +38,8 @@ CREATE TABLE resource (
     revision_start BIGINT NOT NULL,
     -- JSON: values by the attribute's number; never null
     attributes TEXT NOT NULL,
-    -- The version that its type had when the attributes were written. One that has no value here has that of the first of
-    -- its fills whose version is higher.
+    -- The version of the types when the attributes were written. One that has no value here has that of the first of its
+    -- fills whose version is higher.
     type_version BIGINT NOT NULL
 );
 
@@ -81,6 +86,9 @@ CREATE TABLE resource_history_value (
     revision BIGINT NOT NULL,
     PRIMARY KEY (attribute_number, value, revision)
 ) WITHOUT ROWID;
+
+-- There were no resources yet, hence no metric can have had one.
+UPDATE metric SET resource_id = NULL WHERE resource_id IS NOT NULL;
 
 -- Attributes that are gone and may have left values, until those are swept.
 CREATE TABLE resource_attribute_deleted (

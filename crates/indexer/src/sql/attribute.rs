@@ -1,0 +1,193 @@
+//! Attributes and their values as JSON: the definitions of a type's attributes, and the values of a resource by the
+//! numbers of their attributes.
+//!
+//! Within a definition or among values, each value has the form that its kind demands: a text, a UUID's text, a number
+//! (`9e999` for what is infinite), a truth value, or nanoseconds since the epoch. There are no nulls: what is null is absent.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, fmt::Write};
+
+use gnudi_model::{AttributeKind, AttributeValue, Text, Timestamp};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeSeed, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::types::{Fill, StoredAttribute, StoredType};
+use crate::IndexerError;
+
+/// How the definition of an attribute is stored.
+#[derive(Serialize, Deserialize)]
+struct Definition<'a> {
+    kind: Cow<'a, str>,
+    required: bool,
+    /// Bounds of a text's length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lengths: Option<(u32, u32)>,
+    /// Bounds of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bounds: Option<(Option<Box<RawValue>>, Option<Box<RawValue>>)>,
+    /// The version that brought it and the value.
+    fills: Vec<(i64, Box<RawValue>)>,
+}
+
+pub(super) fn encode(attribute: &StoredAttribute) -> String {
+    let raw = |value: &AttributeValue| {
+        let mut json = String::new();
+        write_value(&mut json, value);
+        RawValue::from_string(json).expect("values are written as JSON")
+    };
+    let number = |number: f64| raw(&AttributeValue::Number(number));
+    let fills = attribute.fills.iter().map(|fill| (fill.version, raw(&fill.value))).collect();
+    let definition = Definition {
+        kind: attribute.kind.name().into(),
+        required: attribute.required,
+        lengths: match attribute.kind {
+            AttributeKind::String { min_length, max_length } => Some((min_length, max_length)),
+            _ => None,
+        },
+        bounds: match attribute.kind {
+            AttributeKind::Number { min, max } => Some((min.map(number), max.map(number))),
+            _ => None,
+        },
+        fills,
+    };
+    serde_json::to_string(&definition).expect("a definition is JSON")
+}
+
+pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute, IndexerError> {
+    let damaged = || IndexerError::Database(format!("attribute {number} is damaged"));
+    let stored: Definition<'_> = serde_json::from_str(definition).map_err(|_| damaged())?;
+    let bound = |raw: Option<Box<RawValue>>| -> Result<Option<f64>, IndexerError> {
+        raw.map(|raw| raw.get().parse().map_err(|_| damaged())).transpose()
+    };
+    let kind = match &*stored.kind {
+        "string" => {
+            let (min_length, max_length) = stored.lengths.ok_or_else(damaged)?;
+            AttributeKind::String { min_length, max_length }
+        }
+        "uuid" => AttributeKind::Uuid,
+        "number" => {
+            let (min, max) = stored.bounds.ok_or_else(damaged)?;
+            AttributeKind::Number { min: bound(min)?, max: bound(max)? }
+        }
+        "bool" => AttributeKind::Bool,
+        "datetime" => AttributeKind::Datetime,
+        _ => return Err(damaged()),
+    };
+    let fill = |(version, raw): (i64, Box<RawValue>)| {
+        let value = read_value(raw.get(), kind).ok_or_else(damaged)?;
+        Ok(Fill { version, value })
+    };
+    let fills = stored.fills.into_iter().map(fill).collect::<Result<_, IndexerError>>()?;
+    Ok(StoredAttribute { number, kind, required: stored.required, fills })
+}
+
+/// Values by number, those that are null left out.
+pub(super) fn encode_values<'a>(values: impl IntoIterator<Item = (i64, &'a AttributeValue)>) -> String {
+    let mut json = String::from("{");
+    for (number, value) in values {
+        if *value == AttributeValue::Null {
+            continue;
+        }
+        if json.len() > 1 {
+            json.push(',');
+        }
+        write!(json, "\"{number}\":").expect("a string takes all");
+        write_value(&mut json, value);
+    }
+    json.push('}');
+    json
+}
+
+fn write_value(json: &mut String, value: &AttributeValue) {
+    let written = match value {
+        AttributeValue::Null => write!(json, "null"),
+        AttributeValue::String(text) => {
+            json.push_str(&serde_json::to_string(text.as_str()).expect("a text is JSON"));
+            Ok(())
+        }
+        AttributeValue::Uuid(id) => write!(json, "\"{id}\""),
+        AttributeValue::Number(number) if number.is_nan() => write!(json, "\"NaN\""),
+        AttributeValue::Number(number) if number.is_infinite() => {
+            write!(json, "{}9e999", if *number < 0.0 { "-" } else { "" })
+        }
+        AttributeValue::Number(number) => write!(json, "{number:?}"),
+        AttributeValue::Bool(flag) => write!(json, "{flag}"),
+        AttributeValue::Datetime(time) => write!(json, "{}", time.0),
+    };
+    written.expect("a string takes all");
+}
+
+fn read_value(raw: &str, kind: AttributeKind) -> Option<AttributeValue> {
+    Some(match kind {
+        AttributeKind::String { .. } => {
+            AttributeValue::String(Text::from(&*serde_json::from_str::<Cow<'_, str>>(raw).ok()?))
+        }
+        AttributeKind::Uuid => AttributeValue::Uuid(Uuid::try_parse(raw.trim_matches('"')).ok()?),
+        AttributeKind::Number { .. } => AttributeValue::Number(raw.trim_matches('"').parse().ok()?),
+        AttributeKind::Bool => AttributeValue::Bool(raw.parse().ok()?),
+        AttributeKind::Datetime => AttributeValue::Datetime(Timestamp(raw.parse().ok()?)),
+    })
+}
+
+impl StoredType {
+    /// All attributes with what a row of this version has as values; those of attributes that are gone are passed over.
+    pub(super) fn attributes_of(
+        &self,
+        json: &str,
+        row_version: i64,
+    ) -> Result<BTreeMap<Text, AttributeValue>, IndexerError> {
+        let damaged = |reason: &dyn fmt::Display| {
+            IndexerError::Database(format!("the attributes of a resource are damaged: {reason}"))
+        };
+        let mut values: BTreeMap<Text, AttributeValue> = self
+            .attributes
+            .iter()
+            .map(|(name, attribute)| (name.clone(), attribute.fill(row_version).clone()))
+            .collect();
+        if json == "{}" || values.is_empty() {
+            return Ok(values);
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        Values { stored: self, values: &mut values }
+            .deserialize(&mut deserializer)
+            .map_err(|error| damaged(&error))?;
+        Ok(values)
+    }
+}
+
+/// Reads the values of a type's attributes into a map that has them all.
+struct Values<'a> {
+    stored: &'a StoredType,
+    values: &'a mut BTreeMap<Text, AttributeValue>,
+}
+
+impl<'de> DeserializeSeed<'de> for Values<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("values by the number of their attribute")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let broken = |what: &str| <A::Error as serde::de::Error>::custom(what);
+        while let Some((number, raw)) = map.next_entry::<&str, &RawValue>()? {
+            let number: i64 = number.parse().map_err(|_| broken("a key is no number"))?;
+            let Some(name) = self.stored.names.get(&number) else { continue };
+            let kind = self.stored.attributes[name].kind;
+            let value = read_value(raw.get(), kind).ok_or_else(|| broken("a value is not of its kind"))?;
+            *self.values.get_mut(name).expect("the map has all attributes") = value;
+        }
+        Ok(())
+    }
+}

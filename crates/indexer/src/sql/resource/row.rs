@@ -1,0 +1,128 @@
+//! Rows of resources and of their history.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use gnudi_model::{Metric, Resource, Timestamp};
+use sqlx::{QueryBuilder, Row};
+use uuid::Uuid;
+
+use crate::{
+    IndexerError,
+    sql::{DatabaseRow, SqlIndexer, failure::indexer_error, metric, metric::push_uuids, types::Types},
+};
+
+/// The columns of `resource` that [`SqlIndexer::decode_resource`] takes, in its order.
+pub(in crate::sql) const COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
+    ended_at, revision_start, attributes, type_version, NULL, -1";
+/// Those of `resource_history`.
+pub(in crate::sql) const HISTORY_COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, \
+    started_at, ended_at, revision_start, attributes, type_version, revision_end, revision";
+
+/// How many resources one statement names at most; fewer are filled up to a power of two by repetition.
+pub(super) const IDS_NAMED_MAX: usize = 1024;
+
+/// Whose attributes a resource shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sql) enum Attributes {
+    /// Those of its own type.
+    All,
+    /// None, as a generic resource.
+    None,
+}
+
+impl SqlIndexer {
+    /// A row of [`COLUMNS`] or [`HISTORY_COLUMNS`], without metrics; `None` where the types don't know its type: it was
+    /// made after they were read.
+    pub(in crate::sql) fn decode_resource(
+        &self,
+        row: &DatabaseRow,
+        types: &Types,
+        attributes: Attributes,
+    ) -> Result<Option<Resource>, IndexerError> {
+        decode(row, types, attributes, &|label| self.labels.intern(label))
+    }
+
+    /// The active metrics of resources, by name.
+    pub(in crate::sql) async fn metrics_of(
+        &self,
+        resources: &[Uuid],
+    ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>, IndexerError> {
+        let mut found: HashMap<Uuid, Vec<Arc<Metric>>> = HashMap::new();
+        for resources in resources.chunks(IDS_NAMED_MAX) {
+            let mut query = metrics_of_statement(resources);
+            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            for row in &rows {
+                let metric = Arc::new(self.decode(row)?);
+                let resource = metric.resource_id.expect("the statement asks for metrics of resources");
+                found.entry(resource).or_default().push(metric);
+            }
+        }
+        for metrics in found.values_mut() {
+            metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+        }
+        Ok(found)
+    }
+
+    /// Gives resources the active metrics that they have.
+    pub(in crate::sql) async fn with_metrics(
+        &self,
+        mut resources: Vec<Resource>,
+    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        let mut ids: Vec<_> = resources.iter().map(|resource| resource.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let metrics = self.metrics_of(&ids).await?;
+        for resource in &mut resources {
+            resource.metrics = metrics.get(&resource.id).cloned().unwrap_or_default();
+        }
+        Ok(resources.into_iter().map(Arc::new).collect())
+    }
+}
+
+pub(super) fn metrics_of_statement(resources: &[Uuid]) -> QueryBuilder<crate::sql::Database> {
+    let mut query = QueryBuilder::new(format!(
+        "SELECT {} FROM metric WHERE status = 0 AND resource_id IN (",
+        metric::COLUMNS
+    ));
+    push_uuids(&mut query, resources);
+    query
+}
+
+pub(super) fn decode(
+    row: &DatabaseRow,
+    types: &Types,
+    attributes: Attributes,
+    intern: &dyn Fn(&str) -> gnudi_model::Text,
+) -> Result<Option<Resource>, IndexerError> {
+    let broken = |error: sqlx::Error| indexer_error(&error);
+    let Some(stored) = types.numbered(row.try_get(1).map_err(broken)?) else { return Ok(None) };
+    let parts = || -> Result<Resource, sqlx::Error> {
+        let label = |column: usize| -> Result<_, sqlx::Error> {
+            Ok(row.try_get::<Option<&str>, _>(column)?.map(intern))
+        };
+        Ok(Resource {
+            id: Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?,
+            resource_type: stored.resource_type.name.clone(),
+            original_resource_id: row.try_get::<&str, _>(2)?.into(),
+            creator: intern(row.try_get(3)?),
+            user_id: label(4)?,
+            project_id: label(5)?,
+            started_at: Timestamp(row.try_get(6)?),
+            ended_at: row.try_get::<Option<i64>, _>(7)?.map(Timestamp),
+            revision_start: Timestamp(row.try_get(8)?),
+            revision_end: row.try_get::<Option<i64>, _>(11)?.map(Timestamp),
+            revision: row.try_get(12)?,
+            attributes: BTreeMap::new(),
+            metrics: Vec::new(),
+        })
+    };
+    let mut resource = parts().map_err(broken)?;
+    if attributes == Attributes::All {
+        let version = row.try_get(10).map_err(broken)?;
+        resource.attributes = stored.attributes_of(row.try_get(9).map_err(broken)?, version)?;
+    }
+    Ok(Some(resource))
+}

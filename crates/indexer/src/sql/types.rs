@@ -1,0 +1,151 @@
+//! The resource types as the database has them: with the numbers of their attributes, and what fills those that resources
+//! have no value for.
+//!
+//! They are read anew where their version says that they have changed, in this process or in another.
+
+use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
+
+use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text};
+use parking_lot::RwLock;
+use sqlx::{Executor, Row};
+
+use super::{Database, attribute, failure::indexer_error};
+use crate::IndexerError;
+
+/// All resource types at one version.
+#[derive(Debug)]
+pub(super) struct Types {
+    pub(super) version: i64,
+    by_name: BTreeMap<Text, Arc<StoredType>>,
+    by_number: HashMap<i64, Arc<StoredType>>,
+}
+
+#[derive(Debug)]
+pub(super) struct StoredType {
+    pub(super) number: i64,
+    pub(super) resource_type: Arc<ResourceType>,
+    pub(super) attributes: BTreeMap<Text, StoredAttribute>,
+    /// Names of attributes, by number.
+    pub(super) names: HashMap<i64, Text>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct StoredAttribute {
+    pub(super) number: i64,
+    pub(super) kind: AttributeKind,
+    pub(super) required: bool,
+    /// In the order of their versions.
+    pub(super) fills: Vec<Fill>,
+}
+
+/// What fills a null that is older.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fill {
+    pub(super) version: i64,
+    pub(super) value: AttributeValue,
+}
+
+impl Types {
+    pub(super) fn named(&self, name: &str) -> Result<&Arc<StoredType>, IndexerError> {
+        self.by_name.get(name).ok_or_else(|| IndexerError::NoSuchResourceType(name.to_owned()))
+    }
+
+    pub(super) fn numbered(&self, number: i64) -> Option<&Arc<StoredType>> {
+        self.by_number.get(&number)
+    }
+
+    /// In the order of their names.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<StoredType>> {
+        self.by_name.values()
+    }
+
+    fn new(version: i64, types: Vec<StoredType>) -> Self {
+        let types: Vec<_> = types.into_iter().map(Arc::new).collect();
+        Types {
+            version,
+            by_name: types.iter().map(|stored| (stored.resource_type.name.clone(), stored.clone())).collect(),
+            by_number: types.iter().map(|stored| (stored.number, stored.clone())).collect(),
+        }
+    }
+}
+
+impl StoredType {
+    fn new(number: i64, name: Text, attributes: BTreeMap<Text, StoredAttribute>) -> Self {
+        let shown = attributes.iter().map(|(name, stored)| (name.clone(), stored.shown())).collect();
+        StoredType {
+            number,
+            resource_type: Arc::new(ResourceType { name, attributes: shown }),
+            names: attributes.iter().map(|(name, stored)| (stored.number, name.clone())).collect(),
+            attributes,
+        }
+    }
+}
+
+impl StoredAttribute {
+    /// What a row of this version that has no value shows.
+    pub(super) fn fill(&self, row_version: i64) -> &AttributeValue {
+        let fill = self.fills.iter().find(|fill| fill.version > row_version);
+        fill.map_or(&AttributeValue::Null, |fill| &fill.value)
+    }
+
+    fn shown(&self) -> Attribute {
+        Attribute { kind: self.kind, required: self.required, fill: None }
+    }
+}
+
+/// Keeps the types that were read last.
+#[derive(Debug, Default)]
+pub(super) struct TypeCache {
+    types: RwLock<Option<Arc<Types>>>,
+}
+
+impl TypeCache {
+    /// Those of this version, if they are at hand.
+    pub(super) fn at(&self, version: i64) -> Option<Arc<Types>> {
+        self.types.read().clone().filter(|types| types.version == version)
+    }
+
+    pub(super) fn keep(&self, types: &Arc<Types>) {
+        let mut kept = self.types.write();
+        if kept.as_ref().is_none_or(|kept| kept.version < types.version) {
+            *kept = Some(types.clone());
+        }
+    }
+}
+
+pub(super) async fn version<'e>(
+    executor: impl Executor<'e, Database = Database>,
+) -> Result<i64, IndexerError> {
+    let version = sqlx::query_scalar("SELECT version FROM resource_type_version").fetch_one(executor).await;
+    version.map_err(|error| indexer_error(&error))
+}
+
+/// All types, with one statement, so that they belong together.
+pub(super) async fn load<'e>(
+    executor: impl Executor<'e, Database = Database>,
+) -> Result<Arc<Types>, IndexerError> {
+    let rows = sqlx::query(
+        "SELECT version, t.number, t.name, a.number, a.name, a.definition FROM resource_type_version \
+         CROSS JOIN resource_type t LEFT JOIN resource_attribute a ON a.type_number = t.number ORDER BY t.number",
+    )
+    .fetch_all(executor)
+    .await;
+    let rows = rows.map_err(|error| indexer_error(&error))?;
+    let mut types: Vec<(i64, Text, BTreeMap<Text, StoredAttribute>)> = Vec::new();
+    let mut version = 0;
+    for row in &rows {
+        let broken = |error: sqlx::Error| indexer_error(&error);
+        version = row.try_get(0).map_err(broken)?;
+        let number: i64 = row.try_get(1).map_err(broken)?;
+        if types.last().is_none_or(|(last, ..)| *last != number) {
+            types.push((number, Text::from(row.try_get::<&str, _>(2).map_err(broken)?), BTreeMap::new()));
+        }
+        if let Some(attribute_number) = row.try_get::<Option<i64>, _>(3).map_err(broken)? {
+            let name = Text::from(row.try_get::<&str, _>(4).map_err(broken)?);
+            let stored = attribute::decode(attribute_number, row.try_get(5).map_err(broken)?)?;
+            types.last_mut().expect("each row has a type").2.insert(name, stored);
+        }
+    }
+    let types = types.into_iter().map(|(number, name, attributes)| StoredType::new(number, name, attributes));
+    Ok(Arc::new(Types::new(version, types.collect())))
+}
