@@ -92,6 +92,7 @@ impl From<IndexerError> for ApiError {
             IndexerError::ArchivePolicyAlreadyExists(_)
             | IndexerError::ArchivePolicyRuleAlreadyExists(_)
             | IndexerError::ResourceTypeAlreadyExists(_)
+            | IndexerError::AttributeAlreadyExists { .. }
             | IndexerError::ResourceAlreadyExists(_) => StatusCode::CONFLICT,
             IndexerError::ArchivePolicyInUse(_)
             | IndexerError::UnsupportedArchivePolicyChange { .. }

@@ -35,6 +35,9 @@ pub enum IndexerError {
     NoSuchResource(Uuid),
     #[error("Resource {0} already exists")]
     ResourceAlreadyExists(Uuid),
+    /// Someone else added it meanwhile.
+    #[error("Resource type {resource_type} already has a {attribute} attribute")]
+    AttributeAlreadyExists { resource_type: String, attribute: String },
     /// A new resource can't end before its start.
     #[error("Start timestamp cannot be after end timestamp")]
     StartAfterEnd,

@@ -27,6 +27,11 @@ pub trait ResourceTypes {
     /// All of them, by name; `generic` is always there.
     async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError>;
 
+    /// Changes all that is asked for, or nothing where something is refused; `generic` stays as it is.
+    ///
+    /// # Errors
+    /// [`IndexerError::NoSuchAttribute`] and [`IndexerError::AttributeAlreadyExists`] where the type is not as the caller
+    /// thinks.
     async fn update_resource_type(
         &self,
         name: &str,
@@ -35,4 +40,44 @@ pub trait ResourceTypes {
 
     /// Refused while resources have the type, or had it in their history; and for `generic`.
     async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError>;
+}
+
+/// Refuses a change of attributes that are not there, or not of the kind, and a new one where its name is taken: the type may
+/// have changed since the change was thought of.
+pub(crate) fn check_change(
+    resource_type: &ResourceType,
+    change: &ResourceTypeChange,
+) -> Result<(), IndexerError> {
+    let refused = |attribute: &Text| IndexerError::NoSuchAttribute {
+        resource_type: resource_type.name.to_string(),
+        attribute: attribute.to_string(),
+    };
+    let current = |name: &Text| resource_type.attributes.get(name).ok_or_else(|| refused(name));
+    for name in &change.delete {
+        current(name)?;
+    }
+    for (name, attribute) in &change.update {
+        if current(name)?.kind.name() != attribute.kind.name() {
+            return Err(refused(name));
+        }
+    }
+    for (name, _) in &change.add {
+        if resource_type.attributes.contains_key(name) {
+            return Err(IndexerError::AttributeAlreadyExists {
+                resource_type: resource_type.name.to_string(),
+                attribute: name.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The type as the change leaves it. Nobody is shown a fill.
+pub(crate) fn changed(resource_type: &ResourceType, change: &ResourceTypeChange) -> ResourceType {
+    let mut attributes = resource_type.attributes.clone();
+    attributes.retain(|name, _| !change.delete.contains(name));
+    for (name, attribute) in change.add.iter().chain(&change.update) {
+        attributes.insert(name.clone(), Attribute { fill: None, ..attribute.clone() });
+    }
+    ResourceType { name: resource_type.name.clone(), attributes }
 }

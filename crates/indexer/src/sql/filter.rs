@@ -1,0 +1,333 @@
+//! Filters as SQL.
+//!
+//! Negations are carried down to the comparisons, where they become other comparisons. What remains is built of AND and OR
+//! alone, in which an unknown comparison is as good as a false one: so each is written such that it finds what it is true
+//! for, and values of attributes are found in their index, as sets of resources.
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{AttributeValue, Text};
+use sqlx::QueryBuilder;
+
+use super::{Database, resource::sortable};
+use crate::filter::{Comparison, Condition, Field, Kind, Pattern, Scalar, Test};
+
+/// Which resources a statement reads, as `r`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// As they are: `resource`.
+    Current,
+    /// As they were: `resource_history`.
+    Past,
+}
+
+impl Rows {
+    pub(super) const fn table(self) -> &'static str {
+        match self {
+            Rows::Current => "resource",
+            Rows::Past => "resource_history",
+        }
+    }
+
+    /// The values' index, its column that names a row, and that row's own column.
+    const fn values(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Rows::Current => ("resource_value", "resource_number", "r.number"),
+            Rows::Past => ("resource_history_value", "revision", "r.revision"),
+        }
+    }
+}
+
+/// Where an attribute's values are found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AttributeColumn {
+    pub(super) number: i64,
+    /// The value of resources that have none of their own; may be null.
+    pub(super) fill: AttributeValue,
+}
+
+/// What statements must know to name fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns<'a> {
+    pub(super) rows: Rows,
+    /// All attributes that conditions and orders name.
+    pub(super) attributes: &'a BTreeMap<Text, AttributeColumn>,
+}
+
+/// A comparison or its negation, whichever was meant.
+enum Leaf<'t> {
+    IsNull,
+    IsNotNull,
+    Differs(&'t Scalar),
+    Compare(Comparison, &'t Scalar),
+    In(&'t [Scalar]),
+    NotIn(&'t [Scalar]),
+    Like(&'t Pattern),
+    NotLike(&'t Pattern),
+    Never,
+}
+
+impl<'t> Leaf<'t> {
+    fn new(test: &'t Test, negate: bool) -> Self {
+        match (test, negate) {
+            (Test::IsNull, false) | (Test::IsNotNull, true) => Leaf::IsNull,
+            (Test::IsNotNull, false) | (Test::IsNull, true) => Leaf::IsNotNull,
+            (Test::Differs(value), false) => Leaf::Differs(value),
+            (Test::Differs(value), true) => Leaf::Compare(Comparison::Equal, value),
+            (Test::Compare(comparison, value), false) => Leaf::Compare(*comparison, value),
+            (Test::Compare(comparison, value), true) => Leaf::Compare(comparison.inverse(), value),
+            (Test::In { values, .. }, false) if values.is_empty() => Leaf::Never,
+            (Test::In { values, .. }, false) => Leaf::In(values),
+            // What is not among the others may still be the null.
+            (Test::In { null: true, .. }, true) => Leaf::Never,
+            (Test::In { values, .. }, true) => Leaf::NotIn(values),
+            (Test::Like(pattern), false) => Leaf::Like(pattern),
+            (Test::Like(pattern), true) => Leaf::NotLike(pattern),
+        }
+    }
+}
+
+type Query = QueryBuilder<Database>;
+
+/// Longer lists of values are not filled up to a power of two, so that the parameters of a statement suffice.
+const VALUES_FILLED_UP_MAX: usize = 1024;
+
+/// Appends what is true for the rows that the condition, or its negation, is true for.
+pub(super) fn push_condition(query: &mut Query, columns: Columns<'_>, condition: &Condition, negate: bool) {
+    match (condition, negate) {
+        (Condition::Not(condition), _) => push_condition(query, columns, condition, !negate),
+        (Condition::Test(field, test), _) => push_test(query, columns, field, test, negate),
+        (Condition::All(conditions), false) | (Condition::Any(conditions), true) => {
+            push_joined(query, columns, conditions, negate, "AND");
+        }
+        (Condition::All(conditions), true) | (Condition::Any(conditions), false) => {
+            push_joined(query, columns, conditions, negate, "OR");
+        }
+    }
+}
+
+/// As a tree of little depth, which databases limit.
+fn push_joined(query: &mut Query, columns: Columns<'_>, conditions: &[Condition], negate: bool, by: &str) {
+    match conditions {
+        [] => drop(query.push(if by == "AND" { "TRUE" } else { "FALSE" })),
+        [condition] => push_condition(query, columns, condition, negate),
+        _ => {
+            let (left, right) = conditions.split_at(conditions.len() / 2);
+            query.push("(");
+            push_joined(query, columns, left, negate, by);
+            query.push(format_args!(" {by} "));
+            push_joined(query, columns, right, negate, by);
+            query.push(")");
+        }
+    }
+}
+
+fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test, negate: bool) {
+    let leaf = Leaf::new(test, negate);
+    match (field, columns.rows) {
+        (Field::Attribute { name, .. }, rows) => {
+            let column = &columns.attributes[name];
+            let fill = test.evaluate(Scalar::of(&column.fill).as_ref());
+            Attribute { rows, column, holds_for_fill: fill == Some(!negate) }.push(query, &leaf);
+        }
+        (Field::Revision, Rows::Current) => push_truth(query, test.evaluate(Some(&CURRENT)), negate),
+        (Field::RevisionEnd, Rows::Current) => push_truth(query, test.evaluate(None), negate),
+        (Field::Type, _) => {
+            query.push("r.type_number IN (SELECT number FROM resource_type WHERE ");
+            push_leaf(query, "name", false, &leaf, bind);
+            query.push(")");
+        }
+        (field, rows) => push_leaf(query, column_of(field, rows), field.is_nullable(), &leaf, bind),
+    }
+}
+
+const CURRENT: Scalar = Scalar::Integer(gnudi_model::Resource::CURRENT);
+
+fn push_truth(query: &mut Query, truth: Option<bool>, negate: bool) {
+    query.push(if truth == Some(!negate) { "TRUE" } else { "FALSE" });
+}
+
+/// The expression of a field that is a column.
+pub(super) const fn column_of(field: &Field, rows: Rows) -> &'static str {
+    match (field, rows) {
+        (Field::Id, _) => "r.id",
+        (Field::Type, _) => "(SELECT name FROM resource_type WHERE number = r.type_number)",
+        (Field::Creator, _) => "r.creator",
+        (Field::UserId, _) => "r.user_id",
+        (Field::ProjectId, _) => "r.project_id",
+        (Field::OriginalResourceId, _) => "r.original_resource_id",
+        (Field::StartedAt, _) => "r.started_at",
+        (Field::EndedAt, _) => "r.ended_at",
+        (Field::RevisionStart, _) => "r.revision_start",
+        (Field::RevisionEnd, Rows::Current) => "NULL",
+        (Field::RevisionEnd, Rows::Past) => "r.revision_end",
+        (Field::Revision, Rows::Current) => "-1",
+        (Field::Revision, Rows::Past) => "r.revision",
+        (Field::Lifespan, _) => "(r.ended_at - r.started_at)",
+        (Field::Attribute { .. }, _) => panic!("attributes are no columns"),
+    }
+}
+
+/// Binds the value of a column.
+pub(super) fn bind(query: &mut Query, value: &Scalar) {
+    match value {
+        Scalar::Text(text) => query.push_bind(text.clone()),
+        Scalar::Uuid(id) => query.push_bind(id.as_bytes().to_vec()),
+        Scalar::Integer(number) | Scalar::Time(number) | Scalar::Span(number) => query.push_bind(*number),
+        Scalar::Number(_) | Scalar::Bool(_) => unreachable!("no column has such values"),
+    };
+}
+
+/// Binds a value of an attribute as its index has it.
+fn bind_sortable(query: &mut Query, value: &Scalar) {
+    query.push_bind(sortable(&value.to_attribute_value()).expect("operands are not null"));
+}
+
+type Bind = fn(&mut Query, &Scalar);
+
+/// Appends a comparison of an expression that has the value.
+fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, leaf: &Leaf<'_>, bind: Bind) {
+    match leaf {
+        Leaf::IsNull => drop(query.push(format_args!("{expression} IS NULL"))),
+        Leaf::IsNotNull => drop(query.push(format_args!("{expression} IS NOT NULL"))),
+        Leaf::Differs(value) => {
+            let differs = if is_nullable { "IS DISTINCT FROM" } else { "<>" };
+            bind(query.push(format_args!("{expression} {differs} ")), value);
+        }
+        Leaf::Compare(comparison, value) => {
+            bind(query.push(format_args!("{expression} {} ", sign_of(*comparison))), value);
+        }
+        Leaf::In(values) => push_list(query.push(format_args!("{expression} IN (")), values, bind),
+        Leaf::NotIn(values) => push_list(query.push(format_args!("{expression} NOT IN (")), values, bind),
+        Leaf::Like(pattern) => push_like(query, expression, pattern, bind),
+        Leaf::NotLike(pattern) => {
+            query.push(format_args!("CAST({expression} AS TEXT) NOT GLOB ")).push_bind(pattern.glob());
+        }
+        Leaf::Never => drop(query.push("FALSE")),
+    }
+}
+
+const fn sign_of(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Equal => "=",
+        Comparison::NotEqual => "<>",
+        Comparison::Less => "<",
+        Comparison::LessOrEqual => "<=",
+        Comparison::Greater => ">",
+        Comparison::GreaterOrEqual => ">=",
+    }
+}
+
+/// Fills the list up by repetition, so that there are few statements.
+fn push_list(query: &mut Query, values: &[Scalar], bind: Bind) {
+    let count =
+        if values.len() > VALUES_FILLED_UP_MAX { values.len() } else { values.len().next_power_of_two() };
+    for (index, value) in values.iter().chain(values.last().into_iter().cycle()).take(count).enumerate() {
+        if index > 0 {
+            query.push(", ");
+        }
+        bind(query, value);
+    }
+    query.push(")");
+}
+
+/// `SQLite`'s `LIKE` ignores case, `GLOB` does not. An index serves the range of what the pattern begins with.
+fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind) {
+    if let Some(text) = pattern.literal() {
+        bind(query.push(format_args!("{expression} = ")), &Scalar::Text(text));
+        return;
+    }
+    let prefix = pattern.prefix();
+    query.push("(");
+    if !prefix.is_empty() {
+        let end = successor(&prefix);
+        bind(query.push(format_args!("{expression} >= ")), &Scalar::Text(prefix));
+        if let Some(end) = end {
+            bind(query.push(format_args!(" AND {expression} < ")), &Scalar::Text(end));
+        }
+        query.push(" AND ");
+    }
+    query.push(format_args!("CAST({expression} AS TEXT) GLOB ")).push_bind(pattern.glob());
+    query.push(")");
+}
+
+/// The least text above all that begin with the prefix.
+fn successor(prefix: &str) -> Option<String> {
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        let above = (last..=char::MAX).nth(1);
+        if let Some(above) = above {
+            characters.push(above);
+            return Some(characters.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// A comparison of an attribute's values.
+struct Attribute<'a> {
+    rows: Rows,
+    column: &'a AttributeColumn,
+    /// Whether it is true for rows that have no value of their own.
+    holds_for_fill: bool,
+}
+
+impl Attribute<'_> {
+    fn push(&self, query: &mut Query, leaf: &Leaf<'_>) {
+        let own = own_type(self.column.number);
+        match (leaf, self.holds_for_fill) {
+            (Leaf::IsNull, true) => drop(query.push(format_args!("COALESCE({own}, 'null') = 'null'"))),
+            (Leaf::IsNull, false) => drop(query.push(format_args!("{own} = 'null'"))),
+            (Leaf::IsNotNull, true) => drop(query.push(format_args!("COALESCE({own}, '') <> 'null'"))),
+            (Leaf::IsNotNull, false) => drop(query.push(format_args!("{own} <> 'null'"))),
+            (Leaf::Differs(value), true) => self.push_set(query, "NOT IN", &equal(value)),
+            (Leaf::Differs(value), false) => {
+                query.push("(");
+                self.push_set(query, "NOT IN", &equal(value));
+                query.push(format_args!(" AND {own} IS NOT NULL)"));
+            }
+            (Leaf::Compare(Comparison::NotEqual, value), _) => self.push_excluding(query, &equal(value)),
+            (Leaf::NotIn(values), _) => self.push_excluding(query, &Leaf::In(values)),
+            (Leaf::NotLike(pattern), _) => self.push_excluding(query, &Leaf::Like(pattern)),
+            (Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_), true) => {
+                query.push("(");
+                self.push_set(query, "IN", leaf);
+                query.push(format_args!(" OR {own} IS NULL)"));
+            }
+            (Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_), false) => self.push_set(query, "IN", leaf),
+            (Leaf::Never, _) => drop(query.push("FALSE")),
+        }
+    }
+
+    /// Appends what is true for rows that have a value which is not among those.
+    fn push_excluding(&self, query: &mut Query, leaf: &Leaf<'_>) {
+        query.push("(");
+        self.push_set(query, "NOT IN", leaf);
+        let own = own_type(self.column.number);
+        if self.holds_for_fill {
+            query.push(format_args!(" AND COALESCE({own}, '') <> 'null')"));
+        } else {
+            query.push(format_args!(" AND {own} <> 'null')"));
+        }
+    }
+
+    /// Appends what is true for rows that are in the set of those that have such a value of their own, or that are not.
+    fn push_set(&self, query: &mut Query, is_in: &str, leaf: &Leaf<'_>) {
+        let (table, row, own_row) = self.rows.values();
+        let number = self.column.number;
+        query.push(format_args!(
+            "{own_row} {is_in} (SELECT {row} FROM {table} WHERE attribute_number = {number} AND "
+        ));
+        push_leaf(query, "value", false, leaf, bind_sortable);
+        query.push(")");
+    }
+}
+
+fn equal(value: &Scalar) -> Leaf<'_> {
+    Leaf::Compare(Comparison::Equal, value)
+}
+
+/// The JSON type of a row's own value; NULL where it has none, `'null'` where that is null.
+fn own_type(number: i64) -> String {
+    format!("json_type(r.attributes, '$.\"{number}\"')")
+}
