@@ -10,6 +10,7 @@ mod error;
 pub mod measures;
 pub mod metric;
 mod points;
+pub mod resource;
 mod status;
 mod uri;
 
@@ -18,4 +19,5 @@ pub use client::{Client, ClientOptions};
 pub use error::{ClientError, Refused};
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
+pub use resource::{NamedMeasures, ResourceTypeSpec, ResourcesBatch, StringAttribute};
 pub use status::{Backlog, Status};

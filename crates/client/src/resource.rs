@@ -1,0 +1,138 @@
+//! `/v1/resource_type`, `/v1/resource/{type}` and `/v1/batch/resources/metrics/measures`.
+
+use std::collections::BTreeMap;
+
+use gnudi_model::Measure;
+use serde::Serialize;
+
+use crate::{Client, ClientError, measures::write_measures, uri};
+
+/// A resource type to create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResourceTypeSpec {
+    pub name: String,
+    pub attributes: BTreeMap<String, StringAttribute>,
+}
+
+/// An attribute of a resource type that is a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "string")]
+pub struct StringAttribute {
+    pub required: bool,
+    pub min_length: u32,
+    pub max_length: u32,
+}
+
+/// The measures of one metric, which the server creates where its resource has none of the name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamedMeasures {
+    /// Of a new metric; where it is missing, the server's rules say.
+    pub archive_policy_name: Option<String>,
+    pub measures: Vec<Measure>,
+}
+
+/// Measures by resource (a UUID, or any text that means one together with the caller's name) and metric's name.
+pub type ResourcesBatch = BTreeMap<String, BTreeMap<String, NamedMeasures>>;
+
+impl Client {
+    /// A status of 409 says that there is one already.
+    pub async fn create_resource_type(&self, spec: &ResourceTypeSpec) -> Result<(), ClientError> {
+        let body = serde_json::to_vec(spec).expect("a resource type is JSON");
+        self.post_only("/v1/resource_type".to_owned(), body).await
+    }
+
+    /// A status of 409 says that there is one already.
+    pub async fn create_resource(
+        &self,
+        resource_type: &str,
+        id: &str,
+        attributes: &BTreeMap<String, String>,
+    ) -> Result<(), ClientError> {
+        let mut body = BTreeMap::from([("id", id)]);
+        body.extend(attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let body = serde_json::to_vec(&body).expect("a resource is JSON");
+        self.post_only(uri::path("/v1/resource/", resource_type), body).await
+    }
+
+    /// Sends measures of named metrics of resources in one request, taken or refused as a whole; metrics that are missing come
+    /// into being. A refusal whose message holds `Unknown resources` says that a resource has to be created first.
+    pub async fn post_resources_batch(&self, batch: &ResourcesBatch) -> Result<(), ClientError> {
+        let path = "/v1/batch/resources/metrics/measures?create_metrics=true".to_owned();
+        self.post_only(path, batch_body(batch)).await
+    }
+}
+
+fn batch_body(batch: &ResourcesBatch) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.push(b'{');
+    for (index, (resource, metrics)) in batch.iter().enumerate() {
+        put_key(resource, index, &mut body);
+        body.push(b'{');
+        for (index, (name, named)) in metrics.iter().enumerate() {
+            put_key(name, index, &mut body);
+            if let Some(policy) = &named.archive_policy_name {
+                body.push(b'{');
+                put_key("archive_policy_name", 0, &mut body);
+                serde_json::to_writer(&mut body, policy).expect("a Vec takes it");
+                put_key("measures", 1, &mut body);
+                write_measures(&named.measures, &mut body);
+                body.push(b'}');
+            } else {
+                write_measures(&named.measures, &mut body);
+            }
+        }
+        body.push(b'}');
+    }
+    body.push(b'}');
+    body
+}
+
+fn put_key(key: &str, index: usize, body: &mut Vec<u8>) {
+    if index > 0 {
+        body.push(b',');
+    }
+    serde_json::to_writer(&mut *body, key).expect("a Vec takes it");
+    body.push(b':');
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_batch_names_resources_and_metrics() {
+        let measures = vec![Measure { timestamp: Timestamp(0), value: 1.5 }];
+        let named = |policy: Option<&str>| NamedMeasures {
+            archive_policy_name: policy.map(str::to_owned),
+            measures: measures.clone(),
+        };
+        let metrics =
+            BTreeMap::from([("a|c".to_owned(), named(Some("low"))), ("b\"".to_owned(), named(None))]);
+        let batch = BTreeMap::from([("r:1".to_owned(), metrics), ("s".to_owned(), BTreeMap::new())]);
+        let body: Value = serde_json::from_slice(&batch_body(&batch)).unwrap();
+        let measures = json!([{"timestamp": "1970-01-01T00:00:00.000000000", "value": 1.5}]);
+        let expected = json!({
+            "r:1": {"a|c": {"archive_policy_name": "low", "measures": measures}, "b\"": measures},
+            "s": {},
+        });
+        assert_eq!(body, expected);
+        assert_eq!(batch_body(&BTreeMap::new()), b"{}");
+    }
+
+    #[test]
+    fn a_resource_type_has_gnocchis_form() {
+        let attribute = StringAttribute { required: true, min_length: 0, max_length: 255 };
+        let spec = ResourceTypeSpec {
+            name: "t".to_owned(),
+            attributes: BTreeMap::from([("host".to_owned(), attribute)]),
+        };
+        assert_eq!(
+            serde_json::to_value(&spec).unwrap(),
+            json!({"name": "t", "attributes": {"host":
+                {"type": "string", "required": true, "min_length": 0, "max_length": 255}}})
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Posts measures of named metrics, and makes the resources and the type that they need.
+//!
+//! What cannot be posted because the store does not answer waits, within a bound, and goes with the next round; the
+//! oldest goes first where the bound is met. What the store refuses for good is logged and dropped: a metric at a time, so
+//! that one that it does not take costs no other.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use gnudi_client::{Client, ClientError, NamedMeasures, ResourceTypeSpec, ResourcesBatch};
+use gnudi_model::{Measure, Timestamp, resource_type::GENERIC};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    task::JoinHandle,
+};
+
+/// How many measures wait while the store does not answer.
+pub const WAITING_MEASURES_MAX: usize = 1_000_000;
+
+/// Measures of a request, about.
+const REQUEST_MEASURES: usize = 20_000;
+
+/// Rounds that wait while one is being posted.
+const ROUNDS_MAX: usize = 64;
+
+/// Measures of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The resource's id, as text.
+    pub resource: String,
+    /// What the resource is given where it has to be made.
+    pub attributes: BTreeMap<String, String>,
+    pub metric: String,
+    pub measures: Vec<Measure>,
+}
+
+/// What has to be known to make resources.
+#[derive(Clone, Debug)]
+pub struct DeliveryOptions {
+    /// `None`: `generic`, which always exists.
+    pub resource_type: Option<ResourceTypeSpec>,
+    /// Of new metrics; `None` leaves it to the store's rules.
+    pub archive_policy_name: Option<String>,
+}
+
+/// A queue of measures in front of the store.
+#[derive(Debug)]
+pub struct Delivery {
+    client: Client,
+    options: DeliveryOptions,
+    /// Oldest first.
+    waiting: VecDeque<Item>,
+    waiting_measures: usize,
+    /// Resources that were there when they were last needed.
+    known: HashSet<String>,
+    failing: bool,
+}
+
+/// A [`Delivery`] that posts beside its owner, round by round.
+#[derive(Debug)]
+pub struct Deliverer {
+    rounds: mpsc::Sender<Vec<Item>>,
+    task: JoinHandle<()>,
+}
+
+impl Deliverer {
+    /// Must be called within a Tokio runtime.
+    pub fn start(mut delivery: Delivery) -> Self {
+        let (rounds, mut received) = mpsc::channel::<Vec<Item>>(ROUNDS_MAX);
+        let task = tokio::spawn(async move {
+            while let Some(mut round) = received.recv().await {
+                while let Ok(more) = received.try_recv() {
+                    round.extend(more);
+                }
+                for item in round {
+                    delivery.push(item);
+                }
+                delivery.post().await;
+            }
+        });
+        Deliverer { rounds, task }
+    }
+
+    /// Hands a round over; an empty one has what waits tried again.
+    pub fn send(&self, round: Vec<Item>) {
+        match self.rounds.try_send(round) {
+            Ok(()) => {}
+            Err(TrySendError::Full(round) | TrySendError::Closed(round)) => {
+                let dropped = round.iter().map(|item| item.measures.len()).sum::<usize>();
+                tracing::warn!(dropped, "the store is too slow: measures are dropped");
+            }
+        }
+    }
+
+    /// Waits until all rounds were posted, or could not be.
+    pub async fn finish(self) {
+        drop(self.rounds);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "posting measures ended");
+        }
+    }
+}
+
+/// How a request ended.
+enum Posted {
+    /// Taken, or refused for good.
+    Done,
+    /// To be tried again.
+    Later(ClientError),
+}
+
+impl Delivery {
+    pub fn new(client: Client, options: DeliveryOptions) -> Self {
+        Delivery {
+            client,
+            options,
+            waiting: VecDeque::new(),
+            waiting_measures: 0,
+            known: HashSet::new(),
+            failing: false,
+        }
+    }
+
+    /// Puts measures of a metric behind those that wait.
+    pub fn push(&mut self, item: Item) {
+        if item.measures.is_empty() {
+            return;
+        }
+        self.waiting_measures += item.measures.len();
+        self.waiting.push_back(item);
+        let mut dropped = 0;
+        while self.waiting_measures > WAITING_MEASURES_MAX {
+            let Some(oldest) = self.waiting.pop_front() else { break };
+            self.waiting_measures -= oldest.measures.len();
+            dropped += oldest.measures.len();
+        }
+        if dropped > 0 {
+            tracing::warn!(dropped, "measures wait for the store in vain: the oldest are dropped");
+        }
+    }
+
+    /// Posts all that waits, as far as the store takes it.
+    pub async fn post(&mut self) {
+        while !self.waiting.is_empty() {
+            let (items, batch) = self.next_batch();
+            match self.post_batch(&batch).await {
+                Posted::Done => {
+                    if std::mem::take(&mut self.failing) {
+                        tracing::info!("measures are stored again");
+                    }
+                    for item in self.waiting.drain(..items) {
+                        self.waiting_measures -= item.measures.len();
+                    }
+                }
+                Posted::Later(error) => {
+                    if !std::mem::replace(&mut self.failing, true) {
+                        let waiting = self.waiting_measures;
+                        tracing::warn!(%error, waiting, "measures cannot be stored; trying again with each flush");
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The oldest measures, as a request, and how many items of the queue they are.
+    fn next_batch(&self) -> (usize, ResourcesBatch) {
+        let mut batch = ResourcesBatch::new();
+        let (mut items, mut count) = (0, 0);
+        for item in &self.waiting {
+            if count > 0 && count + item.measures.len() > REQUEST_MEASURES {
+                break;
+            }
+            let metrics = batch.entry(item.resource.clone()).or_default();
+            let named = metrics.entry(item.metric.clone()).or_insert_with(|| NamedMeasures {
+                archive_policy_name: self.options.archive_policy_name.clone(),
+                measures: Vec::new(),
+            });
+            named.measures.extend_from_slice(&item.measures);
+            items += 1;
+            count += item.measures.len();
+        }
+        (items, batch)
+    }
+
+    async fn post_batch(&mut self, batch: &ResourcesBatch) -> Posted {
+        let error = match self.try_post(batch).await {
+            Ok(()) => return Posted::Done,
+            Err(error) => error,
+        };
+        if !is_final(&error) {
+            return Posted::Later(error);
+        }
+        let metrics = batch.values().map(BTreeMap::len).sum::<usize>();
+        if metrics <= 1 {
+            tracing::error!(%error, metric = ?batch, "the store refuses measures: they are dropped");
+            return Posted::Done;
+        }
+        for (resource, metrics) in batch {
+            for (name, named) in metrics {
+                let one = BTreeMap::from([(name.clone(), named.clone())]);
+                match self.try_post(&BTreeMap::from([(resource.clone(), one)])).await {
+                    Ok(()) => {}
+                    Err(error) if is_final(&error) => {
+                        tracing::error!(%error, resource, name, "the store refuses a metric: its measures are dropped");
+                    }
+                    // Some of the batch may come twice, which changes nothing.
+                    Err(error) => return Posted::Later(error),
+                }
+            }
+        }
+        Posted::Done
+    }
+
+    /// Posts a request; where resources are missing, makes them and posts again.
+    async fn try_post(&mut self, batch: &ResourcesBatch) -> Result<(), ClientError> {
+        self.make_resources(batch).await?;
+        let posted = self.client.post_resources_batch(batch).await;
+        match posted {
+            Err(ClientError::Refused { refused, .. })
+                if refused.status == 400 && refused.message.contains("Unknown resources") =>
+            {
+                self.known.clear();
+                self.make_resources(batch).await?;
+                self.client.post_resources_batch(batch).await
+            }
+            posted => posted,
+        }
+    }
+
+    async fn make_resources(&mut self, batch: &ResourcesBatch) -> Result<(), ClientError> {
+        let none = BTreeMap::new();
+        for resource in batch.keys() {
+            if self.known.contains(resource) {
+                continue;
+            }
+            if let Some(spec) = self.options.resource_type.as_ref().filter(|_| self.known.is_empty()) {
+                exists(self.client.create_resource_type(spec).await)?;
+            }
+            let resource_type = self.options.resource_type.as_ref().map_or(GENERIC, |spec| &spec.name);
+            let item = self.waiting.iter().find(|item| item.resource == *resource);
+            let attributes = item.map_or(&none, |item| &item.attributes);
+            exists(self.client.create_resource(resource_type, resource, attributes).await)?;
+            self.known.insert(resource.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Success also where the thing was there before.
+fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
+    match created {
+        Err(error) if error.status() == Some(409) => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether it makes no sense to send the same again.
+fn is_final(error: &ClientError) -> bool {
+    error
+        .status()
+        .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429))
+}
+
+/// Now, by the machine's clock.
+pub fn now() -> Timestamp {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}

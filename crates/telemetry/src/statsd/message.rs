@@ -1,0 +1,159 @@
+//! One line of a datagram: `name:value|type|@rate`; several values of one name stand behind each other, with a colon.
+
+/// Characters of a metric's name, its type included.
+const NAME_CHARACTERS_MAX: usize = 255;
+
+/// A line, or a value of it, that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("no name, or one that is too long")]
+    Name,
+    #[error("not of the form name:value|type")]
+    Form,
+    #[error("not a number")]
+    Number,
+    #[error("no rate above 0 up to 1")]
+    Rate,
+    #[error("an unknown type")]
+    Type,
+}
+
+/// A value, by its type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// `ms`: a duration. Its rate says how many others were not sent, which the figures of a duration do not show.
+    Time(f64),
+    /// `g`: a level; with a sign, a change of it.
+    Level(f64),
+    Change(f64),
+    /// `c`: how much to count, scaled up by the rate.
+    Count(f64),
+    /// `s`: a member of a set, whose size counts.
+    Member(&'a str),
+}
+
+/// One value of one name. The metric that it is for is `name|type`, with `_` for the slashes that no metric may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message<'a> {
+    pub name: &'a str,
+    pub value: Value<'a>,
+}
+
+impl Message<'_> {
+    /// The name of the metric.
+    pub fn metric(&self) -> String {
+        let kind = match self.value {
+            Value::Time(_) => "ms",
+            Value::Level(_) | Value::Change(_) => "g",
+            Value::Count(_) => "c",
+            Value::Member(_) => "s",
+        };
+        format!("{}|{kind}", self.name).replace('/', "_")
+    }
+}
+
+/// The values of a line, each of them read or malformed.
+pub fn read(line: &str) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+    let (name, values) = line.split_once(':').unwrap_or((line, ""));
+    let characters_max = NAME_CHARACTERS_MAX - "|ms".len();
+    let is_name = !name.is_empty()
+        && !name.contains(['|', '\0'])
+        && (name.len() <= characters_max || name.chars().count() <= characters_max);
+    values.split(':').map(move |value| {
+        let name = Some(name).filter(|_| is_name).ok_or(Malformed::Name)?;
+        Ok(Message { name, value: read_value(value)? })
+    })
+}
+
+fn read_value(text: &str) -> Result<Value<'_>, Malformed> {
+    let mut parts = text.split('|');
+    let (value, kind, rate) =
+        (parts.next().unwrap_or_default(), parts.next().ok_or(Malformed::Form)?, parts.next());
+    if parts.next().is_some() {
+        return Err(Malformed::Form);
+    }
+    let rate = rate.map_or(Ok(1.0), read_rate)?;
+    match kind {
+        "ms" => number(value).map(Value::Time),
+        "g" if value.starts_with(['+', '-']) => number(value).map(Value::Change),
+        "g" => number(value).map(Value::Level),
+        "c" => Some(number(value)? * (1.0 / rate))
+            .filter(|count| count.is_finite())
+            .map(Value::Count)
+            .ok_or(Malformed::Number),
+        "s" if value.is_empty() => Err(Malformed::Form),
+        "s" => Ok(Value::Member(value)),
+        _ => Err(Malformed::Type),
+    }
+}
+
+fn read_rate(text: &str) -> Result<f64, Malformed> {
+    let rate = text.strip_prefix('@').and_then(|rate| number(rate).ok());
+    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Malformed::Rate)
+}
+
+fn number(text: &str) -> Result<f64, Malformed> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(Malformed::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> Result<(String, Value<'_>), Malformed> {
+        let all: Vec<_> = read(line).collect();
+        assert_eq!(all.len(), 1, "{line}");
+        all[0].map(|message| (message.metric(), message.value))
+    }
+
+    #[test]
+    fn values_are_read_by_type() {
+        for (line, metric, value) in [
+            ("a.b:320|ms", "a.b|ms", Value::Time(320.0)),
+            ("a:320|ms|@0.1", "a|ms", Value::Time(320.0)),
+            ("a:1|c", "a|c", Value::Count(1.0)),
+            ("a:3|c|@0.1", "a|c", Value::Count(30.0)),
+            ("a:-2|c", "a|c", Value::Count(-2.0)),
+            ("a:333|g", "a|g", Value::Level(333.0)),
+            ("a:-3.5|g", "a|g", Value::Change(-3.5)),
+            ("a:+3e2|g", "a|g", Value::Change(300.0)),
+            ("a:x y|s", "a|s", Value::Member("x y")),
+            ("/a/b é:1|c", "_a_b é|c", Value::Count(1.0)),
+        ] {
+            assert_eq!(one(line), Ok((metric.to_owned(), value)), "{line}");
+        }
+        let several: Vec<_> = read("a:1|c:2|ms:x|g").collect();
+        assert_eq!(several[1], Ok(Message { name: "a", value: Value::Time(2.0) }));
+        assert_eq!((several.len(), several[2]), (3, Err(Malformed::Number)));
+    }
+
+    #[test]
+    fn what_means_nothing_is_told() {
+        for (line, error) in [
+            ("", Malformed::Name),
+            (":1|c", Malformed::Name),
+            ("a|b:1|c", Malformed::Name),
+            ("a", Malformed::Form),
+            ("a:", Malformed::Form),
+            ("a:1", Malformed::Form),
+            ("a:1|c|@1|#x", Malformed::Form),
+            ("a:1|x", Malformed::Type),
+            ("a:1|", Malformed::Type),
+            ("a:|c", Malformed::Number),
+            ("a:x|ms", Malformed::Number),
+            ("a:nan|g", Malformed::Number),
+            ("a:inf|c", Malformed::Number),
+            ("a:1e308|c|@0.0001", Malformed::Number),
+            ("a:--1|g", Malformed::Number),
+            ("a:1|c|@0", Malformed::Rate),
+            ("a:1|c|@2", Malformed::Rate),
+            ("a:1|c|0.1", Malformed::Rate),
+            ("a:1|c|@", Malformed::Rate),
+            ("a:|s", Malformed::Form),
+        ] {
+            assert_eq!(one(line), Err(error), "{line}");
+        }
+        assert!(one(&format!("{}:1|c", "é".repeat(252))).is_ok());
+        assert_eq!(one(&format!("{}:1|c", "x".repeat(253))), Err(Malformed::Name));
+    }
+}
