@@ -5,7 +5,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AttributeValue, MetricId, Resource, Text, Timestamp, resource_type::GENERIC};
+use gnudi_model::{
+    AttributeValue, MetricId, Resource, ResourceType, Text, Timestamp, resource_type::GENERIC,
+};
 use uuid::Uuid;
 
 use crate::{Filter, IndexerError, SortDirection};
@@ -181,4 +183,48 @@ pub trait Resources {
 
     /// Refuses a marker that names nothing, and fields that the type has not.
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
+}
+
+/// Refuses attributes that the type has not.
+pub(crate) fn check_attributes<'a>(
+    resource_type: &ResourceType,
+    mut attributes: impl Iterator<Item = &'a Text>,
+) -> Result<(), IndexerError> {
+    match attributes.find(|name| !resource_type.attributes.contains_key(*name)) {
+        None => Ok(()),
+        Some(name) => Err(IndexerError::NoSuchAttribute {
+            resource_type: resource_type.name.to_string(),
+            attribute: name.to_string(),
+        }),
+    }
+}
+
+/// Refuses an end before the start, as Gnocchi words it for changes.
+pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<(), IndexerError> {
+    match resource.ended_at {
+        Some(ended_at) if ended_at < resource.started_at => Err(IndexerError::InvalidAttributeValue {
+            resource_type: resource_type.to_owned(),
+            attribute: "ended_at".to_owned(),
+            value: ended_at.to_iso_micros().replace('T', " "),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The resource with the change, but for its metrics and its revision.
+pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource {
+    let mut changed = resource.clone();
+    let text = |text: &Option<String>| text.as_deref().map(Text::from);
+    if let Some(user_id) = &change.user_id {
+        changed.user_id = text(user_id);
+    }
+    if let Some(project_id) = &change.project_id {
+        changed.project_id = text(project_id);
+    }
+    changed.started_at = change.started_at.unwrap_or(changed.started_at);
+    changed.ended_at = change.ended_at.unwrap_or(changed.ended_at);
+    for (name, value) in &change.attributes {
+        changed.attributes.insert(name.clone(), value.clone());
+    }
+    changed
 }

@@ -10,7 +10,10 @@ mod resource_type;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, MetricStatus};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, MetricStatus, Resource,
+    ResourceType,
+};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -27,11 +30,19 @@ pub struct MemoryIndexer {
     tables: Mutex<Tables>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tables {
     policies: BTreeMap<String, Arc<ArchivePolicy>>,
     rules: BTreeMap<String, ArchivePolicyRule>,
     metrics: BTreeMap<MetricId, Arc<Metric>>,
+    /// All but the generic one.
+    types: BTreeMap<String, Arc<ResourceType>>,
+    /// As they are now, with all attributes of their types; metrics are in their own table.
+    resources: BTreeMap<Uuid, Resource>,
+    /// Earlier revisions, by number.
+    history: BTreeMap<i64, Resource>,
+    /// How many revisions there ever were.
+    revisions: i64,
 }
 
 impl Indexer for MemoryIndexer {}
@@ -230,6 +241,11 @@ impl Tables {
             && self.metrics.values().any(|metric| {
                 metric.resource_id == new.resource_id && metric.name.as_deref() == new.name.as_deref()
             });
+        if let Some(resource) = new.resource_id
+            && !self.resources.contains_key(&resource)
+        {
+            return Err(IndexerError::NoSuchResource(resource));
+        }
         if is_name_taken || self.metrics.contains_key(&new.id) {
             return Err(named_metric_already_exists(new.name.as_deref()));
         }

@@ -1,20 +1,21 @@
-//! Resources in memory.
+//! Resources and their history in memory.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Resource, Timestamp};
+use gnudi_model::{
+    AttributeValue, Metric, MetricId, MetricStatus, Resource, ResourceType, Text, Timestamp,
+    resource_type::GENERIC,
+};
 use uuid::Uuid;
 
-use super::{MemoryIndexer, listing};
+use super::{MemoryIndexer, Tables, listing};
 use crate::{
-    DeletedResources, Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources,
-    UpdatedResource,
+    DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewResource, ResourceChange,
+    ResourceListing, Resources, UpdatedResource,
+    metric::named_metric_already_exists,
+    resource::{changed, check_attributes, check_times},
 };
-
-fn not_built() -> IndexerError {
-    IndexerError::Database("not built yet".to_owned())
-}
 
 #[async_trait]
 impl Resources for MemoryIndexer {
@@ -22,24 +23,29 @@ impl Resources for MemoryIndexer {
         &self,
         resources: Vec<NewResource>,
     ) -> Vec<Result<Arc<Resource>, IndexerError>> {
-        resources.iter().map(|_| Err(not_built())).collect()
+        let mut tables = self.tables.lock();
+        resources.into_iter().map(|new| tables.whole(|tables| tables.create_resource(new))).collect()
     }
 
-    async fn resource(&self, _: &str, _: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        Err(not_built())
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
+        let tables = self.tables.lock();
+        tables.resource_type(resource_type)?;
+        let found = tables.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
+        Ok(found.map(|resource| Arc::new(tables.shown(resource, resource_type))))
     }
 
     async fn update_resource(
         &self,
-        _: &str,
-        _: Uuid,
-        _: ResourceChange,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
-        Err(not_built())
+        self.tables.lock().whole(|tables| tables.update_resource(resource_type, id, change))
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
-        ids.iter().map(|_| Err(not_built())).collect()
+        let mut tables = self.tables.lock();
+        ids.iter().map(|id| tables.delete_resource(*id)).collect()
     }
 
     async fn delete_matching_resources(
@@ -51,15 +57,181 @@ impl Resources for MemoryIndexer {
         listing::delete_matching(self, resource_type, filter, now).await
     }
 
-    async fn resources_ended_before(&self, _: Timestamp, _: usize) -> Result<Vec<Uuid>, IndexerError> {
-        Err(not_built())
+    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
+        let tables = self.tables.lock();
+        let ended = |resource: &Resource| resource.ended_at.filter(|ended_at| *ended_at < time);
+        let mut found: Vec<_> =
+            tables.resources.values().filter_map(|resource| Some((ended(resource)?, resource.id))).collect();
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, id)| id).take(limit).collect())
     }
 
-    async fn sweep_values(&self, _: usize) -> Result<usize, IndexerError> {
-        Err(not_built())
+    async fn sweep_values(&self, _limit: usize) -> Result<usize, IndexerError> {
+        // Deleted attributes have left nothing behind.
+        Ok(0)
     }
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
         listing::list(self, listing).await
     }
+}
+
+pub(super) fn is_of_type(resource: &Resource, resource_type: &str) -> bool {
+    resource_type == GENERIC || resource.resource_type == resource_type
+}
+
+impl Tables {
+    /// Undoes what a change did before it was refused.
+    fn whole<T>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<T, IndexerError>,
+    ) -> Result<T, IndexerError> {
+        let before = self.clone();
+        let outcome = change(self);
+        if outcome.is_err() {
+            *self = before;
+        }
+        outcome
+    }
+
+    /// A stored resource as it is shown under a type: with its metrics, and without attributes as a generic one.
+    pub(super) fn shown(&self, resource: &Resource, resource_type: &str) -> Resource {
+        let mut shown = Resource { metrics: self.metrics_of(resource.id), ..resource.clone() };
+        if resource_type == GENERIC {
+            shown.attributes.clear();
+        }
+        shown
+    }
+
+    /// The active metrics of a resource, by name.
+    fn metrics_of(&self, resource: Uuid) -> Vec<Arc<Metric>> {
+        let is_it = |metric: &&Arc<Metric>| {
+            metric.resource_id == Some(resource) && metric.status == MetricStatus::Active
+        };
+        let mut metrics: Vec<_> = self.metrics.values().filter(is_it).cloned().collect();
+        metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+        metrics
+    }
+
+    fn create_resource(&mut self, new: NewResource) -> Result<Arc<Resource>, IndexerError> {
+        let resource_type = self.resource_type(&new.resource_type)?;
+        check_attributes(&resource_type, new.attributes.keys())?;
+        if new.ended_at.is_some_and(|ended_at| ended_at < new.started_at) {
+            return Err(IndexerError::StartAfterEnd);
+        }
+        if self.resources.contains_key(&new.id) {
+            return Err(IndexerError::ResourceAlreadyExists(new.id));
+        }
+        let resource = Resource {
+            id: new.id,
+            resource_type: resource_type.name.clone(),
+            original_resource_id: new.original_resource_id.into(),
+            creator: new.creator.into(),
+            user_id: new.user_id.map(Into::into),
+            project_id: new.project_id.map(Into::into),
+            started_at: new.started_at,
+            ended_at: new.ended_at,
+            revision_start: new.now,
+            revision_end: None,
+            revision: Resource::CURRENT,
+            attributes: all_attributes(&resource_type, new.attributes),
+            metrics: Vec::new(),
+        };
+        self.resources.insert(new.id, resource.clone());
+        self.set_metrics(&resource, new.metrics, new.now)?;
+        let attributes_of = resource.resource_type.clone();
+        Ok(Arc::new(self.shown(&resource, &attributes_of)))
+    }
+
+    fn update_resource(
+        &mut self,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
+    ) -> Result<UpdatedResource, IndexerError> {
+        let known = self.resource_type(resource_type)?;
+        let current = self.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
+        let current = current.ok_or(IndexerError::NoSuchResource(id))?.clone();
+        check_attributes(&known, change.attributes.keys())?;
+        let mut resource = changed(&current, &change);
+        check_times(resource_type, &resource)?;
+        if change.create_revision && resource != current {
+            let revision = self.revisions;
+            self.revisions += 1;
+            resource.revision_start = change.now.max(current.revision_start);
+            let revision_end = Some(resource.revision_start);
+            self.history.insert(revision, Resource { revision, revision_end, ..current });
+        }
+        self.resources.insert(id, resource.clone());
+        let before = self.metrics_of(id);
+        if let Some(metrics) = change.metrics {
+            if !change.append_metrics {
+                for metric in &before {
+                    let detached = Metric { resource_id: None, ..Metric::clone(metric) };
+                    self.metrics.insert(metric.id, Arc::new(detached));
+                }
+            }
+            self.set_metrics(&resource, metrics, change.now)?;
+        }
+        let resource = Arc::new(self.shown(&resource, resource_type));
+        let is_kept = |id: MetricId| resource.metrics.iter().any(|metric| metric.id == id);
+        let detached = before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect();
+        Ok(UpdatedResource { resource, detached })
+    }
+
+    fn set_metrics(
+        &mut self,
+        resource: &Resource,
+        metrics: Vec<(String, MetricsChange)>,
+        now: Timestamp,
+    ) -> Result<(), IndexerError> {
+        for (name, change) in metrics {
+            match change {
+                MetricsChange::Attach(id) => self.attach(resource, name, id)?,
+                MetricsChange::Create(new) => {
+                    self.create_metric(NewMetric {
+                        id: new.id,
+                        creator: resource.creator.to_string(),
+                        name: Some(name),
+                        unit: new.unit,
+                        archive_policy_name: new.archive_policy_name,
+                        resource_id: Some(resource.id),
+                        created_at: now,
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, resource: &Resource, name: String, id: MetricId) -> Result<(), IndexerError> {
+        let metric = self.active(id).filter(|metric| metric.creator == resource.creator);
+        let metric = metric.ok_or(IndexerError::NoSuchMetric(id))?;
+        if self.named(resource.id, &name).is_some_and(|named| named.id != id) {
+            return Err(named_metric_already_exists(Some(&name)));
+        }
+        let attached =
+            Metric { name: Some(name.into()), resource_id: Some(resource.id), ..Metric::clone(&metric) };
+        self.metrics.insert(id, Arc::new(attached));
+        Ok(())
+    }
+
+    pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>, IndexerError> {
+        self.resources.remove(&id).ok_or(IndexerError::NoSuchResource(id))?;
+        self.history.retain(|_, revision| revision.id != id);
+        let metrics = self.metrics_of(id);
+        for metric in &metrics {
+            let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(metric) };
+            self.metrics.insert(metric.id, Arc::new(deleted));
+        }
+        Ok(metrics.iter().map(|metric| metric.id).collect())
+    }
+}
+
+fn all_attributes(
+    resource_type: &ResourceType,
+    mut given: BTreeMap<Text, AttributeValue>,
+) -> BTreeMap<Text, AttributeValue> {
+    let names = resource_type.attributes.keys().cloned();
+    names.map(|name| (name.clone(), given.remove(&name).unwrap_or(AttributeValue::Null))).collect()
 }
