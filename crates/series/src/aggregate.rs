@@ -37,6 +37,11 @@ impl Workspace {
         Workspace { values, ..Self::default() }
     }
 
+    /// For series that are cut into these buckets.
+    pub fn with_buckets(buckets: Vec<Bucket>) -> Self {
+        Workspace { buckets, ..Self::default() }
+    }
+
     pub fn clear(&mut self) {
         self.values.clear();
         self.buckets.clear();

@@ -2,11 +2,13 @@
 //! no async.
 //!
 //! A request's points travel as [`points`]. A pass folds them into the metric's [`head`], from which full [`block`]s
-//! leave. A query joins blocks and head with [`read`], which may aggregate them again with [`resample`].
+//! leave. A query joins blocks and head with [`read`], which may aggregate them again with [`resample`]; the series of many
+//! metrics meet in [`cross`], where [`operations`] are evaluated on them.
 
 mod aggregate;
 pub mod block;
 pub mod calendar;
+pub mod cross;
 mod error;
 pub mod head;
 pub mod layout;

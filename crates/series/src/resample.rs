@@ -1,12 +1,11 @@
 //! Aggregates a stored series again, into coarser buckets or calendar periods.
 
-use gnudi_model::{AggregationMethod, Timespan, Timestamp};
+use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
 use crate::{
     aggregate::{Bucket, Workspace},
     calendar::Calendar,
     read::ReadError,
-    rows::{is_absent, may_lack},
 };
 
 /// Into what buckets stored points are aggregated again.
@@ -25,6 +24,14 @@ impl Resample {
             Resample::Calendar(calendar) => calendar.floor(time),
         }
     }
+
+    /// Where the bucket after the one at `start` begins, if that is easily told.
+    fn next(self, start: Timestamp) -> Option<Timestamp> {
+        match self {
+            Resample::Span(span) => start.0.checked_add(span.0).map(Timestamp),
+            Resample::Calendar(_) => None,
+        }
+    }
 }
 
 /// Aggregates a series (oldest first, both columns of one length) with `method`. A `rate:` method is taken over the
@@ -35,38 +42,65 @@ pub fn resample(
     to: Resample,
     method: AggregationMethod,
 ) -> Result<(Vec<Timestamp>, Vec<f64>), ReadError> {
-    match to {
-        Resample::Span(span) if span.0 <= 0 => return Err(ReadError::ResampleSpan),
-        Resample::Calendar(_) if method.rate => return Err(ReadError::RateOnCalendar),
-        _ => {}
-    }
-    if !method.rate {
-        return Ok(group(timestamps, values, to, method));
-    }
-    let differences: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    Ok(group(timestamps.get(1..).unwrap_or_default(), &differences, to, method))
+    let (timestamps, mut columns) = Grouping::new(timestamps, to, method)?.apply(&[values]);
+    Ok((timestamps, columns.pop().expect("one column")))
 }
 
-fn group(
-    timestamps: &[Timestamp],
-    values: &[f64],
-    to: Resample,
+/// How points are grouped that are aggregated again: once for all series on the same times.
+#[derive(Debug)]
+pub(crate) struct Grouping {
     method: AggregationMethod,
-) -> (Vec<Timestamp>, Vec<f64>) {
-    let mut workspace = Workspace::new(values.to_vec());
-    let mut from = 0;
-    for bucket in timestamps.chunk_by(|a, b| to.floor(*a) == to.floor(*b)) {
-        let end = from + bucket.len();
-        let start = to.floor(bucket[0]).0;
-        workspace.buckets.push(Bucket { start, from, to: end, offset: from as u64 });
-        from = end;
+    /// None is empty. Without those that have no value: a std of one point.
+    buckets: Vec<Bucket>,
+}
+
+impl Grouping {
+    pub fn new(timestamps: &[Timestamp], to: Resample, method: AggregationMethod) -> Result<Self, ReadError> {
+        match to {
+            Resample::Span(span) if span.0 <= 0 => return Err(ReadError::ResampleSpan),
+            Resample::Calendar(_) if method.rate => return Err(ReadError::RateOnCalendar),
+            _ => {}
+        }
+        // The first point has no difference from the one before.
+        let timestamps = if method.rate { timestamps.get(1..).unwrap_or_default() } else { timestamps };
+        let points_min = if method.statistic == Statistic::Std { 2 } else { 1 };
+        let mut buckets = Vec::new();
+        let mut from = 0;
+        while let Some(&first) = timestamps.get(from) {
+            let start = to.floor(first);
+            let next = to.next(start);
+            let inside =
+                |time: &Timestamp| next.map_or_else(|| to.floor(*time) == start, |next| *time < next);
+            let end = from + timestamps[from..].iter().take_while(|time| inside(time)).count();
+            if end - from >= points_min {
+                buckets.push(Bucket { start: start.0, from, to: end, offset: from as u64 });
+            }
+            from = end;
+        }
+        Ok(Grouping { method, buckets })
     }
-    let mut columns = [Vec::with_capacity(workspace.buckets.len())];
-    workspace.push_columns(&[method], &mut columns);
-    let [results] = columns;
-    let present =
-        workspace.buckets.iter().zip(results).filter(|(_, value)| !may_lack(method) || !is_absent(*value));
-    present.map(|(bucket, value)| (Timestamp(bucket.start), value)).unzip()
+
+    /// The buckets' starts, and their values of each column, which is as long as the times were.
+    pub fn apply<C: AsRef<[f64]>>(self, columns: &[C]) -> (Vec<Timestamp>, Vec<Vec<f64>>) {
+        let starts = self.buckets.iter().map(|bucket| Timestamp(bucket.start)).collect();
+        let AggregationMethod { rate, statistic } = self.method;
+        let plain = [AggregationMethod::new(statistic)];
+        let mut workspace = Workspace::with_buckets(self.buckets);
+        let mut one = |column: &C| {
+            let column = column.as_ref();
+            workspace.values.clear();
+            if rate {
+                workspace.values.extend(column.windows(2).map(|pair| pair[1] - pair[0]));
+            } else {
+                workspace.values.extend_from_slice(column);
+            }
+            let mut values = [Vec::with_capacity(workspace.buckets.len())];
+            workspace.push_columns(&plain, &mut values);
+            let [values] = values;
+            values
+        };
+        (starts, columns.iter().map(&mut one).collect())
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,26 @@
 //! The language of `/v1/aggregates`: a tree of operations over the series of many metrics.
 //!
-//! An [`Operation`] is made by whoever reads requests; `evaluate` computes it on a grid of times and series. Numbers
+//! An [`Operation`] is made by whoever reads requests; [`evaluate`] computes it on a grid of times and series. Numbers
 //! are numpy's, since Gnocchi's operations are numpy's functions: what is a NaN, in which order sums are added, and that
 //! comparisons give truth values, with which arithmetic goes on by rules of its own.
 //!
 //! [`operator`] and [`reaggregation`] hold the names; [`text`] prints a tree as Python prints its lists, for error
 //! texts. Reading a tree from JSON or an S-expression is the API's job.
 
+mod elementwise;
+mod evaluate;
 mod operator;
 mod reaggregation;
+mod reduce;
+mod rolling;
+mod sum;
 mod text;
+mod value;
 
 use crate::resample::Resample;
 use gnudi_model::AggregationMethod;
 
+pub use evaluate::{CELLS_HELD_MAX, Evaluated, Grid, Names, OperationError, VALUES_TOUCHED_MAX, evaluate};
 pub use operator::{BinaryFunction, BinaryOperator, UnaryFunction, UnaryOperator, UnknownOperator};
 pub use reaggregation::{CrossStatistic, Reaggregation, UnknownReaggregation};
 
