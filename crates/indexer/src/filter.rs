@@ -9,12 +9,16 @@ mod condition;
 mod field;
 mod like;
 mod operand;
+mod order;
 
 use uuid::Uuid;
 
 pub(crate) use condition::{Condition, Scope, Test};
-pub use condition::{FILTER_DEPTH_MAX, FILTER_NODES_MAX, PATTERN_BYTES_MAX};
+pub use condition::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, PATTERN_BYTES_MAX};
 pub(crate) use field::{Field, Kind};
+pub(crate) use like::Pattern;
+pub use order::SORTS_MAX;
+pub(crate) use order::{FieldSort, compare, invalid_marker, order_of};
 
 /// Which of a resource's revisions, or which resources, are meant.
 #[derive(Clone, Debug, PartialEq)]

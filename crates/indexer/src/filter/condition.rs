@@ -12,8 +12,10 @@ use crate::IndexerError;
 
 /// How deep conditions may be nested.
 pub const FILTER_DEPTH_MAX: usize = 100;
-/// How many conditions and values a filter may have.
-pub const FILTER_NODES_MAX: usize = 10_000;
+/// How many conditions a filter may have, those that join others counted too.
+pub const FILTER_CONDITIONS_MAX: usize = 2000;
+/// How many values the lists of a filter may have together.
+pub const FILTER_VALUES_MAX: usize = 10_000;
 /// How long a pattern of `like` may be.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 
@@ -57,7 +59,7 @@ impl Condition {
     /// # Errors
     /// Where the filter names what the type has not, or compares it with what it can't be, is empty or too large.
     pub(crate) fn read(filter: &Filter, scope: Scope<'_>) -> Result<Self, IndexerError> {
-        Reader { scope, nodes: 0 }.read(filter, 0)
+        Reader { scope, conditions: 0, values: 0 }.read(filter, 0)
     }
 
     /// `None` for unknown.
@@ -137,27 +139,10 @@ impl Comparison {
     }
 }
 
-impl Scalar {
-    /// Texts by their bytes; a number that is none is one, and above all others.
-    pub(crate) fn compare(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
-            (Scalar::Uuid(a), Scalar::Uuid(b)) => a.cmp(b),
-            (Scalar::Number(a), Scalar::Number(b)) => {
-                a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-            }
-            (Scalar::Integer(a), Scalar::Integer(b))
-            | (Scalar::Time(a), Scalar::Time(b))
-            | (Scalar::Span(a), Scalar::Span(b)) => a.cmp(b),
-            (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
-            _ => unreachable!("values of one field have one kind"),
-        }
-    }
-}
-
 struct Reader<'a> {
     scope: Scope<'a>,
-    nodes: usize,
+    conditions: usize,
+    values: usize,
 }
 
 impl Reader<'_> {
@@ -165,11 +150,17 @@ impl Reader<'_> {
         if depth >= FILTER_DEPTH_MAX {
             return Err(IndexerError::FilterTooLarge { max: FILTER_DEPTH_MAX, of: "levels" });
         }
-        self.count(1)?;
+        self.conditions += 1;
+        if self.conditions > FILTER_CONDITIONS_MAX {
+            return Err(IndexerError::FilterTooLarge { max: FILTER_CONDITIONS_MAX, of: "conditions" });
+        }
         match filter {
             Filter::Compare { comparison, field, value } => self.compare(*comparison, field, value),
             Filter::In { field, values } => {
-                self.count(values.len())?;
+                self.values += values.len();
+                if self.values > FILTER_VALUES_MAX {
+                    return Err(IndexerError::FilterTooLarge { max: FILTER_VALUES_MAX, of: "values" });
+                }
                 self.one_of(field, values)
             }
             Filter::Like { field, pattern } => self.like(field, pattern),
@@ -183,14 +174,6 @@ impl Reader<'_> {
 
     fn read_all(&mut self, filters: &[Filter], depth: usize) -> Result<Vec<Condition>, IndexerError> {
         filters.iter().map(|filter| self.read(filter, depth + 1)).collect()
-    }
-
-    fn count(&mut self, nodes: usize) -> Result<(), IndexerError> {
-        self.nodes += nodes;
-        if self.nodes > FILTER_NODES_MAX {
-            return Err(IndexerError::FilterTooLarge { max: FILTER_NODES_MAX, of: "conditions and values" });
-        }
-        Ok(())
     }
 
     fn find(&self, field: &str) -> Result<Field, IndexerError> {

@@ -134,4 +134,16 @@ impl Scalar {
             AttributeValue::Datetime(time) => Scalar::Time(time.0),
         })
     }
+
+    /// The same as an attribute's value.
+    pub(crate) fn to_attribute_value(&self) -> AttributeValue {
+        match self {
+            Scalar::Text(text) => AttributeValue::String(text.as_str().into()),
+            Scalar::Uuid(id) => AttributeValue::Uuid(*id),
+            Scalar::Number(number) => AttributeValue::Number(*number),
+            Scalar::Bool(flag) => AttributeValue::Bool(*flag),
+            Scalar::Time(time) => AttributeValue::Datetime(Timestamp(*time)),
+            Scalar::Integer(_) | Scalar::Span(_) => unreachable!("no attribute has such values"),
+        }
+    }
 }

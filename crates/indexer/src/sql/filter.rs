@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{AttributeValue, Text};
+use gnudi_model::Text;
 use sqlx::QueryBuilder;
 
-use super::{Database, resource::sortable};
-use crate::filter::{Comparison, Condition, Field, Kind, Pattern, Scalar, Test};
+use super::{Database, resource::sortable, types::StoredAttribute};
+use crate::filter::{Comparison, Condition, Field, Pattern, Scalar, Test};
 
 /// Which resources a statement reads, as `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,20 +38,12 @@ impl Rows {
     }
 }
 
-/// Where an attribute's values are found.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct AttributeColumn {
-    pub(super) number: i64,
-    /// The value of resources that have none of their own; may be null.
-    pub(super) fill: AttributeValue,
-}
-
 /// What statements must know to name fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns<'a> {
     pub(super) rows: Rows,
     /// All attributes that conditions and orders name.
-    pub(super) attributes: &'a BTreeMap<Text, AttributeColumn>,
+    pub(super) attributes: &'a BTreeMap<Text, StoredAttribute>,
 }
 
 /// A comparison or its negation, whichever was meant.
@@ -126,9 +118,9 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
     let leaf = Leaf::new(test, negate);
     match (field, columns.rows) {
         (Field::Attribute { name, .. }, rows) => {
-            let column = &columns.attributes[name];
-            let fill = test.evaluate(Scalar::of(&column.fill).as_ref());
-            Attribute { rows, column, holds_for_fill: fill == Some(!negate) }.push(query, &leaf);
+            let attribute = &columns.attributes[name];
+            let holds = |value: Option<Scalar>| test.evaluate(value.as_ref()) == Some(!negate);
+            Attribute { rows, attribute, fills: Fills::new(attribute, holds) }.push(query, &leaf);
         }
         (Field::Revision, Rows::Current) => push_truth(query, test.evaluate(Some(&CURRENT)), negate),
         (Field::RevisionEnd, Rows::Current) => push_truth(query, test.evaluate(None), negate),
@@ -267,54 +259,79 @@ fn successor(prefix: &str) -> Option<String> {
 /// A comparison of an attribute's values.
 struct Attribute<'a> {
     rows: Rows,
-    column: &'a AttributeColumn,
-    /// Whether it is true for rows that have no value of their own.
-    holds_for_fill: bool,
+    attribute: &'a StoredAttribute,
+    fills: Fills,
+}
+
+/// For which rows without a value of their own the comparison holds.
+#[derive(Debug, PartialEq)]
+enum Fills {
+    All,
+    None,
+    /// For those of versions within one of these: at least the first, if it is given, and less than the second.
+    Some(Vec<(Option<i64>, Option<i64>)>),
+}
+
+impl Fills {
+    fn new(attribute: &StoredAttribute, holds: impl Fn(Option<Scalar>) -> bool) -> Self {
+        let mut ranges: Vec<(Option<i64>, Option<i64>)> = Vec::new();
+        let mut all = true;
+        let mut start = None;
+        let fills = attribute.fills.iter().map(|fill| (Some(fill.version), Scalar::of(&fill.value)));
+        for (end, value) in fills.chain([(None, None)]) {
+            if !holds(value) {
+                all = false;
+            } else if let Some(last) = ranges.last_mut().filter(|last| last.1 == start && start.is_some()) {
+                last.1 = end;
+            } else {
+                ranges.push((start, end));
+            }
+            start = end;
+        }
+        match ranges {
+            _ if all => Fills::All,
+            ranges if ranges.is_empty() => Fills::None,
+            ranges => Fills::Some(ranges),
+        }
+    }
 }
 
 impl Attribute<'_> {
     fn push(&self, query: &mut Query, leaf: &Leaf<'_>) {
-        let own = own_type(self.column.number);
-        match (leaf, self.holds_for_fill) {
-            (Leaf::IsNull, true) => drop(query.push(format_args!("COALESCE({own}, 'null') = 'null'"))),
-            (Leaf::IsNull, false) => drop(query.push(format_args!("{own} = 'null'"))),
-            (Leaf::IsNotNull, true) => drop(query.push(format_args!("COALESCE({own}, '') <> 'null'"))),
-            (Leaf::IsNotNull, false) => drop(query.push(format_args!("{own} <> 'null'"))),
-            (Leaf::Differs(value), true) => self.push_set(query, "NOT IN", &equal(value)),
-            (Leaf::Differs(value), false) => {
-                query.push("(");
-                self.push_set(query, "NOT IN", &equal(value));
-                query.push(format_args!(" AND {own} IS NOT NULL)"));
-            }
-            (Leaf::Compare(Comparison::NotEqual, value), _) => self.push_excluding(query, &equal(value)),
-            (Leaf::NotIn(values), _) => self.push_excluding(query, &Leaf::In(values)),
-            (Leaf::NotLike(pattern), _) => self.push_excluding(query, &Leaf::Like(pattern)),
-            (Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_), true) => {
-                query.push("(");
-                self.push_set(query, "IN", leaf);
-                query.push(format_args!(" OR {own} IS NULL)"));
-            }
-            (Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_), false) => self.push_set(query, "IN", leaf),
+        let own = own_type(self.attribute.number);
+        match (leaf, &self.fills) {
             (Leaf::Never, _) => drop(query.push("FALSE")),
+            // What holds for null, and for all but a few.
+            (Leaf::Differs(value), Fills::All) => self.push_set(query, "NOT IN", &equal(value)),
+            (leaf, Fills::None) => self.push_own(query, leaf, &own),
+            (Leaf::IsNotNull, Fills::All) => drop(query.push("TRUE")),
+            (leaf, fills) => {
+                query.push("(");
+                self.push_own(query, leaf, &own);
+                query.push(format_args!(" OR ({own} IS NULL AND {}))", versions(fills)));
+            }
         }
     }
 
-    /// Appends what is true for rows that have a value which is not among those.
-    fn push_excluding(&self, query: &mut Query, leaf: &Leaf<'_>) {
-        query.push("(");
-        self.push_set(query, "NOT IN", leaf);
-        let own = own_type(self.column.number);
-        if self.holds_for_fill {
-            query.push(format_args!(" AND COALESCE({own}, '') <> 'null')"));
-        } else {
-            query.push(format_args!(" AND {own} <> 'null')"));
-        }
+    /// Appends what is true for rows with a value of their own.
+    fn push_own(&self, query: &mut Query, leaf: &Leaf<'_>, own: &str) {
+        let excluded = match leaf {
+            Leaf::IsNull | Leaf::Never => return drop(query.push("FALSE")),
+            Leaf::IsNotNull => return drop(query.push(format_args!("{own} IS NOT NULL"))),
+            Leaf::Compare(Comparison::NotEqual, value) | Leaf::Differs(value) => equal(value),
+            Leaf::NotIn(values) => Leaf::In(values),
+            Leaf::NotLike(pattern) => Leaf::Like(pattern),
+            Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_) => return self.push_set(query, "IN", leaf),
+        };
+        query.push(format_args!("({own} IS NOT NULL AND "));
+        self.push_set(query, "NOT IN", &excluded);
+        query.push(")");
     }
 
     /// Appends what is true for rows that are in the set of those that have such a value of their own, or that are not.
     fn push_set(&self, query: &mut Query, is_in: &str, leaf: &Leaf<'_>) {
         let (table, row, own_row) = self.rows.values();
-        let number = self.column.number;
+        let number = self.attribute.number;
         query.push(format_args!(
             "{own_row} {is_in} (SELECT {row} FROM {table} WHERE attribute_number = {number} AND "
         ));
@@ -327,7 +344,52 @@ fn equal(value: &Scalar) -> Leaf<'_> {
     Leaf::Compare(Comparison::Equal, value)
 }
 
-/// The JSON type of a row's own value; NULL where it has none, `'null'` where that is null.
+/// The JSON type of a row's own value; NULL where it has none.
 fn own_type(number: i64) -> String {
     format!("json_type(r.attributes, '$.\"{number}\"')")
+}
+
+fn versions(fills: &Fills) -> String {
+    let ranges = match fills {
+        Fills::All => return "TRUE".to_owned(),
+        Fills::None => return "FALSE".to_owned(),
+        Fills::Some(ranges) => ranges,
+    };
+    let range = |(start, end): &(Option<i64>, Option<i64>)| {
+        let start = start.map(|start| format!("r.type_version >= {start}"));
+        let end = end.map(|end| format!("r.type_version < {end}"));
+        start.into_iter().chain(end).collect::<Vec<_>>().join(" AND ")
+    };
+    format!("({})", ranges.iter().map(range).collect::<Vec<_>>().join(" OR "))
+}
+
+/// The expression that orders rows by an attribute; its values compare as the attribute's do.
+pub(super) fn push_attribute(query: &mut Query, attribute: &StoredAttribute) {
+    let own = format!("json_extract(r.attributes, '$.\"{}\"')", attribute.number);
+    if attribute.fills.is_empty() {
+        query.push(own);
+        return;
+    }
+    query.push(format_args!("COALESCE({own}, CASE"));
+    for fill in &attribute.fills {
+        query.push(format_args!(" WHEN r.type_version < {} THEN ", fill.version));
+        match Scalar::of(&fill.value) {
+            Some(value) => bind_json(query, &value),
+            None => drop(query.push("NULL")),
+        }
+    }
+    query.push(" END)");
+}
+
+/// Binds a value of an attribute as its JSON has it.
+pub(super) fn bind_json(query: &mut Query, value: &Scalar) {
+    match value {
+        Scalar::Text(text) => query.push_bind(text.clone()),
+        Scalar::Uuid(id) => query.push_bind(id.to_string()),
+        // A text, which is above all numbers.
+        Scalar::Number(number) if number.is_nan() => query.push_bind("NaN"),
+        Scalar::Number(number) => query.push_bind(*number),
+        Scalar::Bool(flag) => query.push_bind(i64::from(*flag)),
+        Scalar::Integer(number) | Scalar::Time(number) | Scalar::Span(number) => query.push_bind(*number),
+    };
 }

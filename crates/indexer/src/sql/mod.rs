@@ -10,6 +10,7 @@ mod archive_policy;
 mod archive_policy_rule;
 mod attribute;
 mod failure;
+mod filter;
 mod interner;
 mod listing;
 mod metric;

@@ -4,6 +4,8 @@ mod listing;
 mod row;
 mod value;
 
+pub(super) use value::sortable;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,0 +1,91 @@
+//! The order of a listing of resources.
+
+use std::cmp::Ordering;
+
+use gnudi_model::Resource;
+
+use super::{Field, Scalar, Scope};
+use crate::{IndexerError, ResourceMarker, ResourceSort, SortDirection};
+
+/// How many fields an order may have, those that make it total left out.
+pub const SORTS_MAX: usize = 32;
+
+/// A field that orders, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldSort {
+    pub(crate) field: Field,
+    pub(crate) direction: SortDirection,
+}
+
+impl FieldSort {
+    fn compare(&self, a: &Resource, b: &Resource) -> Ordering {
+        let values = (self.field.value(a), self.field.value(b));
+        match values {
+            (Some(a), Some(b)) if self.direction.is_ascending() => a.compare(&b),
+            (Some(a), Some(b)) => b.compare(&a),
+            // An absent value stands apart from the direction.
+            (a, b) if self.direction.nulls_first() => a.is_some().cmp(&b.is_some()),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+}
+
+/// How two resources of a listing follow each other.
+pub(crate) fn compare(a: &Resource, b: &Resource, order: &[FieldSort]) -> Ordering {
+    let orderings = order.iter().map(|sort| sort.compare(a, b));
+    orderings.fold(Ordering::Equal, Ordering::then)
+}
+
+/// The whole order of a listing: what is asked for, then what tells all items apart, without repetitions and up to where
+/// all are told apart.
+///
+/// # Errors
+/// Where it names what the type has not.
+pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<FieldSort>, IndexerError> {
+    if sorts.len() > SORTS_MAX {
+        return Err(IndexerError::InvalidPagination(format!("More than {SORTS_MAX} sort keys")));
+    }
+    let mut order: Vec<FieldSort> = Vec::new();
+    let ascending = |field| FieldSort { field, direction: SortDirection::Ascending };
+    let asked = sorts.iter().map(|sort| {
+        let field = Field::find(&sort.field, scope.resource_type, scope.history).ok_or_else(|| {
+            IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {}", sort.field))
+        })?;
+        Ok(FieldSort { field, direction: sort.direction })
+    });
+    let asked: Vec<_> = asked.collect::<Result<_, IndexerError>>()?;
+    let unique = [ascending(Field::Id), ascending(Field::Revision)];
+    let unique = if scope.history { &unique[..] } else { &unique[..1] };
+    for sort in asked.iter().chain(unique) {
+        let is_total = unique.iter().all(|unique| order.iter().any(|sort| sort.field == unique.field));
+        if !is_total && order.iter().all(|earlier| earlier.field != sort.field) {
+            order.push(sort.clone());
+        }
+    }
+    Ok(order)
+}
+
+/// The refusal of a marker that names nothing.
+pub(crate) fn invalid_marker(marker: ResourceMarker, history: bool) -> IndexerError {
+    let ResourceMarker { id, revision } = marker;
+    let text = if history { format!("{id}@{revision}") } else { id.to_string() };
+    IndexerError::InvalidPagination(format!("Invalid marker: `{text}'"))
+}
+
+impl Scalar {
+    /// Texts by their bytes; a number that is none is one, and above all others.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+            (Scalar::Uuid(a), Scalar::Uuid(b)) => a.cmp(b),
+            (Scalar::Number(a), Scalar::Number(b)) => {
+                a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+            }
+            (Scalar::Integer(a), Scalar::Integer(b))
+            | (Scalar::Time(a), Scalar::Time(b))
+            | (Scalar::Span(a), Scalar::Span(b)) => a.cmp(b),
+            (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
+            _ => unreachable!("values of one field have one kind"),
+        }
+    }
+}
