@@ -37,8 +37,8 @@ test-fast: build .venv/installed ## every test with few random rounds: under thr
 crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
 
-fuzz-diff: build .venv/installed ## compare aggregates of ROUNDS random series (1000) with real Gnocchi
-	$(PYTEST) differential/test_measures.py -s --rounds $(ROUNDS)
+fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
+	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py -s --rounds $(ROUNDS)
 
 bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run (ARGS="--only push")
 	crates/bench/install-peers

@@ -1,0 +1,53 @@
+"""Where random requests may be answered otherwise than Gnocchi answers them, and why.
+
+One table: each row is a deviation that docs/compatibility.md states, too.
+"""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass
+class Leeway:
+    """`applies(step, theirs)`: whether it is about this request and Gnocchi's answer; `statuses`: what gnudi may say."""
+
+    name: str
+    why: str
+    applies: object
+    statuses: tuple
+
+    def accepts(self, ours):
+        return ours.status in self.statuses
+
+
+ANY_4XX = tuple(range(400, 500))
+
+TABLE = [
+    Leeway("failure", "Gnocchi fails with a 500: bad input is the client's fault",
+           lambda step, theirs: theirs.status >= 500, (200, 201, 202, 204, *ANY_4XX)),
+    Leeway("list of an attribute in history", "a search through history for `in` over an attribute of a type is refused with the "
+           "name of a Python class; it is a search like any other",
+           lambda step, theirs: theirs.status == 400 and "<class 'gnocchi." in str(theirs.body), (200, 400)),
+]
+
+# Descriptions of errors that carry a Python library's own words, or name one of several things that are wrong.
+OPEN_TEXTS = [re.compile(text, re.DOTALL) for text in (
+    r"Unable to decode body",
+    r"Invalid filter: ",
+    r"Fail to parse the operations string",
+    # Of several metrics the one with the least id, which each server chooses for itself.
+    r"^Aggregation method .* for metric .* does not exist$",
+    r"Aggregation does not exist",
+    r"Aggregation method does not exist for this metric",
+)]
+
+
+def find(step, theirs):
+    return next((row for row in TABLE if row.applies(step, theirs)), None)
+
+
+def open_text(theirs):
+    """Whether the words of this error are free."""
+    description = theirs.body.get("description") if isinstance(theirs.body, dict) else None
+    text = description if isinstance(description, str) else str(description)
+    return any(pattern.search(text) for pattern in OPEN_TEXTS)
