@@ -1,30 +1,80 @@
-//! Searches among resources in memory.
+//! Searches among resources in memory: each looks at all of them.
 
 use std::sync::Arc;
 
 use gnudi_model::{Resource, Timestamp};
 
-use super::MemoryIndexer;
-use crate::{DeletedResources, Filter, IndexerError, ResourceListing};
-
-fn not_built() -> IndexerError {
-    IndexerError::Database("not built yet".to_owned())
-}
+use super::{MemoryIndexer, Tables, resource::is_of_type};
+use crate::{
+    DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker,
+    filter::{Condition, Scope, compare, invalid_marker, order_of},
+};
 
 #[allow(clippy::unused_async)]
 pub(super) async fn delete_matching(
-    _indexer: &MemoryIndexer,
-    _resource_type: &str,
-    _filter: &Filter,
-    _now: Timestamp,
+    indexer: &MemoryIndexer,
+    resource_type: &str,
+    filter: &Filter,
+    now: Timestamp,
 ) -> Result<DeletedResources, IndexerError> {
-    Err(not_built())
+    let mut tables = indexer.tables.lock();
+    let known = tables.resource_type(resource_type)?;
+    let condition = Condition::read(filter, Scope { resource_type: &known, history: false, now })?;
+    let mut deleted = DeletedResources::default();
+    for resource in tables.listed(resource_type, false) {
+        if condition.evaluate(&resource) == Some(true) {
+            deleted.metrics.extend(tables.delete_resource(resource.id)?);
+            deleted.ids.push(resource.id);
+        }
+    }
+    Ok(deleted)
 }
 
 #[allow(clippy::unused_async)]
 pub(super) async fn list(
-    _indexer: &MemoryIndexer,
-    _listing: &ResourceListing,
+    indexer: &MemoryIndexer,
+    listing: &ResourceListing,
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
-    Err(not_built())
+    let tables = indexer.tables.lock();
+    let resource_type = tables.resource_type(&listing.resource_type)?;
+    let scope = Scope { resource_type: &resource_type, history: listing.history, now: listing.now };
+    let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
+    let order = order_of(&listing.page.sorts, scope)?;
+    let all = tables.listed(&listing.resource_type, listing.history);
+    let marker = match listing.page.marker {
+        Some(marker) => Some(find(&all, marker, listing.history)?.clone()),
+        None => None,
+    };
+    let is_behind =
+        |resource: &Resource| marker.as_ref().is_none_or(|marker| compare(resource, marker, &order).is_gt());
+    let is_wanted = |resource: &Resource| {
+        condition.as_ref().is_none_or(|condition| condition.evaluate(resource) == Some(true))
+    };
+    let mut found: Vec<_> =
+        all.into_iter().filter(|resource| is_wanted(resource) && is_behind(resource)).collect();
+    found.sort_by(|a, b| compare(a, b, &order));
+    found.truncate(listing.page.limit.unwrap_or(usize::MAX));
+    let shown = |resource: &Resource| {
+        let shown_as = if listing.details { &*resource.resource_type } else { &*listing.resource_type };
+        Arc::new(tables.shown(resource, shown_as))
+    };
+    Ok(found.iter().map(shown).collect())
+}
+
+fn find(all: &[Resource], marker: ResourceMarker, history: bool) -> Result<&Resource, IndexerError> {
+    let is_it =
+        |resource: &&Resource| resource.id == marker.id && (!history || resource.revision == marker.revision);
+    all.iter().find(is_it).ok_or_else(|| invalid_marker(marker, history))
+}
+
+impl Tables {
+    fn listed(&self, resource_type: &str, history: bool) -> Vec<Resource> {
+        let past = self.history.values().filter(|_| history);
+        self.resources
+            .values()
+            .chain(past)
+            .filter(|resource| is_of_type(resource, resource_type))
+            .cloned()
+            .collect()
+    }
 }
