@@ -1,0 +1,100 @@
+//! `[amqp1d] url`: `[amqp://][user[:password]@]host[:port]/address`.
+
+use std::str::FromStr;
+
+const PORT: u16 = 5672;
+
+/// Where to receive: a broker, and the address of a queue, a topic or a peer on it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    pub host: String,
+    pub port: u16,
+    /// What the link's source is called.
+    pub source: String,
+    /// A user's name and password; without them the login is anonymous.
+    pub login: Option<(String, String)>,
+}
+
+/// A password is nobody's business, the log's included.
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "amqp://{}:{}/{}", self.host, self.port, self.source)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not of the form [amqp://][user[:password]@]host[:port]/address: {0}")]
+pub struct BadAddress(&'static str);
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let rest = match text.split_once("://") {
+            Some(("amqp", rest)) => rest,
+            Some(("amqps", _)) => return Err(BadAddress("TLS is not supported")),
+            Some(_) => return Err(BadAddress("the scheme must be amqp")),
+            None => text,
+        };
+        let (authority, source) = rest.split_once('/').ok_or(BadAddress("no address"))?;
+        if source.is_empty() {
+            return Err(BadAddress("no address"));
+        }
+        let (login, place) = match authority.rsplit_once('@') {
+            Some((login, place)) => {
+                let (user, password) = login.split_once(':').unwrap_or((login, ""));
+                (Some((user.to_owned(), password.to_owned())), place)
+            }
+            None => (None, authority),
+        };
+        let (host, port) = match place.rsplit_once(':') {
+            // The colons of an IPv6 address stand within brackets.
+            Some((host, port)) if !port.contains(']') => {
+                (host, port.parse().map_err(|_| BadAddress("no such port"))?)
+            }
+            _ => (place, PORT),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(BadAddress("no host"));
+        }
+        Ok(Address { host: host.to_owned(), port, source: source.to_owned(), login })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let address = |text: &str| text.parse::<Address>().map(|a| (a.host, a.port, a.source, a.login));
+        let found = |host: &str, port, source: &str, login: Option<(&str, &str)>| {
+            let login = login.map(|(user, password)| (user.to_owned(), password.to_owned()));
+            Ok((host.to_owned(), port, source.to_owned(), login))
+        };
+        // Gnocchi's default.
+        assert_eq!(
+            address("localhost:5672/u/collectd/telemetry"),
+            found("localhost", 5672, "u/collectd/telemetry", None)
+        );
+        assert_eq!(address("amqp://a:b@c:d@h/x"), found("h", 5672, "x", Some(("a", "b@c:d"))));
+        assert_eq!(address("u@[::1]:7/x"), found("::1", 7, "x", Some(("u", ""))));
+        assert_eq!(address("[::1]/x"), found("::1", 5672, "x", None));
+        for text in [
+            "",
+            "localhost",
+            "localhost:5672",
+            "localhost/",
+            "/x",
+            "h:x/y",
+            "h:70000/y",
+            "amqps://h/x",
+            "http://h/x",
+        ] {
+            assert!(address(text).is_err(), "{text}");
+        }
+        let shown = format!("{:?}", "u:secret@h/x".parse::<Address>().unwrap());
+        assert_eq!(shown, "amqp://h:5672/x");
+    }
+}
