@@ -133,61 +133,59 @@ fn read_value(raw: &str, kind: AttributeKind) -> Option<AttributeValue> {
 }
 
 impl StoredType {
-    /// All attributes with what a row of this version has as values; those of attributes that are gone are passed over.
+    /// All attributes with what a row of this version has as values.
     pub(super) fn attributes_of(
         &self,
         json: &str,
         row_version: i64,
     ) -> Result<BTreeMap<Text, AttributeValue>, IndexerError> {
-        let damaged = |reason: &dyn fmt::Display| {
-            IndexerError::Database(format!("the attributes of a resource are damaged: {reason}"))
+        let mut values = self.values_in(json)?;
+        let mut value = |attribute: &StoredAttribute| {
+            values.remove(&attribute.number).unwrap_or_else(|| attribute.fill(row_version).clone())
         };
-        let mut values: BTreeMap<Text, AttributeValue> = self
-            .attributes
-            .iter()
-            .map(|(name, attribute)| (name.clone(), attribute.fill(row_version).clone()))
-            .collect();
-        if json == "{}" || values.is_empty() {
-            return Ok(values);
+        Ok(self.attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute))).collect())
+    }
+
+    /// The values that are in a row, by the numbers of their attributes. Those of attributes that are gone are passed over.
+    pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>, IndexerError> {
+        let damaged = |error: &dyn fmt::Display| {
+            IndexerError::Database(format!("the attributes of a resource are damaged: {error}"))
+        };
+        if json == "{}" {
+            return Ok(BTreeMap::new());
         }
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        Values { stored: self, values: &mut values }
-            .deserialize(&mut deserializer)
-            .map_err(|error| damaged(&error))?;
-        Ok(values)
+        Values(self).deserialize(&mut deserializer).map_err(|error| damaged(&error))
     }
 }
 
-/// Reads the values of a type's attributes into a map that has them all.
-struct Values<'a> {
-    stored: &'a StoredType,
-    values: &'a mut BTreeMap<Text, AttributeValue>,
-}
+/// Reads the values of a type's attributes.
+struct Values<'a>(&'a StoredType);
 
 impl<'de> DeserializeSeed<'de> for Values<'_> {
-    type Value = ();
+    type Value = BTreeMap<i64, AttributeValue>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Values<'_> {
-    type Value = ();
+    type Value = BTreeMap<i64, AttributeValue>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("values by the number of their attribute")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let broken = |what: &str| <A::Error as serde::de::Error>::custom(what);
+        let mut values = BTreeMap::new();
         while let Some((number, raw)) = map.next_entry::<&str, &RawValue>()? {
             let number: i64 = number.parse().map_err(|_| broken("a key is no number"))?;
-            let Some(name) = self.stored.names.get(&number) else { continue };
-            let kind = self.stored.attributes[name].kind;
-            let value = read_value(raw.get(), kind).ok_or_else(|| broken("a value is not of its kind"))?;
-            *self.values.get_mut(name).expect("the map has all attributes") = value;
+            let Some(kind) = self.0.kinds.get(&number) else { continue };
+            let value = read_value(raw.get(), *kind).ok_or_else(|| broken("a value is not of its kind"))?;
+            values.insert(number, value);
         }
-        Ok(())
+        Ok(values)
     }
 }

@@ -33,6 +33,15 @@ impl Interner {
     }
 }
 
+/// The texts of an index.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// Creators, users, projects, units, names of policies.
+    pub(super) labels: Interner,
+    /// Names of metrics.
+    pub(super) names: Interner,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

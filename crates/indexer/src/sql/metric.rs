@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     Connection, Database, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    interner::Texts,
     listing,
     writer::Change,
 };
@@ -122,12 +123,13 @@ impl SqlIndexer {
     }
 
     fn active(&self, new: &NewMetric) -> Metric {
+        let Texts { labels, names } = &*self.texts;
         Metric {
             id: new.id,
-            creator: self.labels.intern(&new.creator),
-            name: new.name.as_deref().map(|name| self.names.intern(name)),
-            unit: new.unit.as_deref().map(|unit| self.labels.intern(unit)),
-            archive_policy_name: self.labels.intern(&new.archive_policy_name),
+            creator: labels.intern(&new.creator),
+            name: new.name.as_deref().map(|name| names.intern(name)),
+            unit: new.unit.as_deref().map(|unit| labels.intern(unit)),
+            archive_policy_name: labels.intern(&new.archive_policy_name),
             resource_id: new.resource_id,
             status: MetricStatus::Active,
             created_at: new.created_at,
@@ -136,26 +138,31 @@ impl SqlIndexer {
 
     /// A row of [`COLUMNS`].
     pub(super) fn decode(&self, row: &DatabaseRow) -> Result<Metric, IndexerError> {
-        let parts = || -> Result<Metric, sqlx::Error> {
-            Ok(Metric {
-                id: MetricId(Uuid::nil()),
-                creator: self.labels.intern(row.try_get(1)?),
-                name: row.try_get::<Option<&str>, _>(2)?.map(|name| self.names.intern(name)),
-                unit: row.try_get::<Option<&str>, _>(3)?.map(|unit| self.labels.intern(unit)),
-                archive_policy_name: self.labels.intern(row.try_get(4)?),
-                resource_id: None,
-                status: match row.try_get::<i64, _>(6)? {
-                    0 => MetricStatus::Active,
-                    _ => MetricStatus::Delete,
-                },
-                created_at: Timestamp(row.try_get(7)?),
-            })
-        };
-        let mut metric = parts().map_err(|error| indexer_error(&error))?;
-        metric.id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
-        metric.resource_id = uuid_at(row, 5)?;
-        Ok(metric)
+        decode(row, &self.texts)
     }
+}
+
+pub(super) fn decode(row: &DatabaseRow, texts: &Texts) -> Result<Metric, IndexerError> {
+    let Texts { labels, names } = texts;
+    let parts = || -> Result<Metric, sqlx::Error> {
+        Ok(Metric {
+            id: MetricId(Uuid::nil()),
+            creator: labels.intern(row.try_get(1)?),
+            name: row.try_get::<Option<&str>, _>(2)?.map(|name| names.intern(name)),
+            unit: row.try_get::<Option<&str>, _>(3)?.map(|unit| labels.intern(unit)),
+            archive_policy_name: labels.intern(row.try_get(4)?),
+            resource_id: None,
+            status: match row.try_get::<i64, _>(6)? {
+                0 => MetricStatus::Active,
+                _ => MetricStatus::Delete,
+            },
+            created_at: Timestamp(row.try_get(7)?),
+        })
+    };
+    let mut metric = parts().map_err(|error| indexer_error(&error))?;
+    metric.id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
+    metric.resource_id = uuid_at(row, 5)?;
+    Ok(metric)
 }
 
 fn uuid_at(row: &DatabaseRow, column: usize) -> Result<Option<Uuid>, IndexerError> {
@@ -191,6 +198,28 @@ pub(super) async fn insert(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+    let missing = resources_missing(connection, metrics).await?;
+    if missing.is_empty() {
+        return insert_into_resources(connection, metrics).await;
+    }
+    let refusal = |metric: &Metric| metric.resource_id.filter(|resource| missing.contains(resource));
+    let others: Vec<_> = metrics.iter().filter(|metric| refusal(metric).is_none()).cloned().collect();
+    let mut outcomes = insert_into_resources(connection, &others).await?.into_iter();
+    let mut next = || outcomes.next().expect("each metric has an answer");
+    Ok(metrics
+        .iter()
+        .map(|metric| match refusal(metric) {
+            Some(resource) => Err(IndexerError::NoSuchResource(resource)),
+            None => next(),
+        })
+        .collect())
+}
+
+/// Inserts metrics whose resources are there.
+async fn insert_into_resources(
+    connection: &mut Connection,
+    metrics: &[Arc<Metric>],
+) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
     let mut outcomes = vec![Ok(()); metrics.len()];
     let mut ranges: Vec<Range<usize>> = (0..metrics.len())
         .step_by(ROWS_INSERTED_MAX)
@@ -217,6 +246,36 @@ pub(super) async fn insert(
         }
     }
     Ok(outcomes)
+}
+
+/// Of the resources that the metrics name those that are not there.
+async fn resources_missing(
+    connection: &mut Connection,
+    metrics: &[Arc<Metric>],
+) -> Result<HashSet<Uuid>, sqlx::Error> {
+    let mut missing: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
+    let wanted: Vec<Uuid> = missing.iter().copied().collect();
+    for ids in wanted.chunks(IDS_NAMED_MAX) {
+        let mut query = QueryBuilder::<Database>::new("SELECT id FROM resource WHERE id IN (");
+        push_uuids(&mut query, ids);
+        for row in query.build().fetch_all(&mut *connection).await? {
+            if let Ok(id) = Uuid::from_slice(row.try_get(0)?) {
+                missing.remove(&id);
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// Inserts all or fails.
+pub(super) async fn insert_active(
+    connection: &mut Connection,
+    metrics: &[Arc<Metric>],
+) -> Result<(), sqlx::Error> {
+    for metrics in metrics.chunks(ROWS_INSERTED_MAX) {
+        insert_rows(connection, metrics).await?;
+    }
+    Ok(())
 }
 
 async fn insert_rows(connection: &mut Connection, metrics: &[Arc<Metric>]) -> Result<(), sqlx::Error> {

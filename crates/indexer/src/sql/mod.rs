@@ -34,7 +34,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Indexer, IndexerError};
 use failure::{indexer_error, is_busy};
-use interner::Interner;
+use interner::Texts;
 use types::{TypeCache, Types};
 use writer::Writer;
 
@@ -109,9 +109,7 @@ const ROWS_BUFFERED_MAX: usize = 1024;
 pub struct SqlIndexer {
     readers: SqlitePool,
     writer: Writer,
-    /// Creators, units, names of policies.
-    labels: Interner,
-    names: Interner,
+    texts: Arc<Texts>,
     types: TypeCache,
 }
 
@@ -126,19 +124,14 @@ impl SqlIndexer {
         let mut connection = connect_patiently(&connect, options.busy_timeout).await?;
         migrations::migrate(&mut connection).await?;
         refresh_statistics(&mut connection).await;
-        let writer = Writer::start(connect.clone(), connection);
+        let texts = Arc::<Texts>::default();
+        let writer = Writer::start(connect.clone(), connection, texts.clone());
         let readers = SqlitePoolOptions::new()
             .max_connections(options.readers_max.max(1))
             .acquire_timeout(options.busy_timeout)
             .connect_with(connect.pragma("query_only", "ON"))
             .await?;
-        Ok(SqlIndexer {
-            readers,
-            writer,
-            labels: Interner::default(),
-            names: Interner::default(),
-            types: TypeCache::default(),
-        })
+        Ok(SqlIndexer { readers, writer, texts, types: TypeCache::default() })
     }
 
     /// The resource types as they are now.

@@ -25,8 +25,8 @@ pub(super) struct StoredType {
     pub(super) number: i64,
     pub(super) resource_type: Arc<ResourceType>,
     pub(super) attributes: BTreeMap<Text, StoredAttribute>,
-    /// Names of attributes, by number.
-    pub(super) names: HashMap<i64, Text>,
+    /// Kinds of attributes, by number.
+    pub(super) kinds: HashMap<i64, AttributeKind>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl StoredType {
         StoredType {
             number,
             resource_type: Arc::new(ResourceType { name, attributes: shown }),
-            names: attributes.iter().map(|(name, stored)| (stored.number, name.clone())).collect(),
+            kinds: attributes.values().map(|stored| (stored.number, stored.kind)).collect(),
             attributes,
         }
     }
@@ -103,6 +103,11 @@ impl TypeCache {
     /// Those of this version, if they are at hand.
     pub(super) fn at(&self, version: i64) -> Option<Arc<Types>> {
         self.types.read().clone().filter(|types| types.version == version)
+    }
+
+    /// Those that were read last, which may be out of date.
+    pub(super) fn latest(&self) -> Option<Arc<Types>> {
+        self.types.read().clone()
     }
 
     pub(super) fn keep(&self, types: &Arc<Types>) {

@@ -1,28 +1,34 @@
 //! The one task that writes.
 //!
 //! Whatever waits when it is free becomes one transaction with one commit, so that many callers share one sync of the
-//! disk: single changes one after the other, then all new metrics with few multi-row statements, then all deletions.
+//! disk: single changes one after the other, then all new resources and metrics with few multi-row statements, then all
+//! deletions.
 //! Calls that wait together are concurrent, hence any order among them is right. Each caller gets its own answer, after
 //! the commit. An item that is refused leaves its neighbours alone; trouble with the database fails the whole group,
 //! and nothing of it was changed.
 //!
 //! A call that nobody waits for any more (its future was dropped) is carried out all the same.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId};
+use gnudi_model::{Metric, MetricId, Resource};
 use parking_lot::Mutex;
 use sqlx::{ConnectOptions, Connection as _, Executor, sqlite::SqliteConnectOptions};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
+use uuid::Uuid;
 
 use super::{
     Connection,
     failure::{Failure, indexer_error},
+    interner::Texts,
     metric, refresh_statistics,
+    resource::{create, create::Draft, delete},
+    types,
+    types::{TypeCache, Types},
 };
 use crate::IndexerError;
 
@@ -31,8 +37,8 @@ const CALLS_WAITING_MAX: usize = 4096;
 /// How many calls share a transaction at most.
 const CALLS_GROUPED_MAX: usize = 1024;
 
-/// After how many new metrics the planner's statistics are refreshed.
-const METRICS_BETWEEN_STATISTICS: usize = 100_000;
+/// After how many new metrics and resources the planner's statistics are refreshed.
+const ROWS_BETWEEN_STATISTICS: usize = 100_000;
 
 /// A change of something of which there is little: applied on its own, within the group's transaction.
 #[async_trait]
@@ -42,17 +48,21 @@ pub(super) trait Change: Send + 'static {
     async fn apply(self, connection: &mut Connection) -> Result<Self::Answer, Failure>;
 }
 
+type Answers<A> = Vec<Result<A, IndexerError>>;
+
 /// Items that are written together with those of other calls, and where the answers go, in order.
 #[derive(Debug)]
-pub(super) struct Bulk<T> {
+pub(super) struct Bulk<T, A> {
     items: Vec<T>,
-    answer: oneshot::Sender<Vec<Result<(), IndexerError>>>,
+    answer: oneshot::Sender<Answers<A>>,
 }
 
 enum Work {
     Change(Box<dyn Step>),
-    CreateMetrics(Bulk<Arc<Metric>>),
-    DeleteMetrics(Bulk<MetricId>),
+    CreateResources(Bulk<Draft, Arc<Resource>>),
+    CreateMetrics(Bulk<Arc<Metric>, ()>),
+    DeleteMetrics(Bulk<MetricId, ()>),
+    DeleteResources(Bulk<Uuid, Vec<MetricId>>),
 }
 
 /// The writer's end for callers.
@@ -64,9 +74,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// `options` serve to connect anew after trouble.
-    pub(super) fn start(options: SqliteConnectOptions, connection: Connection) -> Self {
+    pub(super) fn start(options: SqliteConnectOptions, connection: Connection, texts: Arc<Texts>) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
-        let task = tokio::spawn(write_groups(options, connection, waiting));
+        let task = tokio::spawn(write_groups(options, connection, waiting, texts));
         Writer { work, task: Mutex::new(Some(task)) }
     }
 
@@ -77,15 +87,24 @@ impl Writer {
         answered.await.map_err(|_| stopped())?
     }
 
-    pub(super) async fn create_metrics(&self, metrics: Vec<Arc<Metric>>) -> Vec<Result<(), IndexerError>> {
+    pub(super) async fn create_resources(&self, drafts: Vec<Draft>) -> Answers<Arc<Resource>> {
+        self.bulk(drafts, Work::CreateResources).await
+    }
+
+    pub(super) async fn create_metrics(&self, metrics: Vec<Arc<Metric>>) -> Answers<()> {
         self.bulk(metrics, Work::CreateMetrics).await
     }
 
-    pub(super) async fn delete_metrics(&self, ids: Vec<MetricId>) -> Vec<Result<(), IndexerError>> {
+    pub(super) async fn delete_metrics(&self, ids: Vec<MetricId>) -> Answers<()> {
         self.bulk(ids, Work::DeleteMetrics).await
     }
 
-    async fn bulk<T>(&self, items: Vec<T>, work: fn(Bulk<T>) -> Work) -> Vec<Result<(), IndexerError>> {
+    /// Answers with the metrics that each resource had.
+    pub(super) async fn delete_resources(&self, ids: Vec<Uuid>) -> Answers<Vec<MetricId>> {
+        self.bulk(ids, Work::DeleteResources).await
+    }
+
+    async fn bulk<T, A: Clone>(&self, items: Vec<T>, work: fn(Bulk<T, A>) -> Work) -> Answers<A> {
         let count = items.len();
         let (answer, answered) = oneshot::channel();
         if self.work.send(work(Bulk { items, answer })).await.is_err() {
@@ -148,14 +167,43 @@ impl<C: Change> Step for Pending<C> {
 #[derive(Default)]
 struct Group {
     changes: Vec<Box<dyn Step>>,
-    created: Vec<Arc<Metric>>,
-    created_calls: Calls,
-    deleted: Vec<MetricId>,
-    deleted_calls: Calls,
+    resources: Gathered<Draft, Arc<Resource>>,
+    metrics: Gathered<Arc<Metric>, ()>,
+    deleted_metrics: Gathered<MetricId, ()>,
+    deleted_resources: Gathered<Uuid, Vec<MetricId>>,
 }
 
-/// For each call how many items are its own, and where their answers go.
-type Calls = Vec<(usize, oneshot::Sender<Vec<Result<(), IndexerError>>>)>;
+/// The items of several calls.
+struct Gathered<T, A> {
+    items: Vec<T>,
+    /// For each call how many items are its own, and where their answers go.
+    calls: Vec<(usize, oneshot::Sender<Answers<A>>)>,
+}
+
+impl<T, A> Default for Gathered<T, A> {
+    fn default() -> Self {
+        Gathered { items: Vec::new(), calls: Vec::new() }
+    }
+}
+
+impl<T, A: Clone> Gathered<T, A> {
+    fn gather(&mut self, bulk: Bulk<T, A>) {
+        let Bulk { mut items, answer } = bulk;
+        self.calls.push((items.len(), answer));
+        self.items.append(&mut items);
+    }
+
+    fn answer(self, outcomes: Result<Answers<A>, IndexerError>) {
+        let mut outcomes = outcomes.map(Vec::into_iter);
+        for (count, answer) in self.calls {
+            let answers = match &mut outcomes {
+                Ok(outcomes) => outcomes.take(count).collect(),
+                Err(error) => vec![Err(error.clone()); count],
+            };
+            answer.send(answers).ok();
+        }
+    }
+}
 
 impl Group {
     fn take(work: &mut Vec<Work>) -> Self {
@@ -163,29 +211,36 @@ impl Group {
         for work in work.drain(..) {
             match work {
                 Work::Change(step) => group.changes.push(step),
-                Work::CreateMetrics(Bulk { mut items, answer }) => {
-                    group.created_calls.push((items.len(), answer));
-                    group.created.append(&mut items);
-                }
-                Work::DeleteMetrics(Bulk { mut items, answer }) => {
-                    group.deleted_calls.push((items.len(), answer));
-                    group.deleted.append(&mut items);
-                }
+                Work::CreateResources(bulk) => group.resources.gather(bulk),
+                Work::CreateMetrics(bulk) => group.metrics.gather(bulk),
+                Work::DeleteMetrics(bulk) => group.deleted_metrics.gather(bulk),
+                Work::DeleteResources(bulk) => group.deleted_resources.gather(bulk),
             }
         }
         group
     }
 
-    async fn run(&mut self, connection: &mut Connection) -> Result<Outcomes, IndexerError> {
+    async fn run(
+        &mut self,
+        connection: &mut Connection,
+        context: &Context,
+    ) -> Result<Outcomes, IndexerError> {
         let lost = |error: sqlx::Error| indexer_error(&error);
         connection.execute("BEGIN IMMEDIATE").await.map_err(lost)?;
         for change in &mut self.changes {
             change.apply(connection).await?;
         }
-        let created = metric::insert(connection, &self.created).await.map_err(lost)?;
-        let deleted = metric::mark_deleted(connection, &self.deleted).await.map_err(lost)?;
+        let drafts = mem::take(&mut self.resources.items);
+        let outcomes = Outcomes {
+            resources: create::insert(connection, context, drafts).await?,
+            metrics: metric::insert(connection, &self.metrics.items).await.map_err(lost)?,
+            deleted_metrics: metric::mark_deleted(connection, &self.deleted_metrics.items)
+                .await
+                .map_err(lost)?,
+            deleted_resources: delete::delete(connection, context, &self.deleted_resources.items).await?,
+        };
         connection.execute("COMMIT").await.map_err(lost)?;
-        Ok(Outcomes { created, deleted })
+        Ok(outcomes)
     }
 
     fn answer(self, outcomes: Result<Outcomes, IndexerError>) {
@@ -193,49 +248,80 @@ impl Group {
         for change in self.changes {
             change.answer(committed.clone());
         }
-        let (created, deleted) = match outcomes {
-            Ok(outcomes) => (outcomes.created, outcomes.deleted),
-            Err(error) => {
-                (vec![Err(error.clone()); self.created.len()], vec![Err(error); self.deleted.len()])
-            }
+        let (outcomes, error) = match outcomes {
+            Ok(outcomes) => (Some(outcomes), Ok(())),
+            Err(error) => (None, Err(error)),
         };
-        for (outcomes, calls) in [(created, self.created_calls), (deleted, self.deleted_calls)] {
-            let mut outcomes = outcomes.into_iter();
-            for (count, answer) in calls {
-                answer.send(outcomes.by_ref().take(count).collect()).ok();
-            }
-        }
+        let Outcomes { resources, metrics, deleted_metrics, deleted_resources } =
+            outcomes.unwrap_or_default();
+        self.resources.answer(error.clone().map(|()| resources));
+        self.metrics.answer(error.clone().map(|()| metrics));
+        self.deleted_metrics.answer(error.clone().map(|()| deleted_metrics));
+        self.deleted_resources.answer(error.map(|()| deleted_resources));
     }
 }
 
+#[derive(Default)]
 struct Outcomes {
-    created: Vec<Result<(), IndexerError>>,
-    deleted: Vec<Result<(), IndexerError>>,
+    resources: Answers<Arc<Resource>>,
+    metrics: Answers<()>,
+    deleted_metrics: Answers<()>,
+    deleted_resources: Answers<Vec<MetricId>>,
+}
+
+/// What the writer keeps from one group to the next.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    pub(super) texts: Arc<Texts>,
+    types: TypeCache,
+}
+
+impl Context {
+    /// The types as this transaction sees them.
+    pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>, IndexerError> {
+        let version = types::version(&mut *connection).await?;
+        if let Some(types) = self.types.at(version) {
+            return Ok(types);
+        }
+        let types = types::load(connection).await?;
+        self.types.keep(&types);
+        Ok(types)
+    }
+
+    /// To be called when a transaction fails, which may have had types of its own.
+    fn forget(&mut self) {
+        self.types = TypeCache::default();
+    }
 }
 
 async fn write_groups(
     options: SqliteConnectOptions,
     connection: Connection,
     mut waiting: mpsc::Receiver<Work>,
+    texts: Arc<Texts>,
 ) {
+    let mut context = Context { texts, ..Context::default() };
     let mut connection = Some(connection);
     let mut work = Vec::new();
     let mut created = 0;
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
         let mut group = Group::take(&mut work);
         let outcomes = match connect(&options, &mut connection).await {
-            Ok(open) => group.run(open).await,
+            Ok(open) => group.run(open, &context).await,
             Err(error) => Err(error),
         };
-        created += group.created.len();
+        if let Ok(outcomes) = &outcomes {
+            created += outcomes.metrics.len() + outcomes.resources.len();
+        }
         if let Err(error) = &outcomes {
             tracing::error!(%error, "a group of index writes failed");
             abandon(&mut connection).await;
+            context.forget();
         }
         group.answer(outcomes);
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
         tokio::task::yield_now().await;
-        if created >= METRICS_BETWEEN_STATISTICS
+        if created >= ROWS_BETWEEN_STATISTICS
             && let Some(open) = &mut connection
         {
             created = 0;

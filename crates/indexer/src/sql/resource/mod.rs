@@ -1,7 +1,13 @@
 //! The statements for resources and their history.
+//!
+//! Creation, change and deletion have files of their own, and so has the search. What is here looks up single resources, and
+//! sets their metrics.
 
+pub(super) mod create;
+pub(super) mod delete;
 mod listing;
 mod row;
+mod update;
 mod value;
 
 pub(super) use value::sortable;
@@ -9,18 +15,25 @@ pub(super) use value::sortable;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Resource, Timestamp};
+use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp, resource_type::GENERIC};
+use sqlx::Row;
 use uuid::Uuid;
 
-use super::SqlIndexer;
-use crate::{
-    DeletedResources, Filter, IndexerError, NewResource, ResourceChange, ResourceListing, Resources,
-    UpdatedResource,
+use super::{
+    Connection, SqlIndexer,
+    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    interner::Texts,
+    metric,
 };
+use crate::{
+    DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
+    Resources, UpdatedResource, metric::named_metric_already_exists,
+};
+use create::Draft;
+use row::Attributes;
 
-fn not_built() -> IndexerError {
-    IndexerError::Database("not built yet".to_owned())
-}
+/// How many resources are deleted in one transaction: other writes come in between.
+const DELETED_AT_ONCE_MAX: usize = 256;
 
 #[async_trait]
 impl Resources for SqlIndexer {
@@ -28,24 +41,55 @@ impl Resources for SqlIndexer {
         &self,
         resources: Vec<NewResource>,
     ) -> Vec<Result<Arc<Resource>, IndexerError>> {
-        resources.iter().map(|_| Err(not_built())).collect()
+        // The writer looks whether they are up to date.
+        let types = match self.types.latest() {
+            Some(types) => types,
+            None => match self.types().await {
+                Ok(types) => types,
+                Err(error) => return vec![Err(error); resources.len()],
+            },
+        };
+        let drafts = resources.into_iter().map(|new| Draft::new(new, &types, &self.texts)).collect();
+        self.writer.create_resources(drafts).await
     }
 
-    async fn resource(&self, _: &str, _: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        Err(not_built())
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
+        let broken = |error: sqlx::Error| indexer_error(&error);
+        let row = sqlx::query(row::SELECT_ONE)
+            .bind(id.as_bytes().to_vec())
+            .fetch_optional(&self.readers)
+            .await
+            .map_err(broken)?;
+        let Some(row) = row else {
+            self.types().await?.named(resource_type)?;
+            return Ok(None);
+        };
+        let types = self.types_at(row.try_get(row::VERSION).map_err(broken)?).await?;
+        let number = types.named(resource_type)?.number;
+        if resource_type != GENERIC && number != row.try_get::<i64, _>(1).map_err(broken)? {
+            return Ok(None);
+        }
+        let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
+        // The type may have gone since, with all its resources.
+        let Some(resource) = self.decode_resource(&row, &types, attributes)? else { return Ok(None) };
+        Ok(self.with_metrics(vec![resource]).await?.pop())
     }
 
     async fn update_resource(
         &self,
-        _: &str,
-        _: Uuid,
-        _: ResourceChange,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
-        Err(not_built())
+        self.writer.change(update::Update::new(resource_type, id, change, self.texts.clone())).await
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
-        ids.iter().map(|_| Err(not_built())).collect()
+        let mut outcomes = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
+            outcomes.append(&mut self.writer.delete_resources(ids.to_vec()).await);
+        }
+        outcomes
     }
 
     async fn delete_matching_resources(
@@ -57,15 +101,88 @@ impl Resources for SqlIndexer {
         listing::delete_matching(self, resource_type, filter, now).await
     }
 
-    async fn resources_ended_before(&self, _: Timestamp, _: usize) -> Result<Vec<Uuid>, IndexerError> {
-        Err(not_built())
+    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
+        let broken = |error: sqlx::Error| indexer_error(&error);
+        let rows = sqlx::query("SELECT id FROM resource WHERE ended_at < ? ORDER BY ended_at, id LIMIT ?")
+            .bind(time.0)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&self.readers)
+            .await
+            .map_err(broken)?;
+        rows.iter().map(|row| row::id_of(row).map_err(broken)).collect()
     }
 
-    async fn sweep_values(&self, _: usize) -> Result<usize, IndexerError> {
-        Err(not_built())
+    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
+        self.writer.change(delete::Sweep { limit }).await
     }
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
         listing::list(self, listing).await
+    }
+}
+
+/// Attaches and creates metrics one by one; answers with all that the resource has then, by name.
+async fn set_metrics(
+    connection: &mut Connection,
+    texts: &Texts,
+    resource: &Resource,
+    metrics: &[(String, MetricsChange)],
+    now: Timestamp,
+) -> Result<Vec<Arc<Metric>>, Failure> {
+    for (name, change) in metrics {
+        match change {
+            MetricsChange::Attach(id) => attach(connection, resource, name, *id).await?,
+            MetricsChange::Create(new) => {
+                let metric = Metric {
+                    id: new.id,
+                    creator: resource.creator.clone(),
+                    name: Some(texts.names.intern(name)),
+                    unit: new.unit.as_deref().map(|unit| texts.labels.intern(unit)),
+                    archive_policy_name: texts.labels.intern(&new.archive_policy_name),
+                    resource_id: Some(resource.id),
+                    status: MetricStatus::Active,
+                    created_at: now,
+                };
+                let inserted = metric::insert_active(connection, &[Arc::new(metric)]).await;
+                inserted.map_err(|error| {
+                    if is_unique_violation(&error) {
+                        Failure::Refused(named_metric_already_exists(Some(name)))
+                    } else if is_foreign_key_violation(&error) {
+                        Failure::Refused(IndexerError::NoSuchArchivePolicy(new.archive_policy_name.clone()))
+                    } else {
+                        error.into()
+                    }
+                })?;
+            }
+        }
+    }
+    let rows = row::metrics_of_statement(&[resource.id]).build().fetch_all(connection).await?;
+    let decoded = rows.iter().map(|row| metric::decode(row, texts).map(Arc::new));
+    let mut metrics: Vec<_> = decoded.collect::<Result<_, _>>().map_err(Failure::Broken)?;
+    row::sort_by_name(&mut metrics);
+    Ok(metrics)
+}
+
+async fn attach(
+    connection: &mut Connection,
+    resource: &Resource,
+    name: &str,
+    id: MetricId,
+) -> Result<(), Failure> {
+    let attached = sqlx::query(
+        "UPDATE metric SET resource_id = ?, name = ? WHERE id = ? AND status = 0 AND creator = ?",
+    )
+    .bind(resource.id.as_bytes().to_vec())
+    .bind(name)
+    .bind(id.0.as_bytes().to_vec())
+    .bind(resource.creator.as_str())
+    .execute(connection)
+    .await;
+    match attached {
+        Err(error) if is_unique_violation(&error) => {
+            Err(Failure::Refused(named_metric_already_exists(Some(name))))
+        }
+        Ok(done) if done.rows_affected() == 0 => Err(Failure::Refused(IndexerError::NoSuchMetric(id))),
+        attached => Ok(attached.map(|_| ())?),
     }
 }

@@ -11,12 +11,23 @@ use uuid::Uuid;
 
 use crate::{
     IndexerError,
-    sql::{DatabaseRow, SqlIndexer, failure::indexer_error, metric, metric::push_uuids, types::Types},
+    sql::{
+        DatabaseRow, SqlIndexer, failure::indexer_error, interner::Texts, metric, metric::push_uuids,
+        types::Types,
+    },
 };
 
 /// The columns of `resource` that [`SqlIndexer::decode_resource`] takes, in its order.
 pub(in crate::sql) const COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
     ended_at, revision_start, attributes, type_version, NULL, -1";
+/// The row with an id; behind [`COLUMNS`] come [`NUMBER`] and [`VERSION`].
+pub(super) const SELECT_ONE: &str = "SELECT id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
+    ended_at, revision_start, attributes, type_version, NULL, -1, number, (SELECT version FROM resource_type_version) \
+    FROM resource WHERE id = ?";
+/// The column of [`SELECT_ONE`] that has the resource's number.
+pub(super) const NUMBER: usize = 13;
+/// That with the version of the types.
+pub(super) const VERSION: usize = 14;
 /// Those of `resource_history`.
 pub(in crate::sql) const HISTORY_COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, \
     started_at, ended_at, revision_start, attributes, type_version, revision_end, revision";
@@ -42,7 +53,7 @@ impl SqlIndexer {
         types: &Types,
         attributes: Attributes,
     ) -> Result<Option<Resource>, IndexerError> {
-        decode(row, types, attributes, &|label| self.labels.intern(label))
+        decode(row, types, attributes, &self.texts)
     }
 
     /// The active metrics of resources, by name.
@@ -61,7 +72,7 @@ impl SqlIndexer {
             }
         }
         for metrics in found.values_mut() {
-            metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+            sort_by_name(metrics);
         }
         Ok(found)
     }
@@ -82,6 +93,15 @@ impl SqlIndexer {
     }
 }
 
+pub(super) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
+    metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+}
+
+/// The id in a row's first column.
+pub(super) fn id_of(row: &DatabaseRow) -> Result<Uuid, sqlx::Error> {
+    Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
 pub(super) fn metrics_of_statement(resources: &[Uuid]) -> QueryBuilder<crate::sql::Database> {
     let mut query = QueryBuilder::new(format!(
         "SELECT {} FROM metric WHERE status = 0 AND resource_id IN (",
@@ -95,19 +115,19 @@ pub(super) fn decode(
     row: &DatabaseRow,
     types: &Types,
     attributes: Attributes,
-    intern: &dyn Fn(&str) -> gnudi_model::Text,
+    texts: &Texts,
 ) -> Result<Option<Resource>, IndexerError> {
     let broken = |error: sqlx::Error| indexer_error(&error);
     let Some(stored) = types.numbered(row.try_get(1).map_err(broken)?) else { return Ok(None) };
     let parts = || -> Result<Resource, sqlx::Error> {
         let label = |column: usize| -> Result<_, sqlx::Error> {
-            Ok(row.try_get::<Option<&str>, _>(column)?.map(intern))
+            Ok(row.try_get::<Option<&str>, _>(column)?.map(|label| texts.labels.intern(label)))
         };
         Ok(Resource {
-            id: Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?,
+            id: id_of(row)?,
             resource_type: stored.resource_type.name.clone(),
             original_resource_id: row.try_get::<&str, _>(2)?.into(),
-            creator: intern(row.try_get(3)?),
+            creator: texts.labels.intern(row.try_get(3)?),
             user_id: label(4)?,
             project_id: label(5)?,
             started_at: Timestamp(row.try_get(6)?),

@@ -1,0 +1,177 @@
+//! The statements that delete resources, and what deleted attributes have left behind.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use gnudi_model::MetricId;
+use sqlx::{QueryBuilder, Row};
+use uuid::Uuid;
+
+use super::{row, row::IDS_NAMED_MAX, value::sortable};
+use crate::{
+    IndexerError,
+    sql::{
+        Connection, Database,
+        failure::{Failure, indexer_error},
+        metric::push_uuids,
+        types::Types,
+        writer::{Change, Context},
+    },
+};
+
+/// How many values one statement names at most; fewer are filled up to a power of two by repetition.
+const VALUES_NAMED_MAX: usize = 256;
+
+/// Deletes resources with their history, and marks their metrics; answers with those, resource by resource. Fails only where
+/// the transaction is lost.
+pub(in crate::sql) async fn delete(
+    connection: &mut Connection,
+    context: &Context,
+    ids: &[Uuid],
+) -> Result<Vec<Result<Vec<MetricId>, IndexerError>>, IndexerError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let types = context.types(connection).await?;
+    let mut outcomes = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(IDS_NAMED_MAX) {
+        let mut deleted =
+            delete_some(connection, &types, ids).await.map_err(|error| indexer_error(&error))?;
+        outcomes.extend(ids.iter().map(|id| deleted.remove(id).ok_or(IndexerError::NoSuchResource(*id))));
+    }
+    Ok(outcomes)
+}
+
+async fn delete_some(
+    connection: &mut Connection,
+    types: &Types,
+    ids: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<MetricId>>, sqlx::Error> {
+    let mut deleted = HashMap::new();
+    let rows = naming("SELECT id, number, type_number, attributes FROM resource WHERE id IN (", ids);
+    let rows = { rows }.build().fetch_all(&mut *connection).await?;
+    for row in &rows {
+        deleted.insert(row::id_of(row)?, Vec::new());
+    }
+    if deleted.is_empty() {
+        return Ok(deleted);
+    }
+    delete_values(connection, "resource_value", "resource_number", &values_of(&rows, types)?).await?;
+    let revisions = "SELECT id, revision, type_number, attributes FROM resource_history WHERE id IN (";
+    let rows = naming(revisions, ids).build().fetch_all(&mut *connection).await?;
+    delete_values(connection, "resource_history_value", "revision", &values_of(&rows, types)?).await?;
+    if !rows.is_empty() {
+        naming("DELETE FROM resource_history WHERE id IN (", ids).build().execute(&mut *connection).await?;
+    }
+    let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id IN (";
+    for row in naming(metrics, ids).build().fetch_all(&mut *connection).await? {
+        let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        deleted.entry(row::id_of(&row)?).or_default().push(MetricId(id));
+    }
+    naming("UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND resource_id IN (", ids)
+        .build()
+        .execute(&mut *connection)
+        .await?;
+    naming("DELETE FROM resource WHERE id IN (", ids).build().execute(&mut *connection).await?;
+    Ok(deleted)
+}
+
+fn naming(statement: &str, ids: &[Uuid]) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::new(statement);
+    push_uuids(&mut query, ids);
+    query
+}
+
+/// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
+/// it belongs to an owner who is no more, hence to nobody.
+fn values_of(
+    rows: &[crate::sql::DatabaseRow],
+    types: &Types,
+) -> Result<HashSet<(i64, Vec<u8>, i64)>, sqlx::Error> {
+    let mut values = HashSet::new();
+    for row in rows {
+        let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+        let Some(stored) = types.numbered(type_number) else { continue };
+        match stored.values_in(row.try_get(3)?) {
+            Ok(found) => values.extend(
+                found.iter().filter_map(|(attribute, value)| Some((*attribute, sortable(value)?, owner))),
+            ),
+            Err(error) => tracing::warn!(%error, "a deleted resource leaves its values behind"),
+        }
+    }
+    Ok(values)
+}
+
+async fn delete_values(
+    connection: &mut Connection,
+    table: &str,
+    owner: &str,
+    values: &HashSet<(i64, Vec<u8>, i64)>,
+) -> Result<(), sqlx::Error> {
+    let mut values: Vec<_> = values.iter().collect();
+    values.sort_unstable();
+    for part in values.chunks(VALUES_NAMED_MAX) {
+        let mut query = QueryBuilder::<Database>::new(format!(
+            "DELETE FROM {table} WHERE (attribute_number, value, {owner}) IN (VALUES "
+        ));
+        let last = part.last().into_iter().cycle();
+        let mut list = query.separated(", ");
+        for (attribute, value, owner) in part.iter().chain(last).take(part.len().next_power_of_two()) {
+            list.push("(").push_bind_unseparated(*attribute).push_unseparated(", ");
+            list.push_bind_unseparated(value.clone()).push_unseparated(", ");
+            list.push_bind_unseparated(*owner).push_unseparated(")");
+        }
+        query.push(")");
+        query.build().execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Removes values of deleted attributes.
+pub(super) struct Sweep {
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl Change for Sweep {
+    type Answer = usize;
+
+    async fn apply(self, connection: &mut Connection) -> Result<usize, Failure> {
+        let mut left = self.limit;
+        while left > 0 {
+            let next = sqlx::query_scalar("SELECT attribute_number FROM resource_attribute_deleted LIMIT 1");
+            let Some(attribute) = next.fetch_optional(&mut *connection).await? else { break };
+            for (table, owner) in
+                [("resource_value", "resource_number"), ("resource_history_value", "revision")]
+            {
+                left -= sweep(connection, table, owner, attribute, left).await?;
+            }
+            if left > 0 {
+                sqlx::query("DELETE FROM resource_attribute_deleted WHERE attribute_number = ?")
+                    .bind(attribute)
+                    .execute(&mut *connection)
+                    .await?;
+            }
+        }
+        Ok(self.limit - left)
+    }
+}
+
+async fn sweep(
+    connection: &mut Connection,
+    table: &str,
+    owner: &str,
+    attribute: i64,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let swept = sqlx::query(sqlx::AssertSqlSafe(format!(
+        "DELETE FROM {table} WHERE attribute_number = ? AND (value, {owner}) IN \
+         (SELECT value, {owner} FROM {table} WHERE attribute_number = ? ORDER BY value, {owner} LIMIT ?)"
+    )))
+    .bind(attribute)
+    .bind(attribute)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .execute(connection)
+    .await?;
+    Ok(usize::try_from(swept.rows_affected()).expect("a statement was told its limit"))
+}

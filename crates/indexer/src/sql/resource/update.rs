@@ -1,0 +1,198 @@
+//! The statements that change a resource and keep what it was.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_model::{MetricId, Resource, resource_type::GENERIC};
+use sqlx::{Executor, Row};
+use uuid::Uuid;
+
+use super::{
+    create::{encode, insert_values},
+    row,
+    row::Attributes,
+    set_metrics,
+    value::sortable,
+};
+use crate::{
+    IndexerError, ResourceChange, UpdatedResource,
+    resource::{changed, check_attributes, check_times},
+    sql::{Connection, failure::Failure, interner::Texts, types, types::StoredType, writer::Change},
+};
+
+pub(super) struct Update {
+    resource_type: String,
+    id: Uuid,
+    change: ResourceChange,
+    texts: Arc<Texts>,
+}
+
+/// A resource as its row is.
+struct Current {
+    resource: Resource,
+    number: i64,
+    stored: Arc<StoredType>,
+    /// The row's JSON.
+    attributes: String,
+    types_version: i64,
+}
+
+impl Update {
+    pub(super) fn new(resource_type: &str, id: Uuid, change: ResourceChange, texts: Arc<Texts>) -> Self {
+        Update { resource_type: resource_type.to_owned(), id, change, texts }
+    }
+
+    async fn current(&self, connection: &mut Connection) -> Result<Current, Failure> {
+        let types = types::load(&mut *connection).await.map_err(Failure::Broken)?;
+        let asked_for = types.named(&self.resource_type).map_err(Failure::Refused)?;
+        let row = sqlx::query(row::SELECT_ONE)
+            .bind(self.id.as_bytes().to_vec())
+            .fetch_optional(&mut *connection)
+            .await?;
+        let missing = || Failure::Refused(IndexerError::NoSuchResource(self.id));
+        let row = row.ok_or_else(missing)?;
+        let type_number: i64 = row.try_get(1)?;
+        if asked_for.number != type_number && self.resource_type != GENERIC {
+            return Err(missing());
+        }
+        check_attributes(&asked_for.resource_type, self.change.attributes.keys())
+            .map_err(Failure::Refused)?;
+        let resource = row::decode(&row, &types, Attributes::All, &self.texts).map_err(Failure::Refused)?;
+        Ok(Current {
+            resource: resource.expect("a type that a resource refers to is there"),
+            number: row.try_get(row::NUMBER)?,
+            stored: types.numbered(type_number).expect("the resource was decoded with it").clone(),
+            attributes: row.try_get(9)?,
+            types_version: types.version,
+        })
+    }
+
+    async fn write(
+        &self,
+        connection: &mut Connection,
+        current: &Current,
+        resource: &Resource,
+        is_new_revision: bool,
+    ) -> Result<(), Failure> {
+        let before = current.stored.values_in(&current.attributes).map_err(Failure::Refused)?;
+        let before: BTreeSet<(i64, Vec<u8>)> =
+            before.iter().filter_map(|(number, value)| Some((*number, sortable(value)?))).collect();
+        if is_new_revision {
+            keep_revision(connection, current, resource, &before).await?;
+        }
+        let (attributes, values) = encode(&current.stored, &resource.attributes);
+        sqlx::query(
+            "UPDATE resource SET user_id = ?, project_id = ?, started_at = ?, ended_at = ?, revision_start = ?, \
+             attributes = ?, type_version = ? WHERE number = ?",
+        )
+        .bind(resource.user_id.as_deref())
+        .bind(resource.project_id.as_deref())
+        .bind(resource.started_at.0)
+        .bind(resource.ended_at.map(|time| time.0))
+        .bind(resource.revision_start.0)
+        .bind(attributes)
+        .bind(current.types_version)
+        .bind(current.number)
+        .execute(&mut *connection)
+        .await?;
+        let after: BTreeSet<(i64, Vec<u8>)> = values.into_iter().collect();
+        for (attribute, value) in before.difference(&after) {
+            sqlx::query(
+                "DELETE FROM resource_value WHERE attribute_number = ? AND value = ? AND resource_number = ?",
+            )
+            .bind(attribute)
+            .bind(value)
+            .bind(current.number)
+            .execute(&mut *connection)
+            .await?;
+        }
+        let mut added: Vec<(i64, &[u8], i64)> = after
+            .difference(&before)
+            .map(|(attribute, value)| (*attribute, &**value, current.number))
+            .collect();
+        insert_values(connection, "resource_value", "resource_number", &mut added).await?;
+        Ok(())
+    }
+
+    /// Answers with the metrics that the resource had and has no more.
+    async fn update_metrics(
+        &self,
+        connection: &mut Connection,
+        resource: &mut Resource,
+    ) -> Result<Vec<MetricId>, Failure> {
+        let before = set_metrics(connection, &self.texts, resource, &[], self.change.now).await?;
+        let Some(metrics) = &self.change.metrics else {
+            resource.metrics = before;
+            return Ok(Vec::new());
+        };
+        if !self.change.append_metrics {
+            sqlx::query("UPDATE metric SET resource_id = NULL WHERE resource_id = ? AND status = 0")
+                .bind(self.id.as_bytes().to_vec())
+                .execute(&mut *connection)
+                .await?;
+        }
+        resource.metrics = set_metrics(connection, &self.texts, resource, metrics, self.change.now).await?;
+        let is_kept = |id: MetricId| resource.metrics.iter().any(|metric| metric.id == id);
+        Ok(before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect())
+    }
+
+    async fn apply_whole(&self, connection: &mut Connection) -> Result<UpdatedResource, Failure> {
+        let current = self.current(connection).await?;
+        let mut resource = changed(&current.resource, &self.change);
+        check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
+        if resource != current.resource {
+            if self.change.create_revision {
+                resource.revision_start = self.change.now.max(current.resource.revision_start);
+            }
+            self.write(connection, &current, &resource, self.change.create_revision).await?;
+        }
+        let detached = self.update_metrics(connection, &mut resource).await?;
+        if self.resource_type == GENERIC {
+            resource.attributes.clear();
+        }
+        Ok(UpdatedResource { resource: Arc::new(resource), detached })
+    }
+}
+
+#[async_trait]
+impl Change for Update {
+    type Answer = UpdatedResource;
+
+    async fn apply(self, connection: &mut Connection) -> Result<UpdatedResource, Failure> {
+        // Only metrics may be refused after something was written.
+        if self.change.metrics.is_none() {
+            return self.apply_whole(connection).await;
+        }
+        connection.execute("SAVEPOINT updated").await?;
+        let outcome = self.apply_whole(connection).await;
+        if let Err(Failure::Refused(_)) = outcome {
+            connection.execute("ROLLBACK TO updated").await?;
+        }
+        if !matches!(outcome, Err(Failure::Broken(_))) {
+            connection.execute("RELEASE updated").await?;
+        }
+        outcome
+    }
+}
+
+/// Copies the row and its values into the history.
+async fn keep_revision(
+    connection: &mut Connection,
+    current: &Current,
+    next: &Resource,
+    values: &BTreeSet<(i64, Vec<u8>)>,
+) -> Result<(), Failure> {
+    const KEPT: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, ended_at, \
+        revision_start, attributes, type_version";
+    let revision: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+        "INSERT INTO resource_history ({KEPT}, revision_end) SELECT {KEPT}, ? FROM resource WHERE number = ? \
+         RETURNING revision"
+    )))
+    .bind(next.revision_start.0)
+    .bind(current.number)
+    .fetch_one(&mut *connection)
+    .await?;
+    let mut values: Vec<_> = values.iter().map(|(number, value)| (*number, &**value, revision)).collect();
+    insert_values(connection, "resource_history_value", "revision", &mut values).await?;
+    Ok(())
+}
