@@ -46,8 +46,8 @@ def find(step, theirs):
     return next((row for row in TABLE if row.applies(step, theirs)), None)
 
 
-def open_text(theirs):
-    """Whether the words of this error are free."""
-    description = theirs.body.get("description") if isinstance(theirs.body, dict) else None
+def open_text(error):
+    """Whether the words of this error (a body in JSON) are free."""
+    description = error.get("description")
     text = description if isinstance(description, str) else str(description)
     return any(pattern.search(text) for pattern in OPEN_TEXTS)

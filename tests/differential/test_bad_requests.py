@@ -7,10 +7,11 @@ import collections
 
 import pytest
 
-from differential.bad_requests import all_cases
+from differential import bad_aggregate_requests, bad_requests, bad_resource_requests
+from differential.bad_resource_requests import OTHER, RESOURCE, TYPE
 from support.http import create_metric, create_policy
 
-CASES = list(all_cases())
+CASES = [case for file in (bad_requests, bad_resource_requests, bad_aggregate_requests) for case in file.all_cases()]
 Side = collections.namedtuple("Side", "client names")
 
 
@@ -31,6 +32,14 @@ def prepare(client):
         "{named}": create_metric(owner, "used", name="named", unit="B"),
         "{scrap}": create_metric(owner, "used"),
     }
+    client.post("/v1/resource_type", {"name": "badtype", "attributes": TYPE}).expect(201)
+    client.post("/v1/resource_type", {"name": "badflux"}).expect(201)
+    for rid in (RESOURCE, OTHER):
+        owner.post("/v1/resource/badtype", {"id": rid, "display": "name", "started_at": "2014-01-01",
+                                            "metrics": {"cpu": {"archive_policy_name": "used"}}}).expect(201)
+    owner.patch(f"/v1/resource/badtype/{RESOURCE}", {"size": 3}).expect(200)
+    names["{cpu}"], names["{other_cpu}"] = (
+        client.get(f"/v1/resource/badtype/{rid}/metric/cpu").expect(200).json()["id"] for rid in (RESOURCE, OTHER))
     measures = [{"timestamp": 1_425_652_437 + n, "value": n} for n in range(5)]
     owner.post(f"/v1/metric/{names['{metric}']}/measures", measures).expect(202)
     return Side(client, names)
@@ -55,7 +64,7 @@ def fill_in(names, text):
 def send(side, case):
     """The answer, with this server's ids and address replaced by their placeholders."""
     body = case.body
-    if isinstance(body, bytes) and b"{metric}" in body or isinstance(body, bytes) and b"{named}" in body:
+    if isinstance(body, bytes) and any(name.encode() in body for name in side.names):
         body = fill_in(side.names, body.decode()).encode()
     client = side.client.as_user(case.user)
     answer = client.request(case.method, fill_in(side.names, case.path), body, case.headers)
@@ -69,7 +78,8 @@ def send(side, case):
 def state(side):
     """Everything a request could have changed."""
     metric = side.names["{metric}"]
-    pages = ["/v1/archive_policy", "/v1/archive_policy_rule", "/v1/metric?limit=1000",
+    pages = ["/v1/resource_type", "/v1/resource/badflux", "/v1/resource/badtype?history=true",
+             "/v1/archive_policy", "/v1/archive_policy_rule", "/v1/metric?limit=1000",
              *(f"/v1/metric/{metric}/measures?refresh=true&aggregation={method}" for method in ("mean", "sum"))]
     return {page: side.client.get(page).expect(200).body for page in pages}
 
@@ -115,4 +125,4 @@ def assert_is_an_error(case, answer):
 
 def test_there_are_hundreds_of_cases():
     names = [case.name for case in CASES]
-    assert len(names) == len(set(names)) > 250
+    assert len(names) == len(set(names)) > 600
