@@ -223,7 +223,7 @@ def influxdb_cases():
 
     for name, body in {
         "a word": b"foobar", "no fields": b"cpu,host=a", "empty field": b"cpu,host=a value=", "no host": b"cpu,rack=a value=1",
-        "no tags": b"cpu value=1", "bad number": b"cpu,host=a value=abc", "bad time": b"cpu,host=a value=1 abc",
+        "no tags": b"cpu value=1", "bad number": b"cpu,host=a value=abc",
         "second line": b"cpu,host=a value=1\ncpu,host=a", "invalid UTF-8": b"cpu,host=\xff value=1", "open quotes": b'"cpu,host=a value=1',
         "no measurement": b",host=a value=1", "empty tag": b"cpu,host= value=1",
     }.items():
