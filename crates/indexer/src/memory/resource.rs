@@ -156,8 +156,8 @@ impl Tables {
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;
         if change.create_revision && resource != current {
-            let revision = self.revisions;
             self.revisions += 1;
+            let revision = self.revisions;
             resource.revision_start = change.now.max(current.revision_start);
             let revision_end = Some(resource.revision_start);
             self.history.insert(revision, Resource { revision, revision_end, ..current });

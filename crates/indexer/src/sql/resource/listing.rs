@@ -3,20 +3,30 @@
 //! Pages are cut as those of metrics are (`sql/listing.rs`): what lies behind the marker is read in pieces that follow each
 //! other. Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use gnudi_model::{Resource, Timestamp, resource_type::GENERIC};
+use async_trait::async_trait;
+use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
 use sqlx::QueryBuilder;
+use uuid::Uuid;
 
-use super::row::{Attributes, COLUMNS, HISTORY_COLUMNS};
+use super::{
+    DELETED_AT_ONCE_MAX,
+    delete::delete_some,
+    row::{Attributes, COLUMNS, HISTORY_COLUMNS, decode, id_of},
+};
 use crate::{
     DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker, SortDirection,
     filter::{Condition, Field, FieldSort, Scalar, Scope, invalid_marker, order_of},
     sql::{
-        Database, SqlIndexer,
-        failure::indexer_error,
+        Connection, Database, SqlIndexer,
+        failure::{Failure, indexer_error},
         filter::{Columns, Rows, bind, bind_json, column_of, push_attribute, push_condition},
+        interner::Texts,
+        metric::push_uuids,
+        types,
         types::{StoredType, Types},
+        writer::Change,
     },
 };
 
@@ -119,7 +129,7 @@ impl Search<'_> {
         limit: usize,
     ) -> Result<Vec<Resource>, IndexerError> {
         let shown =
-            if self.is_generic() && !self.listing.details { Attributes::None } else { Attributes::All };
+            if is_generic(self.stored) && !self.listing.details { Attributes::None } else { Attributes::All };
         self.fetch(&mut self.statement(condition, piece, limit), shown).await
     }
 
@@ -130,10 +140,6 @@ impl Search<'_> {
             resources.extend(self.indexer.decode_resource(&row, self.types, shown)?);
         }
         Ok(resources)
-    }
-
-    fn is_generic(&self) -> bool {
-        self.stored.resource_type.name == GENERIC
     }
 
     fn statement(&self, condition: Option<&Condition>, piece: &Piece, limit: usize) -> Query {
@@ -165,7 +171,7 @@ impl Search<'_> {
         self.push_select(query, rows, self.listing.history);
         if let Some(condition) = condition {
             query.push(" AND ");
-            push_condition(query, self.columns(rows), condition, false);
+            push_condition(query, columns(rows, self.stored), condition, false);
         }
         for (sort, value) in self.order.iter().zip(&piece.equal) {
             query.push(" AND ");
@@ -203,16 +209,7 @@ impl Search<'_> {
                 query.push(format_args!(" AS k{at}"));
             }
         }
-        query.push(format_args!(" FROM {} r WHERE ", rows.table()));
-        if self.is_generic() {
-            query.push("TRUE");
-        } else {
-            query.push(format_args!("r.type_number = {}", self.stored.number));
-        }
-    }
-
-    fn columns(&self, rows: Rows) -> Columns<'_> {
-        Columns { rows, attributes: &self.stored.attributes }
+        push_rows(query, rows, self.stored);
     }
 
     fn push_key(&self, query: &mut Query, rows: Rows, field: &Field) {
@@ -237,6 +234,24 @@ impl Search<'_> {
     }
 }
 
+fn is_generic(stored: &StoredType) -> bool {
+    stored.resource_type.name == GENERIC
+}
+
+fn columns(rows: Rows, stored: &StoredType) -> Columns<'_> {
+    Columns { rows, attributes: &stored.attributes }
+}
+
+/// What follows the columns: the table, and a condition that all rows of the type fulfil.
+fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType) {
+    query.push(format_args!(" FROM {} r WHERE ", rows.table()));
+    if is_generic(stored) {
+        query.push("TRUE");
+    } else {
+        query.push(format_args!("r.type_number = {}", stored.number));
+    }
+}
+
 /// `SQLite` and `MySQL` take NULL for the least of values, and only a listing that wants it otherwise says so.
 fn order_term(key: &str, sort: &FieldSort) -> String {
     let direction = if sort.direction.is_ascending() { "ASC" } else { "DESC" };
@@ -255,12 +270,68 @@ fn bind_key(query: &mut Query, field: &Field, value: &Scalar) {
     }
 }
 
+/// Searches first, then deletes some at a time, after looking whether the filter still takes them.
 pub(super) async fn delete_matching(
     indexer: &SqlIndexer,
     resource_type: &str,
     filter: &Filter,
     now: Timestamp,
 ) -> Result<DeletedResources, IndexerError> {
-    drop((indexer, resource_type, filter, now));
-    Err(IndexerError::Database("not built yet".to_owned()))
+    let types = indexer.types().await?;
+    let stored = types.named(resource_type)?;
+    let condition =
+        Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
+    let mut query = QueryBuilder::new("SELECT r.id");
+    push_rows(&mut query, Rows::Current, stored);
+    query.push(" AND ");
+    push_condition(&mut query, columns(Rows::Current, stored), &condition, false);
+    let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
+    let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
+    let ids = ids.map_err(|error| indexer_error(&error))?;
+    let mut deleted = DeletedResources::default();
+    for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
+        let change = DeleteMatching {
+            ids: ids.to_vec(),
+            resource_type: resource_type.to_owned(),
+            filter: filter.clone(),
+            now,
+            texts: indexer.texts.clone(),
+        };
+        for (id, metrics) in indexer.writer.change(change).await? {
+            deleted.ids.push(id);
+            deleted.metrics.extend(metrics);
+        }
+    }
+    Ok(deleted)
+}
+
+struct DeleteMatching {
+    ids: Vec<Uuid>,
+    resource_type: String,
+    filter: Filter,
+    now: Timestamp,
+    texts: Arc<Texts>,
+}
+
+#[async_trait]
+impl Change for DeleteMatching {
+    type Answer = HashMap<Uuid, Vec<MetricId>>;
+
+    async fn apply(self, connection: &mut Connection) -> Result<Self::Answer, Failure> {
+        let types = types::load(&mut *connection).await.map_err(Failure::Broken)?;
+        let stored = types.named(&self.resource_type).map_err(Failure::Refused)?;
+        let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
+        let condition = Condition::read(&self.filter, scope).map_err(Failure::Refused)?;
+        let mut query = QueryBuilder::<Database>::new(format!("SELECT {COLUMNS}"));
+        push_rows(&mut query, Rows::Current, stored);
+        query.push(" AND r.id IN (");
+        push_uuids(&mut query, &self.ids);
+        let mut ids = Vec::with_capacity(self.ids.len());
+        for row in query.build().fetch_all(&mut *connection).await? {
+            let found = decode(&row, &types, Attributes::All, &self.texts);
+            let found = found.map_err(Failure::Broken)?;
+            ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
+        }
+        Ok(if ids.is_empty() { HashMap::new() } else { delete_some(connection, &types, &ids).await? })
+    }
 }
