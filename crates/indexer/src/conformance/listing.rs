@@ -3,7 +3,7 @@
 use gnudi_model::{Metric, MetricId, MetricStatus};
 use uuid::Uuid;
 
-use super::{create, create_low, id, new_metric, policy};
+use super::{create, create_generic, create_low, id, new_metric, policy};
 use crate::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
 };
@@ -30,6 +30,8 @@ const KEYS: [SortKey; 7] = [
 async fn populate(indexer: &dyn Indexer) {
     create_low(indexer).await;
     indexer.create_archive_policy(policy("high", &[1])).await.unwrap();
+    let resource = |number: u128| (number % 4 == 1).then_some((30 - number) << 64);
+    create_generic(indexer, &(0..24).filter_map(resource).collect::<Vec<_>>()).await;
     let metrics: Vec<_> = (0..24u128)
         .map(|number| NewMetric {
             // Not in the order of creation.
@@ -39,7 +41,7 @@ async fn populate(indexer: &dyn Indexer) {
                 .map(|name| if number < 20 { name.to_owned() } else { format!("{name}{number}") }),
             unit: [None, Some("%")][number as usize / 2 % 2].map(str::to_owned),
             archive_policy_name: ["low", "high"][number as usize / 3 % 2].to_owned(),
-            resource_id: (number % 4 == 1).then(|| Uuid::from_u128((30 - number) << 64)),
+            resource_id: resource(number).map(Uuid::from_u128),
             ..new_metric(0)
         })
         .collect();

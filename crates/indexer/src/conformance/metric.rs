@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use gnudi_model::{Metric, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use super::{create, create_low, id, new_metric};
+use super::{create, create_generic, create_low, id, new_metric};
 use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page};
 
 fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
@@ -21,6 +21,7 @@ fn taken(name: &str) -> IndexerError {
 
 pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
     create_low(indexer).await;
+    create_generic(indexer, &[0]).await;
     assert_eq!(indexer.create_metrics(vec![]).await, []);
     let full = NewMetric {
         id: id(u128::MAX),
@@ -68,6 +69,7 @@ pub(super) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {
 
 pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
     create_low(indexer).await;
+    create_generic(indexer, &[7, 8]).await;
     let outcomes = create(
         indexer,
         vec![
@@ -141,6 +143,7 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
 
 pub(super) async fn many_callers_at_once(indexer: &dyn Indexer) {
     create_low(indexer).await;
+    create_generic(indexer, &(0..50).collect::<Vec<_>>()).await;
     // Callers come in pairs that want the same name: one of each gets it.
     let callers = (0..100).map(|number| create(indexer, vec![named(number, Some(number / 2), "cpu")]));
     let outcomes = join_all(callers).await.concat();

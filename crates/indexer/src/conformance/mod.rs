@@ -6,13 +6,22 @@ mod archive_policy;
 mod archive_policy_rule;
 mod listing;
 mod metric;
+mod resource;
+mod resource_type;
 
-use std::{collections::BTreeSet, pin::Pin};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::Pin,
+    sync::Arc,
+};
 
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, MetricId, Timespan, Timestamp};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyItem, Attribute, AttributeKind, AttributeValue, MetricId, Resource,
+    ResourceType, Timespan, Timestamp, resource_type::GENERIC,
+};
 use uuid::Uuid;
 
-use crate::{Indexer, IndexerError, NewMetric};
+use crate::{Indexer, IndexerError, NewMetric, NewResource};
 
 type Case = for<'a> fn(&'a dyn Indexer) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
@@ -39,6 +48,26 @@ const CASES: &[(&str, Case)] = cases![
     metric::deletion_hides,
     metric::many_callers_at_once,
     metric::many_at_once,
+    resource::is_kept_whole,
+    resource::refusals_leave_neighbours_alone,
+    resource::metrics_come_along,
+    resource::metrics_need_their_resource,
+    resource::changes_are_kept_as_revisions,
+    resource::changes_are_refused_whole,
+    resource::metrics_are_added_or_replaced,
+    resource::deletion_takes_all_along,
+    resource::those_that_ended,
+    resource::an_end_stays,
+    resource::many_callers_at_once,
+    resource::many_at_once,
+    resource_type::is_kept_whole,
+    resource_type::name_is_taken_once,
+    resource_type::the_generic_one_stays,
+    resource_type::attributes_come_and_go,
+    resource_type::a_fill_is_for_those_that_are_there,
+    resource_type::an_attribute_begins_afresh,
+    resource_type::deletion_is_refused_while_in_use,
+    resource_type::what_is_left_is_swept,
     listing::filters,
     listing::pages_follow_each_other,
     listing::refuses_strange_markers,
@@ -94,4 +123,66 @@ async fn create_low(indexer: &dyn Indexer) {
 
 async fn create(indexer: &dyn Indexer, metrics: Vec<NewMetric>) -> Vec<Option<IndexerError>> {
     indexer.create_metrics(metrics).await.into_iter().map(Result::err).collect()
+}
+
+/// A generic resource without metrics.
+fn new_resource(number: u128) -> NewResource {
+    NewResource {
+        id: Uuid::from_u128(number),
+        resource_type: GENERIC.to_owned(),
+        original_resource_id: Uuid::from_u128(number).to_string(),
+        creator: "admin".to_owned(),
+        user_id: None,
+        project_id: None,
+        started_at: Timestamp::from_secs(1_700_000_000),
+        ended_at: None,
+        attributes: BTreeMap::new(),
+        metrics: Vec::new(),
+        now: Timestamp::from_secs(1_700_000_000),
+    }
+}
+
+async fn create_generic(indexer: &dyn Indexer, numbers: &[u128]) {
+    let created =
+        indexer.create_resources(numbers.iter().map(|number| new_resource(*number)).collect()).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+}
+
+/// The type `instance`: a text `display_name`, a number `vcpus`, a text `host`.
+async fn create_type(indexer: &dyn Indexer) {
+    let text = AttributeKind::String { min_length: 0, max_length: 256 };
+    let attribute = |name: &str, kind| (name.into(), Attribute { kind, required: false, fill: None });
+    let attributes = [
+        attribute("display_name", text),
+        attribute("vcpus", AttributeKind::Number { min: None, max: None }),
+        attribute("host", text),
+    ];
+    let resource_type = ResourceType { name: "instance".into(), attributes: attributes.into() };
+    indexer.create_resource_type(resource_type).await.unwrap();
+}
+
+/// A resource of type `instance`, without a host.
+fn instance(number: u128) -> NewResource {
+    NewResource {
+        resource_type: "instance".to_owned(),
+        user_id: Some("user".to_owned()),
+        project_id: Some("project".to_owned()),
+        attributes: [
+            ("display_name".into(), text(&format!("vm{number}"))),
+            ("vcpus".into(), AttributeValue::Number(number as f64)),
+        ]
+        .into(),
+        ..new_resource(number)
+    }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::String(text.into())
+}
+
+/// The resource with the attributes of its own type.
+async fn shown(indexer: &dyn Indexer, number: u128) -> Arc<Resource> {
+    let id = Uuid::from_u128(number);
+    let generic = indexer.resource(GENERIC, id).await.unwrap().unwrap();
+    indexer.resource(&generic.resource_type, id).await.unwrap().unwrap()
 }

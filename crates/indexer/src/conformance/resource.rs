@@ -1,0 +1,550 @@
+//! What [`Resources`](crate::Resources) promises of single resources; `search` has the rest.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use gnudi_model::{
+    Attribute, AttributeKind, AttributeValue, Metric, MetricId, Resource, ResourceType, Timestamp,
+    resource_type::GENERIC,
+};
+use uuid::Uuid;
+
+use super::{create, create_low, create_type, id, instance, new_metric, new_resource, shown, text};
+use crate::{
+    Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
+    NewResource, Page, ResourceChange, ResourceListing, ResourcePage, UpdatedResource,
+};
+
+fn uuid(number: u128) -> Uuid {
+    Uuid::from_u128(number)
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_secs(1_700_000_000 + second)
+}
+
+fn change(second: i64) -> ResourceChange {
+    ResourceChange { create_revision: true, now: at(second), ..ResourceChange::default() }
+}
+
+fn creating(number: u128) -> MetricsChange {
+    MetricsChange::Create(NewNamedMetric {
+        id: id(number),
+        unit: None,
+        archive_policy_name: "low".to_owned(),
+    })
+}
+
+fn attaching(number: u128) -> MetricsChange {
+    MetricsChange::Attach(id(number))
+}
+
+fn with_metrics(number: u128, metrics: &[(&str, MetricsChange)]) -> NewResource {
+    let metrics = metrics.iter().map(|(name, change)| ((*name).to_owned(), change.clone()));
+    NewResource { metrics: metrics.collect(), ..new_resource(number) }
+}
+
+fn metrics_change(second: i64, append_metrics: bool, metrics: &[(&str, MetricsChange)]) -> ResourceChange {
+    let metrics = metrics.iter().map(|(name, change)| ((*name).to_owned(), change.clone()));
+    ResourceChange { metrics: Some(metrics.collect()), append_metrics, ..change(second) }
+}
+
+async fn create_resources(indexer: &dyn Indexer, new: Vec<NewResource>) -> Vec<Option<IndexerError>> {
+    indexer.create_resources(new).await.into_iter().map(Result::err).collect()
+}
+
+async fn updated(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> UpdatedResource {
+    indexer.update_resource(GENERIC, uuid(number), change).await.unwrap()
+}
+
+async fn refusal(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> IndexerError {
+    indexer.update_resource(GENERIC, uuid(number), change).await.unwrap_err()
+}
+
+/// Names and ids of a resource's metrics.
+fn metrics(resource: &Resource) -> Vec<(&str, MetricId)> {
+    resource.metrics.iter().map(|metric| (metric.name.as_deref().unwrap(), metric.id)).collect()
+}
+
+async fn named(indexer: &dyn Indexer, names: &[(u128, &str)]) -> Vec<Option<MetricId>> {
+    let names: Vec<_> = names.iter().map(|(number, name)| (uuid(*number), *name)).collect();
+    let found = indexer.named_metrics(&names).await.unwrap();
+    found.iter().map(|metric| metric.as_ref().map(|metric| metric.id)).collect()
+}
+
+/// All revisions of a resource, the oldest first.
+async fn revisions(indexer: &dyn Indexer, number: u128) -> Vec<Arc<Resource>> {
+    let listing = ResourceListing {
+        resource_type: GENERIC.to_owned(),
+        filter: None,
+        history: true,
+        details: true,
+        page: ResourcePage::default(),
+        now: Timestamp::EPOCH,
+    };
+    let mut resources = indexer.list_resources(&listing).await.unwrap();
+    resources.retain(|resource| resource.id == uuid(number));
+    resources.sort_by_key(|resource| resource.revision.cast_unsigned());
+    resources
+}
+
+pub(in crate::conformance) async fn is_kept_whole(indexer: &dyn Indexer) {
+    let kinds = [
+        ("text", AttributeKind::String { min_length: 0, max_length: 256 }, text("ó'\"\\dd; \u{1F95F}\n")),
+        ("empty", AttributeKind::String { min_length: 0, max_length: 256 }, text("")),
+        ("id", AttributeKind::Uuid, AttributeValue::Uuid(Uuid::max())),
+        ("tiny", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(5e-324)),
+        ("huge", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(-f64::MAX)),
+        ("third", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(1.0 / 3.0)),
+        ("infinite", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(f64::INFINITY)),
+        ("yes", AttributeKind::Bool, AttributeValue::Bool(true)),
+        ("no", AttributeKind::Bool, AttributeValue::Bool(false)),
+        ("time", AttributeKind::Datetime, AttributeValue::Datetime(Timestamp(1_000))),
+        ("missing", AttributeKind::Uuid, AttributeValue::Null),
+        ("null", AttributeKind::Uuid, AttributeValue::Null),
+    ];
+    let attributes = kinds
+        .iter()
+        .map(|(name, kind, _)| ((*name).into(), Attribute { kind: *kind, required: false, fill: None }));
+    let resource_type = ResourceType { name: "all".into(), attributes: attributes.collect() };
+    indexer.create_resource_type(resource_type).await.unwrap();
+    let new = NewResource {
+        id: uuid(u128::MAX),
+        resource_type: "all".to_owned(),
+        original_resource_id: "ó'dd; \u{1F95F}".to_owned(),
+        creator: "user:project".to_owned(),
+        user_id: Some("u".to_owned()),
+        project_id: Some(String::new()),
+        started_at: Timestamp(1_000),
+        ended_at: Some(Timestamp(1_000)),
+        attributes: kinds
+            .iter()
+            .filter(|(name, ..)| *name != "missing")
+            .map(|(name, _, value)| ((*name).into(), value.clone()))
+            .collect(),
+        metrics: vec![],
+        now: at(0),
+    };
+    let expected = Resource {
+        id: new.id,
+        resource_type: "all".into(),
+        original_resource_id: new.original_resource_id.as_str().into(),
+        creator: "user:project".into(),
+        user_id: Some("u".into()),
+        project_id: Some("".into()),
+        started_at: new.started_at,
+        ended_at: new.ended_at,
+        revision_start: at(0),
+        revision_end: None,
+        revision: Resource::CURRENT,
+        attributes: kinds.iter().map(|(name, _, value)| ((*name).into(), value.clone())).collect(),
+        metrics: vec![],
+    };
+    let bare = NewResource { creator: String::new(), ..new_resource(0) };
+    let created = indexer.create_resources(vec![new, bare.clone()]).await;
+    assert_eq!(**created[0].as_ref().unwrap(), expected);
+    assert_eq!(*indexer.resource("all", expected.id).await.unwrap().unwrap(), expected);
+    let generic = Resource { attributes: [].into(), ..expected };
+    assert_eq!(*indexer.resource(GENERIC, generic.id).await.unwrap().unwrap(), generic);
+    let found = indexer.resource(GENERIC, bare.id).await.unwrap().unwrap();
+    assert_eq!(created[1].as_ref().unwrap(), &found);
+    assert_eq!((&found.user_id, &found.project_id, found.ended_at), (&None, &None, None));
+    // Of another type, or not there.
+    assert_eq!(indexer.resource("all", bare.id).await, Ok(None));
+    assert_eq!(indexer.resource(GENERIC, uuid(7)).await, Ok(None));
+    let unknown = IndexerError::NoSuchResourceType("none".to_owned());
+    assert_eq!(indexer.resource("none", bare.id).await, Err(unknown));
+    assert_eq!(indexer.create_resources(vec![]).await, []);
+}
+
+pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_type(indexer).await;
+    let metric = |policy: &str| {
+        let metric = NewNamedMetric { id: id(1), unit: None, archive_policy_name: policy.to_owned() };
+        vec![("cpu".to_owned(), MetricsChange::Create(metric))]
+    };
+    let mut strange = instance(4);
+    strange.attributes.insert("strange".into(), text("x"));
+    let outcomes = create_resources(
+        indexer,
+        vec![
+            new_resource(1),
+            NewResource { resource_type: "none".to_owned(), ..new_resource(2) },
+            instance(3),
+            strange,
+            NewResource { ended_at: Some(Timestamp(0)), started_at: Timestamp(1_000), ..new_resource(5) },
+            NewResource { creator: "second".to_owned(), ..new_resource(1) },
+            NewResource { metrics: metric("none"), ..new_resource(6) },
+            NewResource { metrics: metric("low"), ..instance(7) },
+            NewResource { metrics: metric("low"), ..instance(8) },
+            with_metrics(9, &[("cpu", attaching(9))]),
+            instance(10),
+        ],
+    )
+    .await;
+    let strange = IndexerError::NoSuchAttribute {
+        resource_type: "instance".to_owned(),
+        attribute: "strange".to_owned(),
+    };
+    assert_eq!(
+        outcomes,
+        [
+            None,
+            Some(IndexerError::NoSuchResourceType("none".to_owned())),
+            None,
+            Some(strange),
+            Some(IndexerError::StartAfterEnd),
+            Some(IndexerError::ResourceAlreadyExists(uuid(1))),
+            Some(IndexerError::NoSuchArchivePolicy("none".to_owned())),
+            None,
+            Some(IndexerError::NamedMetricAlreadyExists("cpu".to_owned())),
+            Some(IndexerError::NoSuchMetric(id(9))),
+            None,
+        ]
+    );
+    for (number, outcome) in [1, 2, 3, 4, 5].into_iter().zip(&outcomes).chain((6..=10).zip(&outcomes[6..])) {
+        let found = indexer.resource(GENERIC, uuid(number)).await.unwrap();
+        assert_eq!(found.is_some(), outcome.is_none(), "{number}");
+    }
+    assert_eq!(shown(indexer, 1).await.creator, "admin");
+    assert_eq!(metrics(&*shown(indexer, 7).await), [("cpu", id(1))]);
+    // What was refused can be had later.
+    assert_eq!(
+        create_resources(indexer, vec![instance(4), new_resource(6), instance(8)]).await,
+        vec![None; 3]
+    );
+    assert_eq!(metrics(&*shown(indexer, 8).await), []);
+}
+
+pub(in crate::conformance) async fn metrics_come_along(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let others = NewMetric { creator: "other".to_owned(), ..new_metric(2) };
+    assert_eq!(create(indexer, vec![new_metric(1), others]).await, [None, None]);
+    let new = with_metrics(1, &[("disk", attaching(1)), ("cpu", creating(3)), ("CPU", creating(4))]);
+    let created = indexer.create_resources(vec![new]).await.remove(0).unwrap();
+    assert_eq!(metrics(&created), [("CPU", id(4)), ("cpu", id(3)), ("disk", id(1))]);
+    assert_eq!(indexer.resource(GENERIC, uuid(1)).await, Ok(Some(created.clone())));
+    let metric = indexer.metrics(&[id(3), id(1)]).await.unwrap();
+    let seen: Vec<&Metric> = metric.iter().map(|metric| &**metric.as_ref().unwrap()).collect();
+    assert_eq!((seen[0].resource_id, seen[1].resource_id), (Some(uuid(1)), Some(uuid(1))));
+    assert_eq!((&*seen[0].creator, seen[0].created_at), ("admin", at(0)));
+    assert_eq!(seen[1].name.as_deref(), Some("disk"));
+    assert_eq!(
+        named(indexer, &[(1, "cpu"), (1, "none"), (2, "cpu"), (1, "disk"), (1, "cpu")]).await,
+        [Some(id(3)), None, None, Some(id(1)), Some(id(3))]
+    );
+    assert_eq!(named(indexer, &[]).await, []);
+    // A metric of someone else is not seen, one that does not exist neither; nothing of the resource stays.
+    for (number, change) in [(2, attaching(2)), (9, attaching(9))] {
+        let new = with_metrics(2, &[("mine", creating(5)), ("theirs", change)]);
+        assert_eq!(
+            create_resources(indexer, vec![new]).await,
+            [Some(IndexerError::NoSuchMetric(id(number)))]
+        );
+        assert_eq!(indexer.resource(GENERIC, uuid(2)).await, Ok(None));
+        assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
+    }
+    // One that belongs to a resource goes over to the next.
+    let new = with_metrics(2, &[("moved", attaching(1))]);
+    let created = indexer.create_resources(vec![new]).await.remove(0).unwrap();
+    assert_eq!(metrics(&created), [("moved", id(1))]);
+    assert_eq!(metrics(&*shown(indexer, 1).await), [("CPU", id(4)), ("cpu", id(3))]);
+    assert_eq!(named(indexer, &[(1, "disk"), (2, "disk"), (2, "moved")]).await, [None, None, Some(id(1))]);
+}
+
+pub(in crate::conformance) async fn metrics_need_their_resource(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let named = |number: u128, resource| NewMetric {
+        name: Some("cpu".to_owned()),
+        resource_id: Some(uuid(resource)),
+        ..new_metric(number)
+    };
+    let missing = |resource| Some(IndexerError::NoSuchResource(uuid(resource)));
+    assert_eq!(create_resources(indexer, vec![new_resource(1)]).await, [None]);
+    let outcomes =
+        create(indexer, vec![named(1, 9), named(2, 1), new_metric(3), named(4, 8), named(5, 1)]).await;
+    let taken = Some(IndexerError::NamedMetricAlreadyExists("cpu".to_owned()));
+    assert_eq!(outcomes, [missing(9), None, None, missing(8), taken]);
+    assert_eq!(metrics(&*shown(indexer, 1).await), [("cpu", id(2))]);
+    let filter = MetricFilter { resource_id: Some(uuid(1)), ..MetricFilter::default() };
+    let page = Page { limit: 10, marker: None, sorts: vec![] };
+    let listed = indexer.list_metrics(&MetricListing { filter, page }).await.unwrap();
+    assert_eq!(listed.iter().map(|metric| metric.id).collect::<Vec<_>>(), [id(2)]);
+    // A metric that is deleted is gone from its resource, too.
+    assert_eq!(indexer.delete_metrics(&[id(2)]).await, [Ok(())]);
+    assert_eq!(metrics(&*shown(indexer, 1).await), []);
+    assert_eq!(indexer.named_metrics(&[(uuid(1), "cpu")]).await, Ok(vec![None]));
+    assert!(indexer.delete_resources(&[uuid(1)]).await[0].is_ok());
+    assert_eq!(create(indexer, vec![named(6, 1)]).await, [missing(1)]);
+}
+
+pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn Indexer) {
+    create_type(indexer).await;
+    let first = instance(1);
+    assert_eq!(create_resources(indexer, vec![first.clone(), instance(2)]).await, [None, None]);
+    let before = indexer.resource("instance", uuid(1)).await.unwrap().unwrap();
+    // What changes nothing makes no revision.
+    let same = ResourceChange {
+        project_id: Some(first.project_id.clone()),
+        attributes: first.attributes.clone(),
+        ..change(1)
+    };
+    let answer = indexer.update_resource("instance", uuid(1), same).await.unwrap();
+    assert_eq!((answer.resource, answer.detached), (before.clone(), vec![]));
+    let changed = ResourceChange {
+        user_id: Some(None),
+        project_id: Some(Some("p2".to_owned())),
+        started_at: Some(at(-5)),
+        ended_at: Some(Some(at(2))),
+        attributes: [("vcpus".into(), AttributeValue::Number(4.0)), ("host".into(), text("h"))].into(),
+        ..change(2)
+    };
+    let second = indexer.update_resource("instance", uuid(1), changed).await.unwrap().resource;
+    let mut attributes = before.attributes.clone();
+    attributes.insert("vcpus".into(), AttributeValue::Number(4.0));
+    attributes.insert("host".into(), text("h"));
+    let expected = Resource {
+        user_id: None,
+        project_id: Some("p2".into()),
+        started_at: at(-5),
+        ended_at: Some(at(2)),
+        revision_start: at(2),
+        attributes,
+        ..Resource::clone(&before)
+    };
+    assert_eq!(*second, expected);
+    assert_eq!(*indexer.resource("instance", uuid(1)).await.unwrap().unwrap(), expected);
+    // An attribute can be taken away; without a revision the current one changes.
+    let nulled = ResourceChange {
+        attributes: [("vcpus".into(), AttributeValue::Null)].into(),
+        create_revision: false,
+        ..change(3)
+    };
+    let third = indexer.update_resource("instance", uuid(1), nulled).await.unwrap().resource;
+    assert_eq!((third.revision_start, &third.attributes["vcpus"]), (at(2), &AttributeValue::Null));
+    // The end can be changed and taken away by a change, as everything else.
+    let unended = ResourceChange { ended_at: Some(None), ..change(4) };
+    let fourth = updated(indexer, 1, unended).await.resource;
+    assert_eq!((fourth.ended_at, fourth.attributes.len()), (None, 0));
+
+    let history = revisions(indexer, 1).await;
+    let spans: Vec<_> = history.iter().map(|was| (was.revision_start, was.revision_end)).collect();
+    assert_eq!(spans, [(at(0), Some(at(2))), (at(2), Some(at(4))), (at(4), None)]);
+    let oldest = Resource { revision_end: None, revision: Resource::CURRENT, ..Resource::clone(&history[0]) };
+    assert_eq!(oldest, *before);
+    assert_eq!(history[1].attributes, third.attributes);
+    assert_eq!(revisions(indexer, 2).await.len(), 1);
+}
+
+pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_type(indexer).await;
+    let new = vec![instance(1), with_metrics(2, &[("cpu", creating(1))])];
+    assert_eq!(create_resources(indexer, new).await, [None, None]);
+    let before = (shown(indexer, 1).await, shown(indexer, 2).await);
+
+    assert_eq!(refusal(indexer, 9, change(1)).await, IndexerError::NoSuchResource(uuid(9)));
+    let outcome = indexer.update_resource("none", uuid(1), change(1)).await;
+    assert_eq!(outcome, Err(IndexerError::NoSuchResourceType("none".to_owned())));
+    let outcome = indexer.update_resource("instance", uuid(2), change(1)).await;
+    assert_eq!(outcome, Err(IndexerError::NoSuchResource(uuid(2))));
+    for (resource_type, attribute) in [("instance", "strange"), (GENERIC, "host")] {
+        let change = ResourceChange { attributes: [(attribute.into(), text("x"))].into(), ..change(1) };
+        let refused = IndexerError::NoSuchAttribute {
+            resource_type: resource_type.to_owned(),
+            attribute: attribute.to_owned(),
+        };
+        assert_eq!(indexer.update_resource(resource_type, uuid(1), change).await, Err(refused));
+    }
+    let early = ResourceChange { ended_at: Some(Some(at(-1))), ..change(1) };
+    let refused = IndexerError::InvalidAttributeValue {
+        resource_type: GENERIC.to_owned(),
+        attribute: "ended_at".to_owned(),
+        value: "2023-11-14 22:13:19+00:00".to_owned(),
+    };
+    assert_eq!(refusal(indexer, 1, early).await, refused);
+    // Refused after other parts were written.
+    let user_id = Some(Some("changed".to_owned()));
+    for (metrics, refused) in [
+        (vec![("a", creating(5)), ("b", attaching(9))], IndexerError::NoSuchMetric(id(9))),
+        (
+            vec![("a", creating(5)), ("cpu", creating(6))],
+            IndexerError::NamedMetricAlreadyExists("cpu".to_owned()),
+        ),
+        (
+            vec![("a", creating(5)), ("b", creating(1))],
+            IndexerError::NamedMetricAlreadyExists("b".to_owned()),
+        ),
+    ] {
+        let change = ResourceChange { user_id: user_id.clone(), ..metrics_change(1, true, &metrics) };
+        assert_eq!(refusal(indexer, 2, change).await, refused);
+    }
+    let none = NewNamedMetric { id: id(5), unit: None, archive_policy_name: "none".to_owned() };
+    let none = metrics_change(1, false, &[("a", MetricsChange::Create(none))]);
+    let none = ResourceChange { user_id, ..none };
+    assert_eq!(refusal(indexer, 2, none).await, IndexerError::NoSuchArchivePolicy("none".to_owned()));
+    assert_eq!((shown(indexer, 1).await, shown(indexer, 2).await), before);
+    assert_eq!((revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()), (1, 1));
+    assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
+}
+
+pub(in crate::conformance) async fn metrics_are_added_or_replaced(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let new = vec![with_metrics(1, &[("a", creating(1)), ("b", creating(2))]), new_resource(2)];
+    assert_eq!(create_resources(indexer, new).await, [None, None]);
+    let others = NewMetric { creator: "other".to_owned(), ..new_metric(10) };
+    assert_eq!(create(indexer, vec![new_metric(9), others]).await, [None, None]);
+
+    let answer =
+        updated(indexer, 1, metrics_change(1, true, &[("c", creating(3)), ("d", attaching(9))])).await;
+    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("d", id(9))]);
+    assert_eq!((answer.detached, answer.resource.revision_start), (vec![], at(0)));
+    assert_eq!(revisions(indexer, 1).await.len(), 1);
+    // The same metric by another name.
+    let answer = updated(indexer, 1, metrics_change(2, true, &[("e", attaching(9))])).await;
+    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("e", id(9))]);
+    assert_eq!(named(indexer, &[(1, "d"), (1, "e")]).await, [None, Some(id(9))]);
+    let refused = refusal(indexer, 1, metrics_change(3, true, &[("x", attaching(10))])).await;
+    assert_eq!(refused, IndexerError::NoSuchMetric(id(10)));
+
+    let answer =
+        updated(indexer, 1, metrics_change(4, false, &[("a", attaching(1)), ("b", creating(4))])).await;
+    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(4))]);
+    assert_eq!(answer.detached, [id(2), id(3), id(9)]);
+    assert_eq!(named(indexer, &[(1, "a"), (1, "b"), (1, "c")]).await, [Some(id(1)), Some(id(4)), None]);
+    // Those without a resource keep their names and live on.
+    let left = indexer.metrics(&[id(2), id(9)]).await.unwrap();
+    let left: Vec<_> =
+        left.iter().flatten().map(|metric| (metric.name.as_deref().unwrap(), metric.resource_id)).collect();
+    assert_eq!(left, [("b", None), ("e", None)]);
+    let answer = updated(indexer, 2, metrics_change(5, false, &[("b", attaching(4))])).await;
+    assert_eq!((metrics(&answer.resource), answer.detached), (vec![("b", id(4))], vec![]));
+    assert_eq!(metrics(&*shown(indexer, 1).await), [("a", id(1))]);
+    let answer = updated(indexer, 1, metrics_change(6, false, &[])).await;
+    assert_eq!((metrics(&answer.resource), answer.detached), (vec![], vec![id(1)]));
+}
+
+pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_type(indexer).await;
+    let metrics_of_2 = with_metrics(2, &[("a", creating(1)), ("b", creating(2))]);
+    let metrics_of_3 = with_metrics(3, &[("a", creating(3))]);
+    let new = vec![instance(1), metrics_of_2.clone(), metrics_of_3, instance(4)];
+    assert_eq!(create_resources(indexer, new).await, vec![None; 4]);
+    for (number, second) in [(1, 1), (2, 2), (4, 3)] {
+        let change = ResourceChange { project_id: Some(Some("changed".to_owned())), ..change(second) };
+        updated(indexer, number, change).await;
+    }
+    let gone = |number| Err(IndexerError::NoSuchResource(uuid(number)));
+    assert_eq!(
+        indexer.delete_resources(&[uuid(2), uuid(9), uuid(1), uuid(2)]).await,
+        [Ok(vec![id(1), id(2)]), gone(9), Ok(vec![]), gone(2)]
+    );
+    assert_eq!(indexer.delete_resources(&[]).await, []);
+    for number in [1, 2] {
+        assert_eq!(indexer.resource(GENERIC, uuid(number)).await, Ok(None));
+        assert_eq!(revisions(indexer, number).await, []);
+    }
+    assert_eq!(revisions(indexer, 4).await.len(), 2);
+    assert_eq!(indexer.metrics(&[id(1), id(2)]).await, Ok(vec![None, None]));
+    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(1), id(2)]));
+    assert_eq!(named(indexer, &[(2, "a"), (3, "a")]).await, [None, Some(id(3))]);
+    // Its id is free at once, and its successor has nothing of it.
+    let again = NewResource { metrics: vec![("a".to_owned(), creating(5))], ..metrics_of_2 };
+    assert_eq!(create_resources(indexer, vec![again, instance(1)]).await, [None, None]);
+    assert_eq!(metrics(&*shown(indexer, 2).await), [("a", id(5))]);
+    assert_eq!((revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()), (1, 1));
+}
+
+pub(in crate::conformance) async fn those_that_ended(indexer: &dyn Indexer) {
+    let ended = |number, second: Option<i64>| NewResource {
+        ended_at: second.map(at),
+        started_at: at(-100),
+        ..new_resource(number)
+    };
+    let new =
+        vec![ended(1, Some(3)), ended(2, None), ended(3, Some(1)), ended(4, Some(5)), ended(5, Some(1))];
+    assert_eq!(create_resources(indexer, new).await, vec![None; 5]);
+    let before = async |second, limit| {
+        let found = indexer.resources_ended_before(at(second), limit).await.unwrap();
+        found.iter().map(Uuid::as_u128).collect::<Vec<_>>()
+    };
+    assert_eq!(before(1, 10).await, []);
+    assert_eq!(before(3, 10).await, [3, 5]);
+    assert_eq!(before(100, 10).await, [3, 5, 1, 4]);
+    assert_eq!(before(100, 1).await, [3]);
+    assert_eq!(before(100, 0).await, []);
+    updated(indexer, 3, ResourceChange { ended_at: Some(None), ..change(200) }).await;
+    assert_eq!(before(100, 10).await, [5, 1, 4]);
+}
+
+/// Nothing but a change that says so takes away the end of a resource.
+pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let ended = NewResource { ended_at: Some(at(5)), ..new_resource(1) };
+    assert_eq!(create_resources(indexer, vec![ended]).await, [None]);
+    let named = NewMetric { name: Some("cpu".to_owned()), resource_id: Some(uuid(1)), ..new_metric(1) };
+    assert_eq!(create(indexer, vec![named]).await, [None]);
+    assert_eq!(shown(indexer, 1).await.ended_at, Some(at(5)));
+    updated(indexer, 1, metrics_change(9, true, &[("disk", creating(2))])).await;
+    updated(indexer, 1, ResourceChange { user_id: Some(Some("u".to_owned())), ..change(9) }).await;
+    assert_eq!(shown(indexer, 1).await.ended_at, Some(at(5)));
+}
+
+pub(in crate::conformance) async fn many_callers_at_once(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_type(indexer).await;
+    // Callers come in pairs that want the same id: one of each gets it.
+    let callers = (0..100).map(|number| {
+        let metrics = vec![("cpu".to_owned(), creating(number))];
+        create_resources(indexer, vec![NewResource { metrics, ..instance(number / 2) }])
+    });
+    let outcomes = join_all(callers).await.concat();
+    for (number, pair) in outcomes.chunks(2).enumerate() {
+        let refused: Vec<_> = pair.iter().flatten().cloned().collect();
+        assert_eq!(refused, [IndexerError::ResourceAlreadyExists(uuid(number as u128))]);
+    }
+    // Changes of one resource follow each other.
+    let changes = (0..20).map(|number| {
+        let attributes = [("vcpus".into(), AttributeValue::Number(f64::from(number) + 0.5))].into();
+        updated_instance(indexer, ResourceChange { attributes, ..change(number.into()) })
+    });
+    join_all(changes).await;
+    assert_eq!(revisions(indexer, 1).await.len(), 21);
+    let ids: Vec<_> = (0..50).flat_map(|number| [uuid(number), uuid(number)]).collect();
+    let deletions =
+        join_all(ids.iter().map(async |id| indexer.delete_resources(&[*id]).await.remove(0))).await;
+    for pair in deletions.chunks(2) {
+        assert_ne!(pair[0].is_ok(), pair[1].is_ok(), "one of two concurrent deletions finds the resource");
+    }
+    assert_eq!(indexer.deleted_metrics(1000).await.unwrap().len(), 50);
+}
+
+async fn updated_instance(indexer: &dyn Indexer, change: ResourceChange) {
+    indexer.update_resource("instance", uuid(1), change).await.unwrap();
+}
+
+pub(in crate::conformance) async fn many_at_once(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_type(indexer).await;
+    let count = 1_301;
+    let new = (0..count).map(|number| {
+        let metrics = vec![("cpu".to_owned(), creating(number))];
+        NewResource { metrics, ..instance(number) }
+    });
+    assert_eq!(create_resources(indexer, new.collect()).await, vec![None; count as usize]);
+    // Again with one that is new in their midst.
+    let again = (0..count).map(|number| new_resource(if number == 700 { 5_000 } else { number })).collect();
+    let outcomes = create_resources(indexer, again).await;
+    let created: Vec<_> = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none()).collect();
+    assert_eq!(created, [(700, &None)]);
+    let ids: Vec<_> = (0..count).map(uuid).collect();
+    let names: Vec<_> = ids.iter().map(|id| (*id, "cpu")).collect();
+    assert!(indexer.named_metrics(&names).await.unwrap().iter().all(Option::is_some));
+    let deleted = indexer.delete_resources(&ids).await;
+    let expected: Vec<_> = (0..count).map(|number| Ok(vec![id(number)])).collect();
+    assert_eq!(deleted, expected);
+    assert_eq!(indexer.deleted_metrics(10_000).await.unwrap().len(), count as usize);
+    assert!(indexer.resource(GENERIC, uuid(5_000)).await.unwrap().is_some());
+}
