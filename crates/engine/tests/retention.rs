@@ -1,0 +1,168 @@
+//! Resources whose metrics get no measures end; those that ended long ago go.
+
+use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc};
+
+use gnudi_drivers::{
+    aggregates::memory::MemoryAggregates,
+    incoming::{Batch, Incoming, memory::MemoryIncoming},
+};
+use gnudi_engine::{Engine, retention::Activity};
+use gnudi_indexer::{
+    MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, Resources,
+    create_default_archive_policies,
+};
+use gnudi_model::{
+    ArchivePolicy, Measure, MetricId, Resource, SackCount, Timespan, Timestamp, resource_type::GENERIC,
+};
+use gnudi_series::points;
+use uuid::Uuid;
+
+const HOUR: i64 = 3600;
+const INACTIVE_AFTER: Timespan = Timespan::from_secs(24 * HOUR);
+
+fn at(hours: i64) -> Timestamp {
+    Timestamp::from_secs(1_700_000_000 + hours * HOUR)
+}
+
+struct House {
+    engine: Engine,
+    indexer: Arc<MemoryIndexer>,
+    incoming: Arc<MemoryIncoming>,
+}
+
+impl House {
+    async fn new() -> Self {
+        let indexer = Arc::new(MemoryIndexer::default());
+        create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
+        let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(4).unwrap()), u64::MAX));
+        let store = Arc::new(MemoryAggregates::default());
+        let engine = Engine::new(indexer.clone(), incoming.clone(), store);
+        House { engine, indexer, incoming }
+    }
+
+    /// A resource with so many metrics, made at `now`; the metrics' ids are its own plus 1, 2, ...
+    async fn create(&self, id: u128, metrics: u128, now: Timestamp) {
+        let metric = |number: u128| {
+            let new = NewNamedMetric {
+                id: MetricId(Uuid::from_u128(id + number)),
+                unit: None,
+                archive_policy_name: "low".to_owned(),
+            };
+            (format!("metric-{number}"), MetricsChange::Create(new))
+        };
+        let resource = NewResource {
+            id: Uuid::from_u128(id),
+            resource_type: GENERIC.to_owned(),
+            original_resource_id: id.to_string(),
+            creator: "admin".to_owned(),
+            user_id: None,
+            project_id: None,
+            started_at: now,
+            ended_at: None,
+            attributes: BTreeMap::new(),
+            metrics: (1..=metrics).map(metric).collect(),
+            now,
+        };
+        self.indexer.create_resources(vec![resource]).await.pop().unwrap().unwrap();
+    }
+
+    /// A measure for a metric, accepted, and processed where that is asked for.
+    async fn push(&self, metric: u128, processed: bool) {
+        let metric = MetricId(Uuid::from_u128(metric));
+        let mut batch = Batch::default();
+        // Its time says nothing about when it came.
+        let point = [Measure { timestamp: Timestamp::from_secs(1_000_000), value: 1.0 }];
+        batch.push(metric, 1, |out| points::encode(&point, out));
+        self.engine.append(batch).await.unwrap();
+        if processed {
+            self.engine.refresh(&[metric], std::time::Duration::from_secs(10)).await.unwrap();
+        }
+    }
+
+    async fn resource(&self, id: u128) -> Option<Arc<Resource>> {
+        self.indexer.resource(GENERIC, Uuid::from_u128(id)).await.unwrap()
+    }
+
+    async fn ended_at(&self, id: u128) -> Option<Timestamp> {
+        self.resource(id).await.unwrap().ended_at
+    }
+}
+
+#[tokio::test]
+async fn resources_without_measures_end() {
+    let house = House::new().await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    for id in [1000, 2000, 3000] {
+        house.create(id, 2, at(0)).await;
+    }
+    house.create(4000, 0, at(0)).await;
+    for id in [1001, 1002, 2001] {
+        house.push(id, true).await;
+    }
+    for hours in [0, 12, 23] {
+        assert_eq!(
+            house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(),
+            0,
+            "{hours}"
+        );
+        // Only one of 2000's metrics lives on.
+        house.push(2002, true).await;
+    }
+    house.create(5000, 1, at(24)).await;
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 2);
+    assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured long ago");
+    assert_eq!(house.ended_at(3000).await, Some(at(25)), "never measured");
+    assert_eq!(house.ended_at(2000).await, None, "one of its metrics was measured");
+    assert_eq!(house.ended_at(4000).await, None, "it has no metrics");
+    assert_eq!(house.ended_at(5000).await, None, "its metric is new");
+
+    // Measures that come late leave the end as it is, and so does another look.
+    house.push(1001, true).await;
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26)).await.unwrap(), 0);
+    assert_eq!(house.ended_at(1000).await, Some(at(25)));
+}
+
+#[tokio::test]
+async fn measures_that_wait_are_signs_of_life() {
+    let house = House::new().await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    house.create(1000, 1, at(0)).await;
+    house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap();
+    house.push(1001, false).await;
+    assert!(house.incoming.backlog().await.measures > 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(30)).await.unwrap(), 0);
+    assert_eq!(house.ended_at(1000).await, None);
+}
+
+#[tokio::test]
+async fn a_young_process_ends_nothing() {
+    let house = House::new().await;
+    house.create(1000, 1, at(0)).await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    for hours in [100, 110, 123] {
+        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(), 0);
+    }
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(125)).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn resources_that_ended_long_ago_go() {
+    let house = House::new().await;
+    for (id, ended) in [(1000, Some(1)), (2000, Some(5)), (3000, None)] {
+        house.create(id, 1, at(0)).await;
+        let change = ResourceChange {
+            ended_at: ended.map(|hours| Some(at(hours))),
+            create_revision: true,
+            now: at(0),
+            ..ResourceChange::default()
+        };
+        house.indexer.update_resource(GENERIC, Uuid::from_u128(id), change).await.unwrap();
+    }
+    assert_eq!(house.engine.remove_ended_resources(at(5)).await.unwrap(), 1);
+    assert!(house.resource(1000).await.is_none());
+    assert!(house.resource(2000).await.is_some(), "it ended just then");
+    assert!(house.resource(3000).await.is_some());
+    let metrics = house.indexer.deleted_metrics(10).await.unwrap();
+    assert_eq!(metrics, [MetricId(Uuid::from_u128(1001))]);
+    assert_eq!(house.engine.expunge(10).await.unwrap(), 1);
+}
