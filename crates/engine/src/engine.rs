@@ -10,9 +10,11 @@ use gnudi_drivers::{
     incoming::{Batch, Incoming, IncomingError},
 };
 use gnudi_indexer::{Indexer, IndexerError};
-use gnudi_model::{ArchivePolicy, MetricId};
+use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
+use gnudi_series::cross::{CrossMeasures, CrossSeries};
 
 use crate::{
+    cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
     figures::Figures,
     processor::Processor,
     reader::{self, Measures, MeasuresQuery},
@@ -44,6 +46,7 @@ pub struct Engine {
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) store: Arc<dyn AggregateStore>,
     pub(crate) processor: Processor,
+    bulk: Bulk,
     status: StatusCache,
     /// The name of this process's workers, once they run.
     pub(crate) workers: OnceLock<String>,
@@ -56,7 +59,9 @@ impl Engine {
         store: Arc<dyn AggregateStore>,
     ) -> Self {
         let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone());
+        let bulk = Bulk::new(store.clone());
         Engine {
+            bulk,
             indexer,
             incoming,
             store,
@@ -109,6 +114,26 @@ impl Engine {
         query: &MeasuresQuery,
     ) -> Result<Vec<Measures>, EngineError> {
         reader::measures(&*self.store, metric, policy, query).await
+    }
+
+    /// Aggregates across metrics: one answer for each granularity, coarsest first. Waiting measures are not in it.
+    pub async fn cross_measures(
+        &self,
+        query: CrossMeasuresQuery,
+    ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
+        cross::measures(&self.bulk, query).await
+    }
+
+    /// The points of each aggregation of many metrics, in their order; a metric without measures has none. At most
+    /// `points_max` of them, at most [`cross::POINTS_MAX`].
+    pub async fn measures_of_many(
+        &self,
+        reads: Arc<[MetricRead]>,
+        start: Option<Timestamp>,
+        stop: Option<Timestamp>,
+        points_max: usize,
+    ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
+        self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await
     }
 
     /// The name of the workers of this process, where they run.

@@ -1,10 +1,11 @@
 //! Reads a metric's aggregates: its head, the sealed blocks in the range, joined by `gnudi_series::read`.
 
-use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timespan, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
-    read::{self, ReadError},
+    read::{self, ReadError, Series},
 };
 
 pub use gnudi_series::resample::Resample;
@@ -44,34 +45,13 @@ pub(crate) async fn measures(
     let Some(head) = head else {
         return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
     };
-    let damaged = |reason: String| EngineError::Damaged { metric, reason };
-    let head = Head::decode(&head).map_err(|error| damaged(error.to_string()))?;
+    let head = decode_head(metric, &head)?;
     let layout = Layout::of(policy);
-    let ranges: Vec<BlockRange> = query
-        .aggregations
-        .iter()
-        .map(|aggregation| {
-            let (from, to) = read::block_range(*aggregation, query.start, query.stop, query.resample);
-            BlockRange { metric, granularity: aggregation.granularity, from, to }
-        })
-        .collect();
+    let ranges: Vec<BlockRange> =
+        query.aggregations.iter().map(|aggregation| block_range(metric, *aggregation, query)).collect();
     let mut answers = Vec::with_capacity(ranges.len());
     for (aggregation, blocks) in query.aggregations.iter().zip(store.read_blocks(&ranges).await) {
-        let blocks = blocks?;
-        let blocks: Vec<_> = blocks.iter().map(|(key, bytes)| (key.first, key.last, &bytes[..])).collect();
-        let series = read::assemble(
-            &blocks,
-            Some(&head),
-            &layout,
-            *aggregation,
-            query.start,
-            query.stop,
-            query.resample,
-        )
-        .map_err(|error| match error {
-            ReadError::Codec(error) => damaged(error.to_string()),
-            refused => EngineError::Resample(refused.to_string()),
-        })?;
+        let series = assemble(metric, &blocks?, &head, &layout, *aggregation, query)?;
         answers.push(Measures {
             granularity: series.granularity,
             timestamps: series.timestamps,
@@ -79,6 +59,35 @@ pub(crate) async fn measures(
         });
     }
     Ok(answers)
+}
+
+pub(crate) fn decode_head(metric: MetricId, bytes: &[u8]) -> Result<Head, EngineError> {
+    Head::decode(bytes).map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
+}
+
+/// The blocks that an aggregation of the query needs.
+pub(crate) fn block_range(metric: MetricId, aggregation: Aggregation, query: &MeasuresQuery) -> BlockRange {
+    let (from, to) = read::block_range(aggregation, query.start, query.stop, query.resample);
+    BlockRange { metric, granularity: aggregation.granularity, from, to }
+}
+
+/// Joins what was read of one aggregation.
+pub(crate) fn assemble(
+    metric: MetricId,
+    blocks: &[(BlockKey, Bytes)],
+    head: &Head,
+    layout: &Layout,
+    aggregation: Aggregation,
+    query: &MeasuresQuery,
+) -> Result<Series, EngineError> {
+    let blocks: Vec<_> = blocks.iter().map(|(key, bytes)| (key.first, key.last, &bytes[..])).collect();
+    let MeasuresQuery { start, stop, resample, .. } = *query;
+    read::assemble(&blocks, Some(head), layout, aggregation, start, stop, resample).map_err(|error| {
+        match error {
+            ReadError::Codec(error) => EngineError::Damaged { metric, reason: error.to_string() },
+            refused => EngineError::Resample(refused.to_string()),
+        }
+    })
 }
 
 fn empty(granularity: Timespan) -> Measures {

@@ -21,9 +21,8 @@ use std::{
 use gnudi_model::{Timespan, Timestamp};
 use gnudi_series::{
     calendar::Calendar,
-    cross::{CrossError, CrossQuery, Fill, cross},
+    cross::{CrossError, CrossQuery, CrossSeries, Fill, cross},
     operations::{MetricName, Metrics, Operation},
-    read::Series,
     resample::Resample,
 };
 
@@ -97,17 +96,22 @@ impl Words<'_> {
     }
 }
 
-fn series(words: &mut Words<'_>) -> Series {
-    let mut series = Series::default();
+fn series(words: &mut Words<'_>) -> CrossSeries {
+    let (mut timestamps, mut values) = (Vec::new(), Vec::new());
     for word in &mut words.0 {
         let (time, bits) = word.split_once(':').expect("time:bits");
-        series.timestamps.push(Timestamp(time.parse().expect("a time")));
-        series.values.push(float(bits));
+        timestamps.push(Timestamp(time.parse().expect("a time")));
+        values.push(float(bits));
     }
-    series
+    CrossSeries { timestamps: timestamps.into(), values }
 }
 
-fn answer(names: &[MetricName], all: Vec<Series>, query: &CrossQuery<'_>, granularity: Timespan) -> String {
+fn answer(
+    names: &[MetricName],
+    all: Vec<CrossSeries>,
+    query: &CrossQuery<'_>,
+    granularity: Timespan,
+) -> String {
     let answer = match cross(names, granularity, all, query) {
         Ok(answer) => answer,
         Err(CrossError::Unaggregable(why)) => return format!("unaggregable {}", why.reason),

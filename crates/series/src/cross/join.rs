@@ -3,10 +3,11 @@
 //! Mostly all have the same times, and nothing is to be done. Otherwise series with the same times are placed together:
 //! times are compared once for each group of them.
 
+use std::{collections::HashMap, sync::Arc};
+
 use gnudi_model::{Timespan, Timestamp};
 
-use super::{CrossError, Fill};
-use crate::read::Series;
+use super::{CrossError, CrossSeries, Fill};
 
 /// A grid may have so many places, filled or not: a quarter of a gibibyte.
 pub const CELLS_MAX: usize = 1 << 25;
@@ -15,7 +16,7 @@ pub const CELLS_MAX: usize = 1 << 25;
 #[derive(Debug)]
 pub(super) struct Joined {
     /// Oldest first, distinct.
-    pub times: Vec<Timestamp>,
+    pub times: Arc<Vec<Timestamp>>,
     /// One for each series, as long as `times`.
     pub columns: Vec<Vec<f64>>,
 }
@@ -35,7 +36,7 @@ impl Joined {
 
 pub(super) fn join(
     granularity: Timespan,
-    series: Vec<Series>,
+    series: Vec<CrossSeries>,
     fill: Option<Fill>,
 ) -> Result<Joined, CrossError> {
     let fits = |rows: usize| match rows.checked_mul(series.len()) {
@@ -51,7 +52,7 @@ pub(super) fn join(
     }
     let distinct: Vec<&[Timestamp]> =
         groups.iter().map(|group| &series[group.first].timestamps[..]).collect();
-    let times = union(granularity, &distinct);
+    let times = Arc::new(union(granularity, &distinct));
     fits(times.len())?;
     let filler = match fill {
         Some(Fill::Value(value)) => value,
@@ -73,21 +74,28 @@ struct Group {
     members: Vec<usize>,
 }
 
-fn groups(series: &[Series]) -> Vec<Group> {
+fn groups(series: &[CrossSeries]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut by_ends = std::collections::HashMap::new();
+    let mut by_ends = HashMap::new();
+    let mut before: Option<(&Arc<Vec<Timestamp>>, usize)> = None;
     for (index, one) in series.iter().enumerate() {
         let times = &one.timestamps;
+        if let Some((_, group)) = before.filter(|(before, _)| Arc::ptr_eq(before, times)) {
+            groups[group].members.push(index);
+            continue;
+        }
         // Series that differ seldom agree in all of these, so few comparisons are in vain.
         let key = (times.len(), times.first(), times.last(), times.get(times.len() / 2));
         let candidates: &mut Vec<usize> = by_ends.entry(key).or_default();
         let same = |group: &&usize| series[groups[**group].first].timestamps == *times;
-        if let Some(&group) = candidates.iter().take(CANDIDATES_MAX).find(same) {
-            groups[group].members.push(index);
-        } else {
-            candidates.push(groups.len());
-            groups.push(Group { first: index, members: vec![index] });
+        let known = candidates.iter().take(CANDIDATES_MAX).find(same).copied();
+        let group = known.unwrap_or(groups.len());
+        if known.is_none() {
+            candidates.push(group);
+            groups.push(Group { first: index, members: Vec::new() });
         }
+        groups[group].members.push(index);
+        before = Some((times, group));
     }
     groups
 }
@@ -208,10 +216,9 @@ mod tests {
 
     use super::*;
 
-    fn series(times: &[i64]) -> Series {
-        Series {
-            granularity: Timespan(10),
-            timestamps: times.iter().map(|&time| Timestamp(time)).collect(),
+    fn series(times: &[i64]) -> CrossSeries {
+        CrossSeries {
+            timestamps: Arc::new(times.iter().map(|&time| Timestamp(time)).collect()),
             values: times.iter().map(|&time| time as f64).collect(),
         }
     }
@@ -260,7 +267,7 @@ mod tests {
             let times: Vec<i64> = (0..1000).map(|row| (index * 1000 + row) * 10).collect();
             series(&times)
         };
-        let all: Vec<Series> = (0..200).map(apart).collect();
+        let all: Vec<CrossSeries> = (0..200).map(apart).collect();
         assert_eq!(join(Timespan(10), all, None).unwrap_err(), CrossError::TooManyPoints);
     }
 }

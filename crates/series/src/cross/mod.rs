@@ -12,7 +12,6 @@ use gnudi_model::{Timespan, Timestamp};
 
 use crate::{
     operations::{Grid, MetricName, Names, Operation, OperationError, evaluate},
-    read::Series,
     resample::Resample,
 };
 
@@ -66,6 +65,14 @@ impl CrossError {
     }
 }
 
+/// One metric's points of one aggregation, oldest first; both have the same length. Series that were read together and
+/// have the same times share them, which saves comparing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CrossSeries {
+    pub timestamps: Arc<Vec<Timestamp>>,
+    pub values: Vec<f64>,
+}
+
 /// One granularity's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossMeasures {
@@ -73,21 +80,15 @@ pub struct CrossMeasures {
     pub granularity: Resample,
     /// Whether the series were made one: then there is one column, otherwise one for each reference, in their order.
     pub aggregated: bool,
-    pub columns: Vec<CrossColumn>,
-}
-
-/// Points, oldest first; both have the same length. Columns without gaps share their times.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CrossColumn {
-    pub timestamps: Arc<Vec<Timestamp>>,
-    pub values: Vec<f64>,
+    /// Columns without gaps share their times.
+    pub columns: Vec<CrossSeries>,
 }
 
 /// Answers for one granularity. There is a series for each of `names`, at least one; several may have the same name.
 pub fn cross(
     names: &[MetricName],
     granularity: Timespan,
-    series: Vec<Series>,
+    series: Vec<CrossSeries>,
     query: &CrossQuery<'_>,
 ) -> Result<CrossMeasures, CrossError> {
     assert_eq!(names.len(), series.len(), "each series has its name");
@@ -113,7 +114,10 @@ pub fn cross(
     if evaluated.columns.len() < wanted {
         return Err(OperationError::NoSeries.into());
     }
-    let times = Arc::new(evaluated.times.into_owned());
+    let times = match evaluated.times {
+        Cow::Borrowed(times) if times.len() == grid.times.len() => grid.times.clone(),
+        times => Arc::new(times.into_owned()),
+    };
     let drop_gaps = query.fill.is_some_and(Fill::drops_gaps);
     let columns = evaluated.columns.into_iter().take(wanted).map(|column| finish(&times, column, drop_gaps));
     let columns = columns.collect();
@@ -148,11 +152,11 @@ fn overlap(
     Ok(begin..end)
 }
 
-fn finish(times: &Arc<Vec<Timestamp>>, column: Cow<'_, [f64]>, drop_gaps: bool) -> CrossColumn {
+fn finish(times: &Arc<Vec<Timestamp>>, column: Cow<'_, [f64]>, drop_gaps: bool) -> CrossSeries {
     if !drop_gaps || column.iter().all(|value| value.is_finite()) {
-        return CrossColumn { timestamps: times.clone(), values: column.into_owned() };
+        return CrossSeries { timestamps: times.clone(), values: column.into_owned() };
     }
     let present = times.iter().zip(column.iter()).filter(|(_, value)| value.is_finite());
     let (timestamps, values) = present.map(|(time, value)| (*time, *value)).unzip();
-    CrossColumn { timestamps: Arc::new(timestamps), values }
+    CrossSeries { timestamps: Arc::new(timestamps), values }
 }

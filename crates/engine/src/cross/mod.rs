@@ -1,0 +1,102 @@
+//! Aggregates across metrics: reads the series of many metrics in bulk, and evaluates operations on them.
+//!
+//! `plan` decides what to read and refuses what Gnocchi refuses, `bulk` reads it on several processors; the maths is
+//! `gnudi_series::cross`. Who may read what, and how the answer is printed, is the API's business.
+
+mod bulk;
+mod plan;
+
+use std::sync::Arc;
+
+use gnudi_model::{ArchivePolicy, MetricId, Timespan, Timestamp};
+use gnudi_series::{
+    cross::{self, CrossError, CrossMeasures, CrossQuery, CrossSeries, Fill},
+    operations::{MetricName, Operation},
+};
+
+use crate::EngineError;
+
+pub use bulk::{Bulk, MetricRead, POINTS_MAX};
+
+/// One series of a query: a metric and one of its aggregations.
+#[derive(Clone, Debug)]
+pub struct CrossReference {
+    pub metric: MetricId,
+    pub policy: Arc<ArchivePolicy>,
+    /// The metric's id, or its name where it is asked for as a resource's: error texts show it.
+    pub shown_name: String,
+    /// What the operations call it: its id, or the pattern that its name matches; and the aggregation's name.
+    pub name: MetricName,
+}
+
+/// What to compute.
+#[derive(Clone, Debug)]
+pub struct CrossMeasuresQuery {
+    /// At least one; one metric may come several times. The answer's columns are in this order.
+    pub references: Vec<CrossReference>,
+    /// Its size has been checked: see [`Operation::check_size`].
+    pub operations: Operation,
+    /// `None`: those that all metrics have in common.
+    pub granularities: Option<Vec<Timespan>>,
+    /// The bucket that holds it is the first.
+    pub start: Option<Timestamp>,
+    /// Exclusive.
+    pub stop: Option<Timestamp>,
+    /// In percent; without `fill` only.
+    pub needed_overlap: f64,
+    pub fill: Option<Fill>,
+}
+
+/// Why a query across metrics has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CrossMeasuresError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The series do not go together, or the operations have no meaning for them.
+    #[error(transparent)]
+    Cross(#[from] CrossError),
+    /// A metric's policy does not keep the aggregation (404). The granularity is the policy's first.
+    #[error("Aggregation method '{method}' at granularity '{}' for metric {metric} does not exist", granularity.to_python_text())]
+    UnknownAggregation { metric: MetricId, method: String, granularity: Timespan },
+    /// More than [`POINTS_MAX`] (413).
+    #[error("more than {POINTS_MAX} points would have to be read: ask for fewer metrics or less time")]
+    TooManyPoints,
+}
+
+/// Answers a query; coarsest granularity first.
+pub(crate) async fn measures(
+    bulk: &Bulk,
+    query: CrossMeasuresQuery,
+) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
+    assert!(!query.references.is_empty(), "a query has a reference");
+    let plan = plan::plan(&query)?;
+    let series = bulk.read(plan.reads.clone(), query.start, query.stop, POINTS_MAX).await?;
+    bulk.compute(move || evaluate(&query, &plan, series)).await
+}
+
+/// `series` are by read and aggregation.
+fn evaluate(
+    query: &CrossMeasuresQuery,
+    plan: &plan::Plan,
+    mut series: Vec<Vec<CrossSeries>>,
+) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
+    let names: Vec<MetricName> = query.references.iter().map(|reference| reference.name.clone()).collect();
+    let cross_query = CrossQuery {
+        operations: &query.operations,
+        start: query.start,
+        stop: query.stop,
+        needed_overlap: query.needed_overlap,
+        fill: query.fill,
+    };
+    let mut answers = Vec::with_capacity(plan.granularities.len());
+    for (index, &granularity) in plan.granularities.iter().enumerate() {
+        let take = |place: &plan::Place| {
+            let series = &mut series[place.read][place.first_aggregation + index];
+            // The last one that needs it takes it.
+            if place.is_last { std::mem::take(series) } else { series.clone() }
+        };
+        let columns = plan.places.iter().map(take).collect();
+        answers.push(cross::cross(&names, granularity, columns, &cross_query)?);
+    }
+    Ok(answers)
+}
