@@ -57,7 +57,10 @@ impl Store {
             },
         )?;
         let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
-        let options = CacheOptions { metrics_cached_max: config.size("indexer", "metrics_cached_max") };
+        let options = CacheOptions {
+            metrics_cached_max: config.size("indexer", "metrics_cached_max"),
+            resources_cached_max: config.size("indexer", "resources_cached_max"),
+        };
         let indexer = Arc::new(CachedIndexer::new(sql, &options));
         tokio::spawn(warm(indexer.clone()));
         let engine = Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates.clone()));

@@ -31,7 +31,10 @@ async fn main() {
     }
     println!("created {} in {:?}, {METRICS_CREATED_AT_ONCE} a call", ids.len(), start.elapsed());
 
-    let cache = CachedIndexer::new(indexer, &CacheOptions { metrics_cached_max: metrics_total });
+    let cache = CachedIndexer::new(
+        indexer,
+        &CacheOptions { metrics_cached_max: metrics_total, resources_cached_max: 0 },
+    );
     // What the listing itself keeps is in the figure before.
     list_all(&cache).await;
     let before = resident_bytes();

@@ -18,7 +18,7 @@ type Cache = Arc<CachedIndexer<Gated>>;
 async fn cache() -> (Cache, Gated) {
     let gated = Gated::new();
     create_default_archive_policies(&*gated.index, &ArchivePolicy::default_methods()).await.unwrap();
-    let options = CacheOptions { metrics_cached_max: 1000 };
+    let options = CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 };
     (Arc::new(CachedIndexer::new(gated.clone(), &options)), gated)
 }
 

@@ -38,7 +38,7 @@ async fn cached() {
     let folder = Folder::new();
     // With room for all, for few, for none.
     for metrics_cached_max in [10_000, 2, 0] {
-        let options = CacheOptions { metrics_cached_max };
+        let options = CacheOptions { metrics_cached_max, resources_cached_max: metrics_cached_max };
         conformance::run(async || CachedIndexer::new(folder.open().await, &options)).await;
         conformance::run(async || CachedIndexer::new(MemoryIndexer::default(), &options)).await;
     }

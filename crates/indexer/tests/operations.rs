@@ -197,7 +197,10 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 async fn open(folder: &Path, metrics_cached_max: Option<usize>) -> Box<dyn Indexer> {
     let sql = SqlIndexer::open(&SqliteOptions::new(folder.join("index"))).await.unwrap();
     match metrics_cached_max {
-        Some(metrics_cached_max) => Box::new(CachedIndexer::new(sql, &CacheOptions { metrics_cached_max })),
+        Some(metrics_cached_max) => {
+            let resources_cached_max = metrics_cached_max;
+            Box::new(CachedIndexer::new(sql, &CacheOptions { metrics_cached_max, resources_cached_max }))
+        }
         None => Box::new(sql),
     }
 }

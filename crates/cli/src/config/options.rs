@@ -9,6 +9,8 @@ pub enum Kind {
         min: i64,
         max: i64,
     },
+    /// Above 0, with a fraction or without.
+    Seconds,
     Bool,
     /// Comma separated.
     List,
@@ -55,8 +57,6 @@ const LOGS: &str = "logs go to standard error: let the service manager keep them
 const SHARED: &str = "comes with the shared drivers";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
 const POLICY: &str = "comes with keystone and policy files";
-const STATSD: &str = "comes with the statsd program";
-const AMQP: &str = "comes with the amqpd program";
 
 /// All options, by section, in the order in which `gnudi config` prints them.
 pub const OPTIONS: &[Spec] = &[
@@ -94,7 +94,7 @@ pub const OPTIONS: &[Spec] = &[
         "host",
         Kind::Text,
         "127.0.0.1",
-        "Address to listen on. Another than loopback needs --allow-open-access with auth_mode basic, which trusts whoever calls.",
+        "Address to listen on. Another than loopback needs a password_file, or --allow-open-access, with auth_mode basic, which trusts whoever calls.",
     ),
     option(
         "api",
@@ -108,7 +108,15 @@ pub const OPTIONS: &[Spec] = &[
         "auth_mode",
         Kind::Choice(&["basic", "keystone", "remoteuser"]),
         "basic",
-        "Who callers are. This version serves basic: the user's name counts, the password does not, and `admin` is the administrator.",
+        "Who callers are. This version serves basic: the user's name counts, the password only with password_file, and `admin` is the administrator.",
+    ),
+    option(
+        "api",
+        "password_file",
+        Kind::Text,
+        "",
+        "gnudi: users and their passwords for auth_mode basic, as `htpasswd -B` writes them; read at the start. Unset: any \
+         password is right, as in Gnocchi.",
     ),
     option("api", "max_limit", POSITIVE, "1000", "Most items in one answer of a listing."),
     option(
@@ -138,6 +146,14 @@ pub const OPTIONS: &[Spec] = &[
         Kind::Int { min: 1, max: 4_194_304 },
         "500000",
         "gnudi: most measures in one request; more are answered 413.",
+    ),
+    option(
+        "api",
+        "prometheus_labels",
+        Kind::Choice(&["all", "none"]),
+        "all",
+        "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. none: as in \
+         Gnocchi, where series that differ in other labels are one metric, of which the last in a request counts.",
     ),
     option("api", "connections_max", POSITIVE, "10000", "gnudi: most connections at the same time."),
     option(
@@ -230,7 +246,14 @@ pub const OPTIONS: &[Spec] = &[
         "metrics_cached_max",
         POSITIVE,
         "2000000",
-        "gnudi: how many metrics the hot path keeps in memory, at about 150 bytes each.",
+        "gnudi: how many metrics the hot path keeps in memory, at about 200 bytes each.",
+    ),
+    option(
+        "indexer",
+        "resources_cached_max",
+        POSITIVE,
+        "200000",
+        "gnudi: how many resources are kept in memory, at about 1 kB each.",
     ),
     option(
         "metricd",
@@ -332,17 +355,53 @@ pub const OPTIONS: &[Spec] = &[
     idle("oslo_policy", "remote_ssl_client_crt_file", "", POLICY),
     idle("oslo_policy", "remote_ssl_client_key_file", "", POLICY),
     idle("oslo_policy", "remote_timeout", "60", POLICY),
-    idle("statsd", "host", "0.0.0.0", STATSD),
-    idle("statsd", "port", "8125", STATSD),
-    idle("statsd", "resource_id", "", STATSD),
-    idle("statsd", "creator", "", STATSD),
-    idle("statsd", "archive_policy_name", "", STATSD),
-    idle("statsd", "flush_delay", "10", STATSD),
-    idle("amqp1d", "url", "localhost:5672/u/collectd/telemetry", AMQP),
-    idle("amqp1d", "data_source", "collectd", AMQP),
-    idle("amqp1d", "resource_type", "collectd_amqp1d", AMQP),
-    idle("amqp1d", "creator", "", AMQP),
-    idle("amqp1d", "flush_delay", "10", AMQP),
+    option(
+        "statsd",
+        "host",
+        Kind::Text,
+        "127.0.0.1",
+        "Address on which datagrams are taken. They carry no name and no password: whoever reaches it is believed.",
+    ),
+    option(
+        "statsd",
+        "port",
+        Kind::Int { min: 0, max: 65_535 },
+        "8125",
+        "Port on which datagrams are taken (UDP).",
+    ),
+    option(
+        "statsd",
+        "resource_id",
+        Kind::Text,
+        "",
+        "Resource that the metrics belong to; created where there is none. Unset: one called statsd.",
+    ),
+    option("statsd", "creator", Kind::Text, "", "User as whom measures are posted. Unset: admin."),
+    option(
+        "statsd",
+        "archive_policy_name",
+        Kind::Text,
+        "",
+        "Archive policy of new metrics. Unset: by the archive policy rules.",
+    ),
+    option("statsd", "flush_delay", Kind::Seconds, "10", "Seconds between posts."),
+    option(
+        "amqp1d",
+        "url",
+        Kind::Text,
+        "localhost:5672/u/collectd/telemetry",
+        "Where to receive: [amqp://][user[:password]@]host[:port]/address.",
+    ),
+    option("amqp1d", "data_source", Kind::Choice(&["collectd"]), "collectd", "What the messages are."),
+    option(
+        "amqp1d",
+        "resource_type",
+        Kind::Text,
+        "collectd_amqp1d",
+        "Type of the hosts' resources; created where there is none.",
+    ),
+    option("amqp1d", "creator", Kind::Text, "", "User as whom measures are posted. Unset: admin."),
+    option("amqp1d", "flush_delay", Kind::Seconds, "10", "Seconds between posts."),
 ];
 
 /// Options of engines that this version does not have, known by the start of their names in [storage] and [incoming].

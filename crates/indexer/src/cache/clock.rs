@@ -1,20 +1,19 @@
-//! A table of metrics by id that forgets those which nobody asks for.
+//! A table of metrics or resources by id that forgets those which nobody asks for.
 //!
-//! Open addressing with linear probing: one byte per place says whether it is taken, whether its metric was asked for
-//! lately, and six bits of the hash, so that a look-up seldom touches a metric but the one it looks for. When a metric
+//! Open addressing with linear probing: one byte per place says whether it is taken, whether its entry was asked for
+//! lately, and six bits of the hash, so that a look-up seldom touches an entry but the one it looks for. When an entry
 //! must go, a hand turns around the table, as in the CLOCK algorithm: it passes over those that were asked for since its
 //! last turn and takes the first other one. A look-up writes nothing but that mark, and only where it is not set, so that
 //! readers share the table. Locking and bounds are the caller's.
 
 use std::{
+    fmt::Debug,
     mem,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
     },
 };
-
-use gnudi_model::{Metric, MetricId};
 
 const FREE: u8 = 0;
 const TAKEN: u8 = 0x40;
@@ -24,21 +23,29 @@ const KIND: u8 = 0x7f;
 
 const PLACES_MIN: usize = 8;
 
-#[derive(Debug, Default)]
-pub(super) struct ClockTable {
+/// What a table has, each with a key of its own.
+pub(super) trait Entry: Debug {
+    type Key: Copy + Eq + Debug;
+
+    fn key(&self) -> Self::Key;
+
+    /// All bits of it are used.
+    fn hash(key: Self::Key) -> u64;
+}
+
+#[derive(Debug)]
+pub(super) struct ClockTable<E> {
     /// A power of two of them, or none.
     marks: Vec<AtomicU8>,
-    places: Vec<Option<Arc<Metric>>>,
+    places: Vec<Option<Arc<E>>>,
     len: usize,
     hand: usize,
 }
 
-/// Ids are made by servers, so nobody can aim at a place.
-pub(super) fn hash(id: MetricId) -> u64 {
-    let id = id.0.as_u128();
-    let folded = (id >> 64) as u64 ^ id as u64;
-    let product = u128::from(folded ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-    (product >> 64) as u64 ^ product as u64
+impl<E> Default for ClockTable<E> {
+    fn default() -> Self {
+        ClockTable { marks: Vec::new(), places: Vec::new(), len: 0, hand: 0 }
+    }
 }
 
 /// Of the bits that neither choose a place (the lowest) nor a shard (the highest).
@@ -46,9 +53,9 @@ const fn kind_of(hash: u64) -> u8 {
     TAKEN | (hash >> 48) as u8 & 0x3f
 }
 
-impl ClockTable {
-    pub(super) fn get(&self, id: MetricId, hash: u64) -> Option<&Arc<Metric>> {
-        let place = self.find(id, hash)?;
+impl<E: Entry> ClockTable<E> {
+    pub(super) fn get(&self, key: E::Key, hash: u64) -> Option<&Arc<E>> {
+        let place = self.find(key, hash)?;
         let mark = self.marks[place].load(Ordering::Relaxed);
         if mark & ASKED_FOR == 0 {
             self.marks[place].store(mark | ASKED_FOR, Ordering::Relaxed);
@@ -56,31 +63,31 @@ impl ClockTable {
         self.places[place].as_ref()
     }
 
-    /// Puts a metric in, in place of an older form of it; says whether it is one more.
-    pub(super) fn insert(&mut self, metric: Arc<Metric>) -> bool {
-        let hash = hash(metric.id);
-        if let Some(place) = self.find(metric.id, hash) {
-            self.places[place] = Some(metric);
+    /// Puts one in, in place of an older form of it; says whether it is one more.
+    pub(super) fn insert(&mut self, entry: Arc<E>) -> bool {
+        let hash = E::hash(entry.key());
+        if let Some(place) = self.find(entry.key(), hash) {
+            self.places[place] = Some(entry);
             return false;
         }
         // Runs of taken places stay short up to four fifths.
         if (self.len + 1) * 5 > self.marks.len() * 4 {
             self.grow();
         }
-        self.put(metric, kind_of(hash), hash);
+        self.put(entry, kind_of(hash), hash);
         self.len += 1;
         true
     }
 
-    pub(super) fn remove(&mut self, id: MetricId) -> bool {
-        let place = self.find(id, hash(id));
+    pub(super) fn remove(&mut self, key: E::Key) -> bool {
+        let place = self.find(key, E::hash(key));
         if let Some(place) = place {
             self.take(place);
         }
         place.is_some()
     }
 
-    /// Forgets one metric, if there is any.
+    /// Forgets one entry, if there is any.
     pub(super) fn evict(&mut self) -> bool {
         if self.len == 0 {
             return false;
@@ -98,11 +105,15 @@ impl ClockTable {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     fn mask(&self) -> usize {
         self.marks.len() - 1
     }
 
-    fn find(&self, id: MetricId, hash: u64) -> Option<usize> {
+    fn find(&self, key: E::Key, hash: u64) -> Option<usize> {
         if self.marks.is_empty() {
             return None;
         }
@@ -110,7 +121,7 @@ impl ClockTable {
         let mut place = hash as usize & self.mask();
         loop {
             let mark = self.marks[place].load(Ordering::Relaxed);
-            if mark & KIND == kind && self.places[place].as_ref().is_some_and(|metric| metric.id == id) {
+            if mark & KIND == kind && self.places[place].as_ref().is_some_and(|entry| entry.key() == key) {
                 return Some(place);
             }
             if mark == FREE {
@@ -120,14 +131,14 @@ impl ClockTable {
         }
     }
 
-    /// Puts a metric that is not there into the first free place.
-    fn put(&mut self, metric: Arc<Metric>, mark: u8, hash: u64) {
+    /// Puts one that is not there into the first free place.
+    fn put(&mut self, entry: Arc<E>, mark: u8, hash: u64) {
         let mut place = hash as usize & self.mask();
         while self.places[place].is_some() {
             place = (place + 1) & self.mask();
         }
         *self.marks[place].get_mut() = mark;
-        self.places[place] = Some(metric);
+        self.places[place] = Some(entry);
     }
 
     /// Empties a place and moves up those behind it that this one kept from theirs.
@@ -137,8 +148,8 @@ impl ClockTable {
         let mut next = place;
         loop {
             next = (next + 1) & mask;
-            let Some(metric) = &self.places[next] else { break };
-            let home = hash(metric.id) as usize & mask;
+            let Some(entry) = &self.places[next] else { break };
+            let home = E::hash(entry.key()) as usize & mask;
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
                 self.places.swap(hole, next);
                 self.marks.swap(hole, next);
@@ -153,12 +164,12 @@ impl ClockTable {
     fn grow(&mut self) {
         let size = (self.marks.len() * 2).max(PLACES_MIN);
         let marks = mem::replace(&mut self.marks, (0..size).map(|_| AtomicU8::new(FREE)).collect());
-        let places = mem::replace(&mut self.places, vec![None; size]);
+        let places = mem::replace(&mut self.places, (0..size).map(|_| None).collect());
         self.hand = 0;
-        for (mark, metric) in marks.into_iter().zip(places) {
-            if let Some(metric) = metric {
-                let hash = hash(metric.id);
-                self.put(metric, mark.into_inner(), hash);
+        for (mark, entry) in marks.into_iter().zip(places) {
+            if let Some(entry) = entry {
+                let hash = E::hash(entry.key());
+                self.put(entry, mark.into_inner(), hash);
             }
         }
     }
@@ -168,7 +179,7 @@ impl ClockTable {
 mod tests {
     use std::collections::HashMap;
 
-    use gnudi_model::{MetricStatus, Text, Timestamp};
+    use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
     use proptest::prelude::*;
     use uuid::Uuid;
 
@@ -187,8 +198,8 @@ mod tests {
         })
     }
 
-    fn get(table: &ClockTable, id: MetricId) -> Option<Arc<Metric>> {
-        table.get(id, hash(id)).cloned()
+    fn get(table: &ClockTable<Metric>, id: MetricId) -> Option<Arc<Metric>> {
+        table.get(id, Metric::hash(id)).cloned()
     }
 
     #[derive(Clone, Debug)]
@@ -213,7 +224,7 @@ mod tests {
     proptest! {
         #[test]
         fn holds_what_a_map_holds(steps in prop::collection::vec(step(), 0..400)) {
-            let mut table = ClockTable::default();
+            let mut table = ClockTable::<Metric>::default();
             let mut model: HashMap<MetricId, Arc<Metric>> = HashMap::new();
             for step in steps {
                 match step {
@@ -233,13 +244,13 @@ mod tests {
                     Step::Evict => {
                         prop_assert_eq!(table.evict(), !model.is_empty());
                         let before = model.len();
-                        model.retain(|id, _| table.find(*id, hash(*id)).is_some());
+                        model.retain(|id, _| table.find(*id, Metric::hash(*id)).is_some());
                         prop_assert_eq!(model.len(), before.saturating_sub(1));
                     }
                 }
                 prop_assert_eq!(table.len, model.len());
                 for (id, metric) in &model {
-                    prop_assert_eq!(table.find(*id, hash(*id)).and_then(|place| table.places[place].as_ref()), Some(metric));
+                    prop_assert_eq!(table.find(*id, Metric::hash(*id)).and_then(|place| table.places[place].as_ref()), Some(metric));
                 }
             }
         }
@@ -247,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays() {
-        let mut table = ClockTable::default();
+        let mut table = ClockTable::<Metric>::default();
         for number in 0..100 {
             table.insert(metric(number, 0));
         }
@@ -273,7 +284,9 @@ mod tests {
             for shift in [0, 57] {
                 let mut counts = [0u32; 128];
                 for number in 0..12_800 {
-                    counts[(hash(MetricId(Uuid::from_u128(kind(number)))) >> shift) as usize & 127] += 1;
+                    counts
+                        [(Metric::hash(MetricId(Uuid::from_u128(kind(number)))) >> shift) as usize & 127] +=
+                        1;
                 }
                 assert!(counts.iter().all(|count| (50..200).contains(count)), "{shift} {counts:?}");
             }

@@ -1,205 +1,208 @@
-//! Cached metrics: shards of [`ClockTable`], each behind a lock that readers share.
+//! Cached metrics, by id and by resource and name.
 //!
-//! A metric that was read from the index may be deleted before it gets here. So whoever reads for the cache takes
-//! [`Epoch`]s first, and a shard refuses what was read before it was told of a change.
+//! The table of names says only which id to look for; the metric itself says whether it has the name still. So whatever changes
+//! or deletes a metric need not know its names.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    hash::{BuildHasher, RandomState},
+    mem,
+    sync::Arc,
 };
 
 use gnudi_model::{Metric, MetricId};
 use parking_lot::RwLock;
+use uuid::Uuid;
 
-use super::clock::{ClockTable, hash};
+use super::{clock::Entry, shards::Epoch, shards::Epochs, shards::Shards};
 
-const SHARDS_MAX: usize = 128;
-/// A small cache has fewer shards, so that the hand has a choice in each.
-const METRICS_PER_SHARD_MIN: usize = 64;
+impl Entry for Metric {
+    type Key = MetricId;
 
-#[derive(Debug)]
-pub(super) struct MetricCache {
-    shards: Box<[Shard]>,
-    len: AtomicUsize,
-    len_max: usize,
-}
+    fn key(&self) -> MetricId {
+        self.id
+    }
 
-/// On cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Shard {
-    table: RwLock<Table>,
-    hits: AtomicU64,
-    misses: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    metrics: ClockTable,
-    /// How often a metric of this shard was changed or removed.
-    epoch: u64,
-}
-
-/// When, in the life of an id's shard, a reading for the cache began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch(u64);
-
-/// The [`Epoch`]s of all shards.
-#[derive(Debug)]
-pub(super) struct Epochs(Box<[Epoch]>);
-
-impl Epochs {
-    pub(super) fn of(&self, id: MetricId) -> Epoch {
-        self.0[shard_of(hash(id), self.0.len())]
+    /// Ids are made by servers, so nobody can aim at a place.
+    fn hash(id: MetricId) -> u64 {
+        let id = id.0.as_u128();
+        let folded = (id >> 64) as u64 ^ id as u64;
+        let product = u128::from(folded ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        (product >> 64) as u64 ^ product as u64
     }
 }
 
-/// By the highest bits; `shards` is a power of two.
-const fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash >> (u64::BITS - SHARDS_MAX.ilog2())) as usize & (shards - 1)
+#[derive(Debug)]
+pub(super) struct MetricCache {
+    metrics: Shards<Metric>,
+    names: Names,
 }
 
 impl MetricCache {
     pub(super) fn new(len_max: usize) -> Self {
-        let shards = (len_max / METRICS_PER_SHARD_MIN).next_power_of_two().min(SHARDS_MAX);
-        MetricCache {
-            shards: (0..shards).map(|_| Shard::default()).collect(),
-            len: AtomicUsize::new(0),
-            len_max,
-        }
-    }
-
-    fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[shard_of(hash, self.shards.len())]
+        MetricCache { metrics: Shards::new(len_max), names: Names::new(len_max) }
     }
 
     pub(super) fn get(&self, id: MetricId) -> Option<Arc<Metric>> {
-        let hash = hash(id);
-        let shard = self.shard(hash);
-        let found = shard.table.read().metrics.get(id, hash).cloned();
-        let counter = if found.is_some() { &shard.hits } else { &shard.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
+        self.metrics.get(id)
     }
 
-    /// To be taken before the index is read.
+    /// A resource's metric of this name.
+    pub(super) fn named(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
+        let metric = self.metrics.get(self.names.get(resource, name)?)?;
+        (metric.resource_id == Some(resource) && metric.name.as_deref() == Some(name)).then_some(metric)
+    }
+
     pub(super) fn epoch(&self, id: MetricId) -> Epoch {
-        Epoch(self.shard(hash(id)).table.read().epoch)
+        self.metrics.epoch(id)
     }
 
-    /// Those of all ids.
     pub(super) fn epochs(&self) -> Epochs {
-        Epochs(self.shards.iter().map(|shard| Epoch(shard.table.read().epoch)).collect())
+        self.metrics.epochs()
     }
 
     /// Keeps a metric that was read since `epoch`, unless something changed meanwhile.
     pub(super) fn insert(&self, metric: &Arc<Metric>, epoch: Epoch) {
-        let hash = hash(metric.id);
-        let mut table = self.shard(hash).table.write();
-        if table.epoch != epoch.0 {
-            return;
+        self.metrics.insert(metric, epoch);
+        if let (Some(resource), Some(name)) = (metric.resource_id, &metric.name) {
+            self.names.insert(resource, name, metric.id);
         }
-        let is_new = table.metrics.get(metric.id, hash).is_none();
-        // One that is full makes room in the same shard; where there is nothing to give up, nothing is kept.
-        if is_new && self.len.fetch_add(1, Ordering::Relaxed) >= self.len_max {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            if !table.metrics.evict() {
-                return;
-            }
+    }
+
+    /// As [`MetricCache::insert`], with the epochs of all ids.
+    pub(super) fn insert_all<'a>(&self, metrics: impl IntoIterator<Item = &'a Arc<Metric>>, epochs: &Epochs) {
+        for metric in metrics {
+            self.insert(metric, epochs.of::<Metric>(metric.id));
         }
-        table.metrics.insert(metric.clone());
     }
 
     /// Forgets metrics that were changed or deleted, and what is being read of their shards.
     pub(super) fn invalidate(&self, ids: &[MetricId]) {
-        for id in ids {
-            let mut table = self.shard(hash(*id)).table.write();
-            table.epoch += 1;
-            if table.metrics.remove(*id) {
-                self.len.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
+        self.metrics.invalidate(ids.iter().copied());
+    }
+
+    pub(super) fn invalidate_all(&self) {
+        self.metrics.invalidate_all();
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.metrics.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= self.len_max
+        self.metrics.is_full()
     }
 
-    /// Look-ups that found their metric, and those that did not.
     pub(super) fn hits_and_misses(&self) -> (u64, u64) {
-        let sum = |counter: fn(&Shard) -> &AtomicU64| {
-            self.shards.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
-        };
-        (sum(|shard| &shard.hits), sum(|shard| &shard.misses))
+        self.metrics.hits_and_misses()
+    }
+}
+
+/// Names that share a bucket push each other out, the oldest first.
+const NAMES_PER_BUCKET: usize = 4;
+const PARTS: usize = 64;
+
+/// Which metric has a name in a resource, as far as is remembered. Names are told apart by their hash: whoever takes a metric
+/// from here must look at its name.
+#[derive(Debug)]
+struct Names {
+    hasher: RandomState,
+    parts: Box<[RwLock<Part>]>,
+    /// Of each part.
+    buckets_max: usize,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// A power of two of them.
+    buckets: Vec<Bucket>,
+    len: usize,
+}
+
+/// Hash and metric, the latest first.
+type Bucket = [(u64, MetricId); NAMES_PER_BUCKET];
+
+const FREE: (u64, MetricId) = (0, MetricId(Uuid::nil()));
+
+impl Names {
+    /// With room for half as many again as there are metrics, so that few are pushed out.
+    fn new(metrics_max: usize) -> Self {
+        let buckets_max = (metrics_max.saturating_mul(3) / 2 / NAMES_PER_BUCKET / PARTS).next_power_of_two();
+        let part = || RwLock::new(Part { buckets: vec![[FREE; NAMES_PER_BUCKET]], len: 0 });
+        Names { hasher: RandomState::new(), parts: (0..PARTS).map(|_| part()).collect(), buckets_max }
+    }
+
+    fn part(&self, resource: Uuid, name: &str) -> (&RwLock<Part>, u64) {
+        let hash = self.hasher.hash_one((resource, name));
+        (&self.parts[(hash >> 32) as usize % PARTS], hash)
+    }
+
+    fn get(&self, resource: Uuid, name: &str) -> Option<MetricId> {
+        let (part, hash) = self.part(resource, name);
+        let part = part.read();
+        let bucket = &part.buckets[hash as usize & (part.buckets.len() - 1)];
+        bucket.iter().find(|(known, id)| *known == hash && !id.0.is_nil()).map(|(_, id)| *id)
+    }
+
+    fn insert(&self, resource: Uuid, name: &str, id: MetricId) {
+        let (part, hash) = self.part(resource, name);
+        part.write().insert((hash, id), self.buckets_max);
+    }
+}
+
+impl Part {
+    fn insert(&mut self, name: (u64, MetricId), buckets_max: usize) {
+        // Half full, few buckets are.
+        if self.len * 2 > self.buckets.len() * NAMES_PER_BUCKET && self.buckets.len() < buckets_max {
+            let buckets = vec![[FREE; NAMES_PER_BUCKET]; self.buckets.len() * 2];
+            self.len = 0;
+            for bucket in mem::replace(&mut self.buckets, buckets) {
+                bucket.into_iter().rev().filter(|name| *name != FREE).for_each(|name| self.put(name));
+            }
+        }
+        self.put(name);
+    }
+
+    fn put(&mut self, name: (u64, MetricId)) {
+        let mask = self.buckets.len() - 1;
+        let bucket = &mut self.buckets[name.0 as usize & mask];
+        let place = bucket.iter().position(|known| known.0 == name.0 || *known == FREE);
+        let place = place.unwrap_or(NAMES_PER_BUCKET - 1);
+        self.len += usize::from(bucket[place] == FREE);
+        bucket.copy_within(..place, 1);
+        bucket[0] = name;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gnudi_model::{MetricStatus, Text, Timestamp};
-    use uuid::Uuid;
-
     use super::*;
 
-    fn metric(number: u128) -> Arc<Metric> {
-        Arc::new(Metric {
-            id: MetricId(Uuid::from_u128(number)),
-            creator: Text::new(),
-            name: None,
-            unit: None,
-            archive_policy_name: Text::new(),
-            resource_id: None,
-            status: MetricStatus::Active,
-            created_at: Timestamp::EPOCH,
-        })
-    }
-
-    fn insert(cache: &MetricCache, number: u128) -> MetricId {
-        let metric = metric(number);
-        cache.insert(&metric, cache.epoch(metric.id));
-        metric.id
-    }
-
     #[test]
-    fn keeps_no_more_than_its_bound_and_the_latest() {
-        for len_max in [0, 1, 2, 63, 1000, 20_000] {
-            let cache = MetricCache::new(len_max);
-            for number in 0..3 * len_max as u128 + 10 {
-                let id = insert(&cache, number);
-                assert_eq!(cache.get(id).is_some(), len_max > 0, "{number} of {len_max}");
-                assert!(cache.len() <= len_max);
-            }
-            assert_eq!(cache.len(), len_max);
-            assert!(cache.is_full());
-            let kept = (0..3 * len_max as u128 + 10).filter(|n| cache.get(metric(*n).id).is_some());
-            assert_eq!(kept.count(), len_max);
+    fn names_that_fit_are_found() {
+        let names = Names::new(10_000);
+        let id = |number: u128| MetricId(Uuid::from_u128(number + 1));
+        for number in 0..10_000 {
+            names.insert(Uuid::from_u128(number / 10), &format!("metric{}", number % 10), id(number));
         }
+        let found = (0..10_000).filter(|number| {
+            let found = names.get(Uuid::from_u128(number / 10), &format!("metric{}", number % 10));
+            assert!(found.is_none_or(|found| found == id(*number)));
+            found.is_some()
+        });
+        assert!(found.count() > 9_000);
+        assert_eq!(names.get(Uuid::from_u128(1), "metric10"), None);
+        names.insert(Uuid::from_u128(1), "metric1", id(70_000));
+        assert_eq!(names.get(Uuid::from_u128(1), "metric1"), Some(id(70_000)));
     }
 
     #[test]
-    fn all_of_a_set_as_large_as_the_bound_stay() {
-        let cache = MetricCache::new(10_000);
-        let ids: Vec<_> = (0..10_000).map(|number| insert(&cache, number)).collect();
-        assert!(ids.iter().all(|id| cache.get(*id).is_some()));
-        let (hits, misses) = cache.hits_and_misses();
-        assert_eq!((hits, misses), (10_000, 0));
-    }
-
-    #[test]
-    fn what_was_read_before_a_change_is_refused() {
-        let cache = MetricCache::new(10);
-        let (read, all) = (cache.epoch(metric(1).id), cache.epochs());
-        cache.invalidate(&[metric(1).id]);
-        cache.insert(&metric(1), read);
-        cache.insert(&metric(1), all.of(metric(1).id));
-        assert_eq!(cache.get(metric(1).id), None);
-        let id = insert(&cache, 1);
-        assert!(cache.get(id).is_some());
-        cache.invalidate(&[id, id]);
-        assert_eq!((cache.get(id), cache.len()), (None, 0));
+    fn the_latest_of_a_bucket_stay() {
+        let names = Names::new(0);
+        for number in 0..10_000 {
+            names.insert(Uuid::nil(), &number.to_string(), MetricId(Uuid::from_u128(number + 1)));
+            assert!(names.get(Uuid::nil(), &number.to_string()).is_some());
+        }
+        let kept = (0..10_000).filter(|number| names.get(Uuid::nil(), &number.to_string()).is_some());
+        assert!(kept.count() <= PARTS * NAMES_PER_BUCKET);
     }
 }

@@ -1,4 +1,5 @@
-//! An index with what the hot path asks for in memory: metrics by id, archive policies, rules.
+//! An index with what the hot path asks for in memory: metrics by id and by name, resources, their types, archive policies,
+//! rules.
 //!
 //! Every method goes to the index behind it, but for look-ups that the cache can answer. Writes that come through it are
 //! seen at once: before a write is answered, the cache has forgotten or replaced what it changed, also where nobody waits
@@ -14,15 +15,19 @@
 //!   that removes the metric;
 //! - writes are checked by the database, never by the cache.
 //!
-//! What a later change must add, for a policy changed elsewhere (its old definition is used here) or a rule removed elsewhere
-//! (it still matches here): a feed of changes, as a table that is polled or a database's notification, whose reader calls
-//! [`CachedIndexer::invalidate_metrics`] and [`CachedIndexer::invalidate_archive_policies`].
+//! What a later change must add, for a policy, a resource or a type changed elsewhere (it is used here as it was) or a rule
+//! removed elsewhere (it still matches here): a feed of changes, as a table that is polled or a database's notification, whose
+//! reader calls [`CachedIndexer::invalidate_metrics`], [`CachedIndexer::invalidate_resources`] and
+//! [`CachedIndexer::invalidate_archive_policies`].
 
 mod clock;
 mod loader;
 mod metrics;
 mod policies;
+mod resource_table;
 mod resources;
+mod shards;
+mod types;
 
 use std::sync::Arc;
 
@@ -37,6 +42,8 @@ use crate::{
 use loader::Loader;
 use metrics::MetricCache;
 use policies::PolicyCache;
+use resource_table::ResourceCache;
+use types::TypeCache;
 
 /// How many metrics [`CachedIndexer::warm`] lists at a time.
 const METRICS_WARMED_AT_ONCE: usize = 10_000;
@@ -46,6 +53,8 @@ const METRICS_WARMED_AT_ONCE: usize = 10_000;
 pub struct CacheOptions {
     /// Those that are asked for least go first; 0 keeps none.
     pub metrics_cached_max: usize,
+    /// Likewise; a resource counts twice where it is asked for by its own type and as a generic one.
+    pub resources_cached_max: usize,
 }
 
 /// What the cache did since it was made.
@@ -65,6 +74,8 @@ pub struct CachedIndexer<I> {
     index: Arc<I>,
     metrics: Arc<MetricCache>,
     policies: Arc<PolicyCache>,
+    resources: Arc<ResourceCache>,
+    types: Arc<TypeCache>,
     loader: Loader,
 }
 
@@ -74,7 +85,8 @@ impl<I: Indexer> CachedIndexer<I> {
         let index = Arc::new(index);
         let metrics = Arc::new(MetricCache::new(options.metrics_cached_max));
         let loader = Loader::start(index.clone(), metrics.clone());
-        CachedIndexer { index, metrics, policies: Arc::default(), loader }
+        let resources = Arc::new(ResourceCache::new(options.resources_cached_max));
+        CachedIndexer { index, metrics, policies: Arc::default(), resources, types: Arc::default(), loader }
     }
 
     /// The index behind the cache.
@@ -105,9 +117,7 @@ impl<I: Indexer> CachedIndexer<I> {
                 Err(IndexerError::InvalidPagination(_)) => break,
                 page => page?,
             };
-            for metric in &page {
-                self.metrics.insert(metric, epochs.of(metric.id));
-            }
+            self.metrics.insert_all(&page, &epochs);
             if page.len() < METRICS_WARMED_AT_ONCE {
                 break;
             }
@@ -119,6 +129,13 @@ impl<I: Indexer> CachedIndexer<I> {
     /// To be called where metrics were changed or deleted behind the cache's back.
     pub fn invalidate_metrics(&self, ids: &[MetricId]) {
         self.metrics.invalidate(ids);
+        self.resources.invalidate_all();
+    }
+
+    /// To be called where resources or their types were changed behind the cache's back.
+    pub fn invalidate_resources(&self) {
+        self.types.invalidate_all();
+        self.resources.invalidate_all();
     }
 
     /// To be called where policies or rules were changed behind the cache's back.
@@ -167,6 +184,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.metrics.get(id)
     }
 
+    fn cached_named_metric(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
+        self.metrics.named(resource, name)
+    }
+
     fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
         self.policies.policy(name)
     }
@@ -176,7 +197,14 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
 impl<I: Indexer> Metrics for CachedIndexer<I> {
     async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
         let epochs: Vec<_> = metrics.iter().map(|metric| self.metrics.epoch(metric.id)).collect();
-        let outcomes = self.index.create_metrics(metrics).await;
+        let of_resources: Vec<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
+        let outcomes = if of_resources.is_empty() {
+            self.index.create_metrics(metrics).await
+        } else {
+            let cache = self.resources.clone();
+            let write = |index: Arc<I>| async move { index.create_metrics(metrics).await };
+            self.see_through(write, move |_| cache.invalidate(of_resources)).await
+        };
         for (outcome, epoch) in outcomes.iter().zip(epochs) {
             if let Ok(metric) = outcome {
                 self.metrics.insert(metric, epoch);
@@ -198,7 +226,19 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     }
 
     async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        self.index.named_metrics(names).await
+        let mut found: Vec<_> =
+            names.iter().map(|(resource, name)| self.metrics.named(*resource, name)).collect();
+        let missing: Vec<usize> = (0..names.len()).filter(|index| found[*index].is_none()).collect();
+        if !missing.is_empty() {
+            let wanted: Vec<_> = missing.iter().map(|index| names[*index]).collect();
+            let epochs = self.metrics.epochs();
+            let loaded = self.index.named_metrics(&wanted).await?;
+            self.metrics.insert_all(loaded.iter().flatten(), &epochs);
+            for (index, metric) in missing.into_iter().zip(loaded) {
+                found[index] = metric;
+            }
+        }
+        Ok(found)
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
@@ -207,9 +247,13 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
         let ids = ids.to_vec();
-        let (cache, forgotten) = (self.metrics.clone(), ids.clone());
+        let (cache, resources, forgotten) = (self.metrics.clone(), self.resources.clone(), ids.clone());
         let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
-        self.see_through(write, move |_| cache.invalidate(&forgotten)).await
+        let forget = move |_: &Vec<_>| {
+            cache.invalidate(&forgotten);
+            resources.invalidate_all();
+        };
+        self.see_through(write, forget).await
     }
 
     async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {

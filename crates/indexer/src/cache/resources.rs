@@ -1,4 +1,6 @@
 //! Resources and their types behind the cache.
+//!
+//! Listings always read the index. Where a change may have touched what nobody names, more is forgotten than must be.
 
 use std::sync::Arc;
 
@@ -8,8 +10,8 @@ use uuid::Uuid;
 
 use super::CachedIndexer;
 use crate::{
-    DeletedResources, Filter, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing,
-    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
+    DeletedResources, Filter, Indexer, IndexerError, MetricsChange, NewResource, ResourceChange,
+    ResourceListing, ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
 };
 
 #[async_trait]
@@ -19,11 +21,20 @@ impl<I: Indexer> ResourceTypes for CachedIndexer<I> {
     }
 
     async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError> {
-        self.index.resource_type(name).await
+        if let Some(resource_type) = self.types.get(name) {
+            return Ok(Some(resource_type));
+        }
+        let epoch = self.types.epoch();
+        let resource_type = self.index.resource_type(name).await?;
+        self.types.keep(resource_type.as_slice(), epoch);
+        Ok(resource_type)
     }
 
     async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError> {
-        self.index.resource_types().await
+        let epoch = self.types.epoch();
+        let types = self.index.resource_types().await?;
+        self.types.keep(&types, epoch);
+        Ok(types)
     }
 
     async fn update_resource_type(
@@ -31,11 +42,21 @@ impl<I: Indexer> ResourceTypes for CachedIndexer<I> {
         name: &str,
         change: ResourceTypeChange,
     ) -> Result<Arc<ResourceType>, IndexerError> {
-        self.index.update_resource_type(name, change).await
+        let name = name.to_owned();
+        let (types, resources, forgotten) = (self.types.clone(), self.resources.clone(), name.clone());
+        let write = |index: Arc<I>| async move { index.update_resource_type(&name, change).await };
+        let forget = move |_: &Result<_, _>| {
+            types.invalidate(&forgotten);
+            resources.invalidate_all();
+        };
+        self.see_through(write, forget).await
     }
 
     async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError> {
-        self.index.delete_resource_type(name).await
+        let name = name.to_owned();
+        let (types, forgotten) = (self.types.clone(), name.clone());
+        let write = |index: Arc<I>| async move { index.delete_resource_type(&name).await };
+        self.see_through(write, move |_| types.invalidate(&forgotten)).await
     }
 }
 
@@ -45,11 +66,33 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         &self,
         resources: Vec<NewResource>,
     ) -> Vec<Result<Arc<Resource>, IndexerError>> {
-        self.index.create_resources(resources).await
+        let attached = attached(resources.iter().flat_map(|new| &new.metrics));
+        let epochs = self.metrics.epochs();
+        let outcomes = if attached.is_empty() {
+            self.index.create_resources(resources).await
+        } else {
+            let forget = self.forget_metrics(attached);
+            self.see_through(
+                |index| async move { index.create_resources(resources).await },
+                move |_| forget(),
+            )
+            .await
+        };
+        let created = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
+        self.metrics.insert_all(created, &epochs);
+        outcomes
     }
 
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        self.index.resource(resource_type, id).await
+        if let Some(resource) = self.resources.get(resource_type, id) {
+            return Ok(Some(resource));
+        }
+        let epoch = self.resources.epoch(resource_type, id);
+        let resource = self.index.resource(resource_type, id).await?;
+        if let Some(resource) = &resource {
+            self.resources.insert(resource_type, resource, epoch);
+        }
+        Ok(resource)
     }
 
     async fn update_resource(
@@ -58,11 +101,29 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         id: Uuid,
         change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
-        self.index.update_resource(resource_type, id, change).await
+        let resource_type = resource_type.to_owned();
+        let (metrics, resources) = (self.metrics.clone(), self.resources.clone());
+        let forget_attached = self.forget_metrics(attached(change.metrics.iter().flatten()));
+        let write = |index: Arc<I>| async move { index.update_resource(&resource_type, id, change).await };
+        let forget = move |outcome: &Result<UpdatedResource, _>| {
+            resources.invalidate([id]);
+            forget_attached();
+            if let Ok(updated) = outcome {
+                metrics.invalidate(&updated.detached);
+            }
+        };
+        self.see_through(write, forget).await
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
-        self.index.delete_resources(ids).await
+        let ids = ids.to_vec();
+        let (metrics, resources, forgotten) = (self.metrics.clone(), self.resources.clone(), ids.clone());
+        let write = |index: Arc<I>| async move { index.delete_resources(&ids).await };
+        let forget = move |outcomes: &Vec<Result<Vec<MetricId>, _>>| {
+            resources.invalidate(forgotten);
+            outcomes.iter().flatten().for_each(|deleted| metrics.invalidate(deleted));
+        };
+        self.see_through(write, forget).await
     }
 
     async fn delete_matching_resources(
@@ -71,7 +132,23 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<DeletedResources, IndexerError> {
-        self.index.delete_matching_resources(resource_type, filter, now).await
+        let (resource_type, filter) = (resource_type.to_owned(), filter.clone());
+        let (metrics, resources) = (self.metrics.clone(), self.resources.clone());
+        let write = |index: Arc<I>| async move {
+            index.delete_matching_resources(&resource_type, &filter, now).await
+        };
+        let forget = move |outcome: &Result<DeletedResources, _>| match outcome {
+            Ok(deleted) => {
+                resources.invalidate(deleted.ids.iter().copied());
+                metrics.invalidate(&deleted.metrics);
+            }
+            // Some of them may have gone.
+            Err(_) => {
+                resources.invalidate_all();
+                metrics.invalidate_all();
+            }
+        };
+        self.see_through(write, forget).await
     }
 
     async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
@@ -85,4 +162,25 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
         self.index.list_resources(listing).await
     }
+}
+
+impl<I: Indexer> CachedIndexer<I> {
+    /// Forgets metrics that go over to a resource, and the resources that may have had them.
+    fn forget_metrics(&self, ids: Vec<MetricId>) -> impl FnOnce() + Send + use<I> {
+        let (metrics, resources) = (self.metrics.clone(), self.resources.clone());
+        move || {
+            if !ids.is_empty() {
+                metrics.invalidate(&ids);
+                resources.invalidate_all();
+            }
+        }
+    }
+}
+
+fn attached<'a>(changes: impl Iterator<Item = &'a (String, MetricsChange)>) -> Vec<MetricId> {
+    let id = |(_, change): &(String, MetricsChange)| match change {
+        MetricsChange::Attach(id) => Some(*id),
+        MetricsChange::Create(_) => None,
+    };
+    changes.filter_map(id).collect()
 }

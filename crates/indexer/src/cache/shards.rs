@@ -1,0 +1,220 @@
+//! Shards of [`ClockTable`], each behind a lock that readers share.
+//!
+//! What was read from the index may be changed or deleted before it gets here. So whoever reads for the cache takes
+//! [`Epoch`]s first, and a shard refuses what was read before it was told of a change.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::RwLock;
+
+use super::clock::{ClockTable, Entry};
+
+const SHARDS_MAX: usize = 128;
+/// A small cache has fewer shards, so that the hand has a choice in each.
+const ENTRIES_PER_SHARD_MIN: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Shards<E> {
+    shards: Box<[Shard<E>]>,
+    len: AtomicUsize,
+    len_max: usize,
+}
+
+/// On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<E> {
+    table: RwLock<Table<E>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Table<E> {
+    entries: ClockTable<E>,
+    /// How often something of this shard was changed or removed.
+    epoch: u64,
+}
+
+impl<E> Default for Shard<E> {
+    fn default() -> Self {
+        let table = Table { entries: ClockTable::default(), epoch: 0 };
+        Shard { table: RwLock::new(table), hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+}
+
+/// When, in the life of a key's shard, a reading for the cache began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+/// The [`Epoch`]s of all shards.
+#[derive(Debug)]
+pub(super) struct Epochs(Box<[Epoch]>);
+
+impl Epochs {
+    pub(super) fn of<E: Entry>(&self, key: E::Key) -> Epoch {
+        self.0[shard_of(E::hash(key), self.0.len())]
+    }
+}
+
+/// By the highest bits; `shards` is a power of two.
+const fn shard_of(hash: u64, shards: usize) -> usize {
+    (hash >> (u64::BITS - SHARDS_MAX.ilog2())) as usize & (shards - 1)
+}
+
+impl<E: Entry> Shards<E> {
+    pub(super) fn new(len_max: usize) -> Self {
+        let shards = (len_max / ENTRIES_PER_SHARD_MIN).next_power_of_two().min(SHARDS_MAX);
+        Shards { shards: (0..shards).map(|_| Shard::default()).collect(), len: AtomicUsize::new(0), len_max }
+    }
+
+    fn shard(&self, hash: u64) -> &Shard<E> {
+        &self.shards[shard_of(hash, self.shards.len())]
+    }
+
+    pub(super) fn get(&self, key: E::Key) -> Option<Arc<E>> {
+        let hash = E::hash(key);
+        let shard = self.shard(hash);
+        let found = shard.table.read().entries.get(key, hash).cloned();
+        let counter = if found.is_some() { &shard.hits } else { &shard.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// To be taken before the index is read.
+    pub(super) fn epoch(&self, key: E::Key) -> Epoch {
+        Epoch(self.shard(E::hash(key)).table.read().epoch)
+    }
+
+    /// Those of all keys.
+    pub(super) fn epochs(&self) -> Epochs {
+        Epochs(self.shards.iter().map(|shard| Epoch(shard.table.read().epoch)).collect())
+    }
+
+    /// Keeps what was read since `epoch`, unless something changed meanwhile.
+    pub(super) fn insert(&self, entry: &Arc<E>, epoch: Epoch) {
+        let hash = E::hash(entry.key());
+        let mut table = self.shard(hash).table.write();
+        if table.epoch != epoch.0 {
+            return;
+        }
+        let is_new = table.entries.get(entry.key(), hash).is_none();
+        // One that is full makes room in the same shard; where there is nothing to give up, nothing is kept.
+        if is_new && self.len.fetch_add(1, Ordering::Relaxed) >= self.len_max {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            if !table.entries.evict() {
+                return;
+            }
+        }
+        table.entries.insert(entry.clone());
+    }
+
+    /// Forgets what was changed or deleted, and what is being read of the same shards.
+    pub(super) fn invalidate(&self, keys: impl IntoIterator<Item = E::Key>) {
+        for key in keys {
+            let mut table = self.shard(E::hash(key)).table.write();
+            table.epoch += 1;
+            if table.entries.remove(key) {
+                self.len.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn invalidate_all(&self) {
+        for shard in &self.shards {
+            let mut table = shard.table.write();
+            table.epoch += 1;
+            let forgotten = mem::take(&mut table.entries);
+            self.len.fetch_sub(forgotten.len(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.len_max
+    }
+
+    /// Look-ups that found their entry, and those that did not.
+    pub(super) fn hits_and_misses(&self) -> (u64, u64) {
+        let sum = |counter: fn(&Shard<E>) -> &AtomicU64| {
+            self.shards.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
+        };
+        (sum(|shard| &shard.hits), sum(|shard| &shard.misses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn metric(number: u128) -> Arc<Metric> {
+        Arc::new(Metric {
+            id: MetricId(Uuid::from_u128(number)),
+            creator: Text::new(),
+            name: None,
+            unit: None,
+            archive_policy_name: Text::new(),
+            resource_id: None,
+            status: MetricStatus::Active,
+            created_at: Timestamp::EPOCH,
+        })
+    }
+
+    fn insert(cache: &Shards<Metric>, number: u128) -> MetricId {
+        let metric = metric(number);
+        cache.insert(&metric, cache.epoch(metric.id));
+        metric.id
+    }
+
+    #[test]
+    fn keeps_no_more_than_its_bound_and_the_latest() {
+        for len_max in [0, 1, 2, 63, 1000, 20_000] {
+            let cache = Shards::new(len_max);
+            for number in 0..3 * len_max as u128 + 10 {
+                let id = insert(&cache, number);
+                assert_eq!(cache.get(id).is_some(), len_max > 0, "{number} of {len_max}");
+                assert!(cache.len() <= len_max);
+            }
+            assert_eq!(cache.len(), len_max);
+            assert!(cache.is_full());
+            let kept = (0..3 * len_max as u128 + 10).filter(|n| cache.get(metric(*n).id).is_some());
+            assert_eq!(kept.count(), len_max);
+        }
+    }
+
+    #[test]
+    fn all_of_a_set_as_large_as_the_bound_stay() {
+        let cache = Shards::new(10_000);
+        let ids: Vec<_> = (0..10_000).map(|number| insert(&cache, number)).collect();
+        assert!(ids.iter().all(|id| cache.get(*id).is_some()));
+        let (hits, misses) = cache.hits_and_misses();
+        assert_eq!((hits, misses), (10_000, 0));
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_refused() {
+        let cache = Shards::new(10);
+        let (read, all) = (cache.epoch(metric(1).id), cache.epochs());
+        cache.invalidate([metric(1).id]);
+        cache.insert(&metric(1), read);
+        cache.insert(&metric(1), all.of::<Metric>(metric(1).id));
+        assert_eq!(cache.get(metric(1).id), None);
+        let id = insert(&cache, 1);
+        assert!(cache.get(id).is_some());
+        cache.invalidate([id, id]);
+        assert_eq!((cache.get(id), cache.len()), (None, 0));
+    }
+}
