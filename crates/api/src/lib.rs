@@ -23,6 +23,7 @@ pub mod measures;
 mod options;
 mod pagination;
 pub mod policy;
+pub mod predicate;
 pub mod prometheus;
 pub mod python;
 mod query;

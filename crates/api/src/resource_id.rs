@@ -11,15 +11,20 @@ use crate::{
 /// Gnocchi's namespace; it must stay, since ids that it made are stored by other systems.
 const NAMESPACE: Uuid = Uuid::from_u128(0x0a7a_15ff_aa13_4ac2_897c_9bdf_30ce_175b);
 
-const CHARACTERS_MAX: usize = 289;
+/// The longest id.
+pub const CHARACTERS_MAX: usize = 289;
 
 /// The id that a value of a request means.
 pub fn check(value: &Value, creator: &str) -> Checked<Uuid> {
-    let text = string(value)?;
+    of_text(&string(value)?, creator)
+}
+
+/// The id that a text means.
+pub fn of_text(text: &str, creator: &str) -> Checked<Uuid> {
     if text.contains('/') {
         return Err(Invalid::new("'/' is not supported in resource id"));
     }
-    if let Some(id) = parse_uuid(&text) {
+    if let Some(id) = parse_uuid(text) {
         return Ok(id);
     }
     if text.chars().count() > CHARACTERS_MAX {

@@ -1,7 +1,7 @@
 //! The form of the filter language that is JSON: `{"and": [{"=": {"user_id": "x"}}, {"not": {"in": {"id": ["a", "b"]}}}]}`.
 //!
-//! Refuses what Gnocchi's schema refuses, in its words; ids that are no texts, at which Gnocchi fails, too. Recursion is
-//! bounded by who calls.
+//! Refuses what Gnocchi's schema refuses, in its words; ids that are no texts, at which Gnocchi fails, too. It recurses
+//! as deep as a document goes, which is bounded where documents are read.
 
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 

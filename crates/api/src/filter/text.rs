@@ -7,7 +7,9 @@
 
 use std::fmt;
 
-use super::{DEPTH_MAX, NODES_MAX, json::NOT};
+use gnudi_indexer::filter::{FILTER_DEPTH_MAX, FILTER_CONDITIONS_MAX};
+
+use super::json::NOT;
 use crate::json::Value;
 
 /// What is not understood, and where.
@@ -109,8 +111,8 @@ impl Stacks {
         self.operands.pop().expect("each connective has operands on its sides")
     }
 
-    /// Joins what binds more than the connective to operands.
-    fn reduce(&mut self, connective: usize) {
+    /// Joins what binds more than the connective to operands; `None` where that nests too deep.
+    fn reduce(&mut self, connective: usize) -> Option<()> {
         while self.waiting.last().is_some_and(|waiting| waiting.binds_more_than(connective)) {
             let operand = match self.waiting.pop() {
                 Some(Waiting::Chain(place, count)) => self.chain(CONNECTIVES[place], count),
@@ -119,8 +121,12 @@ impl Stacks {
                     Operand { document: Value::object([(NOT, document)]), depth: depth + 1 }
                 }
             };
+            if operand.depth >= FILTER_DEPTH_MAX {
+                return None;
+            }
             self.operands.push(operand);
         }
+        Some(())
     }
 
     /// The operands of a chain, the last first. If that is itself a chain of the connective, in parentheses, it is continued.
@@ -159,16 +165,16 @@ impl<'t> Reader<'t> {
         loop {
             self.operand(&mut stacks, &mut open)?;
             conditions += 1;
-            if conditions + stacks.waiting.len() > NODES_MAX {
-                return Err(self.fault(format!("Expected at most {NODES_MAX} conditions")));
+            if conditions + stacks.waiting.len() > FILTER_CONDITIONS_MAX {
+                return Err(self.fault(format!("Expected at most {FILTER_CONDITIONS_MAX} conditions")));
             }
             while open > 0 && self.symbol(")") {
-                stacks.reduce(CONNECTIVES.len());
+                stacks.reduce(CONNECTIVES.len()).ok_or_else(|| self.too_deep())?;
                 stacks.waiting.pop();
                 open -= 1;
             }
             let Some(connective) = CONNECTIVES.iter().position(|word| self.symbol(word)) else { break };
-            stacks.reduce(connective);
+            stacks.reduce(connective).ok_or_else(|| self.too_deep())?;
             match stacks.waiting.last_mut() {
                 Some(Waiting::Chain(place, count)) if *place == connective => *count += 1,
                 _ => stacks.waiting.push(Waiting::Chain(connective, 1)),
@@ -181,19 +187,15 @@ impl<'t> Reader<'t> {
         if self.at < self.text.len() {
             return Err(self.fault("Expected end of text"));
         }
-        stacks.reduce(CONNECTIVES.len());
-        let whole = stacks.pop_operand();
-        if whole.depth > DEPTH_MAX {
-            return Err(self.fault(format!("Expected at most {DEPTH_MAX} levels of connectives")));
-        }
-        Ok(whole.document)
+        stacks.reduce(CONNECTIVES.len()).ok_or_else(|| self.too_deep())?;
+        Ok(stacks.pop_operand().document)
     }
 
     /// A condition, behind any number of `not` and parentheses.
     fn operand(&mut self, stacks: &mut Stacks, open: &mut usize) -> Result<(), Fault> {
         loop {
-            if stacks.waiting.len() > NODES_MAX {
-                return Err(self.fault(format!("Expected at most {NODES_MAX} connectives")));
+            if stacks.waiting.len() > FILTER_CONDITIONS_MAX {
+                return Err(self.fault(format!("Expected at most {FILTER_CONDITIONS_MAX} connectives")));
             }
             if self.symbol(NOT) {
                 stacks.waiting.push(Waiting::Not);
@@ -324,6 +326,10 @@ impl<'t> Reader<'t> {
         let found = self.rest().starts_with(symbol);
         self.at = if found { self.at + symbol.len() } else { start };
         found
+    }
+
+    fn too_deep(&self) -> Fault {
+        self.fault(format!("Expected at most {FILTER_DEPTH_MAX} levels of connectives"))
     }
 
     fn fault(&self, message: impl Into<String>) -> Fault {
@@ -463,13 +469,13 @@ mod tests {
     #[test]
     fn size_is_bounded() {
         let nested = |depth: usize| format!("{}a=1", "not ".repeat(depth));
-        assert!(document(&nested(DEPTH_MAX)).is_ok());
-        assert!(document(&nested(DEPTH_MAX + 1)).is_err());
+        assert!(document(&nested(FILTER_DEPTH_MAX - 1)).is_ok());
+        assert!(document(&nested(FILTER_DEPTH_MAX)).is_err());
         assert!(document(&"(".repeat(60_000)).is_err());
         assert!(document(&"not ".repeat(15_000)).is_err());
         assert!(document(&format!("{}a=1{}", "(".repeat(900), ")".repeat(900))).is_ok());
         let chain = |count: usize| vec!["a=1"; count].join(" or ");
-        assert!(document(&chain(NODES_MAX - 1)).is_ok());
-        assert!(document(&chain(NODES_MAX + 1)).is_err());
+        assert!(document(&chain(FILTER_CONDITIONS_MAX - 1)).is_ok());
+        assert!(document(&chain(FILTER_CONDITIONS_MAX + 1)).is_err());
     }
 }

@@ -124,7 +124,7 @@ enum Form {
     Seconds,
 }
 
-struct Scanner<'a> {
+pub(super) struct Scanner<'a> {
     input: &'a [u8],
     at: usize,
     room: usize,
@@ -134,11 +134,11 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    fn new(input: &'a [u8], room: usize) -> Self {
+    pub(super) fn new(input: &'a [u8], room: usize) -> Self {
         Scanner { input, at: 0, room, too_many: false, date_text: *b"1970-01-01", date_ns: 0 }
     }
 
-    fn outcome(&self, done: Option<()>) -> Scan {
+    pub(super) fn outcome(&self, done: Option<()>) -> Scan {
         match done {
             Some(()) => Scan::Regular,
             None if self.too_many => Scan::TooMany,
@@ -152,39 +152,31 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn peek(&mut self) -> Option<u8> {
+    pub(super) fn peek(&mut self) -> Option<u8> {
         self.skip_space();
         self.input.get(self.at).copied()
     }
 
-    fn expect(&mut self, byte: u8) -> Option<()> {
+    pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    fn end(&mut self) -> Option<()> {
+    pub(super) fn end(&mut self) -> Option<()> {
         self.skip_space();
         (self.at == self.input.len()).then_some(())
     }
 
-    fn metrics(&mut self, metrics: &mut Vec<MetricMeasures>, out: &mut Vec<Measure>) -> Option<()> {
+    /// An object: `entry` reads each value, and is told its key.
+    pub(super) fn object(&mut self, mut entry: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         self.expect(b'{')?;
         if self.peek()? == b'}' {
             self.at += 1;
             return Some(());
         }
         loop {
-            self.expect(b'"')?;
-            let text = self.input.get(self.at..self.at + 36)?;
-            let metric = MetricId(Uuid::try_parse_ascii(text).ok()?);
-            self.at += 36;
-            if self.input.get(self.at) != Some(&b'"') {
-                return None;
-            }
-            self.at += 1;
+            let key = self.plain_string()?;
             self.expect(b':')?;
-            let start = out.len();
-            self.measures(out)?;
-            metrics.push(MetricMeasures { metric, range: start..out.len() });
+            entry(self, key)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b'}' => {
@@ -196,7 +188,27 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn measures(&mut self, out: &mut Vec<Measure>) -> Option<()> {
+    /// The bytes of a string without escapes.
+    pub(super) fn plain_string(&mut self) -> Option<&'a [u8]> {
+        self.expect(b'"')?;
+        let rest = &self.input[self.at..];
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0))?;
+        self.at += length + 1;
+        (rest[length] == b'"').then_some(&rest[..length])
+    }
+
+    fn metrics(&mut self, metrics: &mut Vec<MetricMeasures>, out: &mut Vec<Measure>) -> Option<()> {
+        self.object(|scanner, key| {
+            let text: &[u8; 36] = key.try_into().ok()?;
+            let metric = MetricId(Uuid::try_parse_ascii(text).ok()?);
+            let start = out.len();
+            scanner.measures(out)?;
+            metrics.push(MetricMeasures { metric, range: start..out.len() });
+            Some(())
+        })
+    }
+
+    pub(super) fn measures(&mut self, out: &mut Vec<Measure>) -> Option<()> {
         self.expect(b'[')?;
         if self.peek()? == b']' {
             self.at += 1;

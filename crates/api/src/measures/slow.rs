@@ -57,14 +57,16 @@ pub fn batch(
     Ok(())
 }
 
-fn count(list: &Value) -> usize {
+/// How many measures a list has, whatever they are.
+pub(super) fn count(list: &Value) -> usize {
     match list {
         Value::Array(items) => items.len(),
         _ => 0,
     }
 }
 
-fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<()> {
+/// The measures of a list; appends to `out` where all of them are.
+pub(super) fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<()> {
     let malformed = || Invalid::new("unexpected measures format");
     let items: &[Value] = match list {
         Value::Array(items) => items,

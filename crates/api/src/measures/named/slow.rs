@@ -1,0 +1,125 @@
+//! Reads any body of named measures, by the rules of Gnocchi's schema.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use gnudi_model::{Measure, Timestamp};
+use uuid::Uuid;
+
+use super::{Named, NamedMetric, NamedResource};
+use crate::{
+    error::ApiError,
+    json::{self, Value},
+    measures::{
+        slow::{count, measures},
+        too_many,
+    },
+    resource_id,
+    schema::{Checked, Invalid, entries, required, string},
+};
+
+const MEASURES: &str = "measures";
+
+/// The named measures of a body; appends to `out`. Of several lists for one name of a resource, which may be written in
+/// several ways, the last counts.
+///
+/// # Errors
+/// 400 where the body is no JSON or holds no such measures, 413 where it has more than `measures_max`.
+pub fn slow<'a>(
+    input: &[u8],
+    creator: &str,
+    now: Timestamp,
+    measures_max: usize,
+    out: &mut Vec<Measure>,
+) -> Result<Named<'a>, ApiError> {
+    let document = json::parse(input)?;
+    if count_all(&document) > measures_max {
+        return Err(too_many(measures_max));
+    }
+    let mut reader = Reader { creator, now, ..Reader::default() };
+    for (key, metrics) in entries(&document)? {
+        reader.resource(key, metrics, out)?;
+    }
+    // Those of a resource that comes up again stand behind others.
+    reader.named.metrics.sort_by_key(|metric| metric.resource);
+    Ok(reader.named)
+}
+
+fn count_all(document: &Value) -> usize {
+    let Value::Object(resources) = document else { return 0 };
+    let lists = resources.iter().flat_map(|(_, metrics)| match metrics {
+        Value::Object(metrics) => &metrics[..],
+        _ => &[],
+    });
+    lists.map(|(_, list)| count(list.get(MEASURES).unwrap_or(list))).sum()
+}
+
+#[derive(Default)]
+struct Reader<'a, 'c> {
+    creator: &'c str,
+    now: Timestamp,
+    named: Named<'a>,
+    /// The place of each resource.
+    resources: HashMap<Uuid, usize>,
+    /// The place of each metric, by its resource's place and its name.
+    metrics: HashMap<(usize, String), usize>,
+}
+
+/// What stands for the list of measures of a name.
+#[derive(Default)]
+struct Definition {
+    archive_policy_name: Option<String>,
+    unit: Option<String>,
+}
+
+impl Reader<'_, '_> {
+    fn resource(&mut self, key: &str, metrics: &Value, out: &mut Vec<Measure>) -> Checked<()> {
+        let id = resource_id::of_text(key, self.creator)
+            .map_err(|invalid| Invalid::at_key(invalid.reason(), key))?;
+        let entries = entries(metrics).map_err(|invalid| invalid.in_key(key))?;
+        let resources = &mut self.named.resources;
+        let resource = *self.resources.entry(id).or_insert_with(|| {
+            resources.push(NamedResource { id, original_id: Cow::Owned(key.to_owned()) });
+            resources.len() - 1
+        });
+        for (name, value) in entries {
+            let start = out.len();
+            let Definition { archive_policy_name, unit } =
+                definition(value, self.now, out).map_err(|invalid| invalid.in_key(name).in_key(key))?;
+            let metric = NamedMetric {
+                resource,
+                name: Cow::Owned(name.clone()),
+                archive_policy_name: archive_policy_name.map(Cow::Owned),
+                unit: unit.map(Cow::Owned),
+                range: start..out.len(),
+            };
+            if let Some(&place) = self.metrics.get(&(resource, name.clone())) {
+                self.named.metrics[place] = metric;
+            } else {
+                self.metrics.insert((resource, name.clone()), self.named.metrics.len());
+                self.named.metrics.push(metric);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A list of measures, or an object that holds one.
+fn definition(value: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<Definition> {
+    let mut given = Definition::default();
+    let Value::Object(entries) = value else {
+        measures(value, now, out)?;
+        return Ok(given);
+    };
+    let mut list = entries.is_empty().then_some(());
+    for (key, value) in entries {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
+            "unit" => given.unit = Some(string(value).map_err(in_key)?),
+            MEASURES => list = Some(measures(value, now, out).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    required(list, MEASURES)?;
+    Ok(given)
+}
