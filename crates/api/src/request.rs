@@ -9,15 +9,27 @@ use crate::{
     json::{self, ParseError, Value},
 };
 
+/// Refuses (415) a body that does not say that it is of the media type.
+pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
+    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
+    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    if content_type == media_type.as_bytes() || media.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes()) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))
+}
+
+/// Refuses (415) a body that does not say that it is JSON.
+pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
+    expect(parts, "application/json")
+}
+
 /// The body of a request that says it is JSON.
 ///
 /// # Errors
 /// 415 where it says otherwise, and what [`RequestBody::read`] refuses.
 pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
-    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
-    if content_type != b"application/json" && !is_json(content_type) {
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""));
-    }
+    expect_json(parts)?;
     body.read().await
 }
 
@@ -27,11 +39,6 @@ pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Byt
 /// 400 where it is no JSON, and those of [`json_bytes`].
 pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
     Ok(json::parse(&json_bytes(parts, body).await?)?)
-}
-
-fn is_json(content_type: &[u8]) -> bool {
-    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    media.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 impl From<ParseError> for ApiError {

@@ -55,9 +55,15 @@ impl Invalid {
         self
     }
 
-    fn in_index(mut self, index: usize) -> Self {
+    /// The same fault, seen from the list that holds the value.
+    pub fn in_index(mut self, index: usize) -> Self {
         self.path.insert(0, Step::Index(index));
         self
+    }
+
+    /// How many steps the place of the fault is away.
+    pub fn depth(&self) -> usize {
+        self.path.len()
     }
 
     /// The text of the fault and of its place.

@@ -1,19 +1,15 @@
 //! `GET /v1/metric`
 
-use std::{collections::HashMap, sync::Arc};
-
 use gnudi_indexer::{MetricFilter, MetricListing};
-use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus};
+use gnudi_model::{MetricId, MetricStatus};
 use hyper::{
     StatusCode,
     header::{HeaderValue, LINK},
 };
 
-use super::ResourceForm;
 use crate::{
     body::RequestBody,
     error::ApiError,
-    json::Value,
     pagination::{METRIC_SORTS, Pagination, next_link},
     query::{Argument, Query},
     reply::{self, Response},
@@ -29,15 +25,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
     let pagination = Pagination::of(&query, call.app.options().max_limit, METRIC_SORTS)?;
     let listing = MetricListing { filter, page: pagination.page()? };
     let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
-    let policies = policies(call, &metrics).await?;
-    let shown = metrics
-        .iter()
-        .map(|metric| {
-            let policy = policies.get(&*metric.archive_policy_name);
-            super::shown(metric, policy.map(|policy| &**policy), ResourceForm::Id)
-        })
-        .collect();
-    let mut response = reply::json(StatusCode::OK, &Value::Array(shown));
+    let mut response = reply::json(StatusCode::OK, &super::list_shown(call, &metrics).await?);
     if let Some(last) = metrics.last()
         && metrics.len() >= pagination.limit
     {
@@ -47,23 +35,6 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
         }
     }
     Ok(response)
-}
-
-/// The policies of the metrics, by name.
-async fn policies(
-    call: &Call<'_>,
-    metrics: &[Arc<Metric>],
-) -> Result<HashMap<String, Arc<ArchivePolicy>>, ApiError> {
-    let mut policies = HashMap::new();
-    for metric in metrics {
-        let name = &*metric.archive_policy_name;
-        if !policies.contains_key(name)
-            && let Some(policy) = call.app.engine().indexer().archive_policy(name).await?
-        {
-            policies.insert(name.to_owned(), policy);
-        }
-    }
-    Ok(policies)
 }
 
 fn filter(query: &Query) -> Checked<MetricFilter> {

@@ -1,6 +1,7 @@
 //! `/v1/metric`
 
 mod create;
+pub(crate) mod definition;
 mod delete;
 mod get_measures;
 mod list;
@@ -14,19 +15,24 @@ pub use list::list;
 pub use post_measures::post_measures;
 pub use show::show;
 
-use gnudi_model::{ArchivePolicy, Metric};
+pub(crate) use get_measures::resample;
 
-use crate::json::Value;
+use std::{collections::HashMap, sync::Arc};
+
+use gnudi_model::{ArchivePolicy, Metric, Resource};
+
+use super::resource;
+use crate::{error::ApiError, json::Value, router::Call};
 
 /// How an answer shows a metric's resource: by its id, or in full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ResourceForm {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ResourceForm<'a> {
     Id,
-    Whole,
+    Whole(Option<&'a Resource>),
 }
 
 /// A metric as the API shows it; its policy by name, or in full where it is given.
-fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm) -> Value {
+pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
     let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
     let text = |text: &Option<gnudi_model::Text>| Value::from(text.as_ref().map(ToString::to_string));
     Value::object([
@@ -36,8 +42,7 @@ fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm
         ("unit", text(&metric.unit)),
         match resource {
             ResourceForm::Id => ("resource_id", metric.resource_id.map(|id| id.to_string()).into()),
-            // Resources come with a later version; no metric has one yet.
-            ResourceForm::Whole => ("resource", Value::Null),
+            ResourceForm::Whole(resource) => ("resource", resource.map(resource::shown_in_metric).into()),
         },
         match policy {
             Some(policy) => ("archive_policy", super::archive_policy::shown(policy)),
@@ -46,4 +51,19 @@ fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm
         ("created_by_user_id", user.into()),
         ("created_by_project_id", project.into()),
     ])
+}
+
+/// A list of metrics, with their policies in full and their resources by id.
+pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Result<Value, ApiError> {
+    let mut policies: HashMap<&str, Option<Arc<ArchivePolicy>>> = HashMap::new();
+    for metric in metrics {
+        let name = &*metric.archive_policy_name;
+        if !policies.contains_key(name) {
+            policies.insert(name, call.app.engine().indexer().archive_policy(name).await?);
+        }
+    }
+    let shown = metrics.iter().map(|metric| {
+        shown(metric, policies[&*metric.archive_policy_name].as_deref(), ResourceForm::Id)
+    });
+    Ok(Value::Array(shown.collect()))
 }

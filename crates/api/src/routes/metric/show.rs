@@ -1,5 +1,6 @@
 //! `GET /v1/metric/{id}`
 
+use gnudi_model::resource_type::GENERIC;
 use hyper::StatusCode;
 
 use super::ResourceForm;
@@ -12,5 +13,10 @@ use crate::{
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let policy = call.policy().await?;
-    Ok(reply::json(StatusCode::OK, &super::shown(call.metric(), Some(&policy), ResourceForm::Whole)))
+    let resource = match call.metric().resource_id {
+        Some(id) => call.app.engine().indexer().resource(GENERIC, id).await?,
+        None => None,
+    };
+    let form = ResourceForm::Whole(resource.as_deref());
+    Ok(reply::json(StatusCode::OK, &super::shown(call.metric(), Some(&policy), form)))
 }

@@ -1,17 +1,109 @@
 //! `/v1/resource`
 
+mod attribute;
+mod create;
+mod create_metrics;
+mod definition;
+mod delete;
+mod delete_matching;
+mod history;
+mod list;
+mod list_metrics;
 mod listing;
+mod show;
 mod shown;
+mod types;
+mod update;
 
+pub use create::create;
+pub use create_metrics::create_metrics;
+pub use delete::delete;
+pub use delete_matching::delete_matching;
+pub use history::history;
+pub use list::list;
+pub use list_metrics::list_metrics;
+pub use show::show;
+pub use types::types;
+pub use update::update;
+
+pub(crate) use attribute::{bound, check as check_attribute, real};
 pub(crate) use listing::Listing;
-pub(crate) use shown::{shown, shown_in_metric};
+pub(crate) use shown::{field, shown, shown_in_metric, write};
 
-use gnudi_model::Timestamp;
+use std::sync::Arc;
 
-use crate::router::Call;
+use gnudi_indexer::IndexerError;
+use gnudi_model::{Resource, Timestamp, resource_type::GENERIC};
+use hyper::StatusCode;
+use uuid::Uuid;
+
+use crate::{
+    conditions::Version,
+    error::ApiError,
+    policy::{self, Rule, Target},
+    reply::{self, Response},
+    router::Call,
+};
 
 /// Now, as resources know times: whole microseconds.
 pub(crate) fn now(call: &Call<'_>) -> Timestamp {
     let now = call.app.now();
     Timestamp(now.0 - now.0.rem_euclid(1_000))
+}
+
+/// The resource that the path names.
+///
+/// # Errors
+/// 404 where there is none of the type, 403 where the caller may not do to it what the rule names.
+pub(crate) async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<Resource>, ApiError> {
+    find_of(call, &call.resource_type().name, call.resource_id(), rule).await
+}
+
+/// [`find`] for a resource of any type.
+pub(crate) async fn find_any(call: &Call<'_>, id: Uuid, rule: Rule) -> Result<Arc<Resource>, ApiError> {
+    find_of(call, GENERIC, id, rule).await
+}
+
+async fn find_of(
+    call: &Call<'_>,
+    resource_type: &str,
+    id: Uuid,
+    rule: Rule,
+) -> Result<Arc<Resource>, ApiError> {
+    let found = call.app.engine().indexer().resource(resource_type, id).await?;
+    let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
+    let target = Target {
+        creator: Some(&resource.creator),
+        project_id: resource.project_id.as_deref(),
+        ..Target::default()
+    };
+    if !policy::allows(rule, &call.caller, target) {
+        return Err(ApiError::forbidden());
+    }
+    Ok(resource)
+}
+
+/// The answer that shows a resource.
+fn answer(status: StatusCode, resource: &Resource) -> Response {
+    let mut body = Vec::with_capacity(640);
+    shown::write(resource, &[], &mut body);
+    reply::json_bytes(status, body)
+}
+
+/// The answer that shows a resource and tells its version.
+fn versioned_answer(status: StatusCode, resource: &Resource) -> Response {
+    let mut response = answer(status, resource);
+    Version::of(resource).show(&mut response);
+    response
+}
+
+/// The refusal of a body that names what there is not, or of values that a resource cannot have: the caller's fault, where
+/// the path's would be 404.
+fn refusal(error: IndexerError) -> ApiError {
+    match error {
+        IndexerError::NoSuchMetric(_) | IndexerError::NoSuchArchivePolicy(_) => {
+            ApiError::bad_request(error.to_string())
+        }
+        other => other.into(),
+    }
 }

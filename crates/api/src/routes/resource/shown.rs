@@ -153,6 +153,17 @@ pub(crate) fn list_bytes(resources: &[Arc<Resource>], attrs: &[&str]) -> Vec<u8>
     out
 }
 
+/// What a resource has in a field; `None` where it has no such field.
+pub(crate) fn field(resource: &Resource, name: &str) -> Option<Value> {
+    let mut found = None;
+    each_field(resource, |known, shown| {
+        if known == name {
+            found = Some(shown.value());
+        }
+    });
+    found
+}
+
 /// A resource with all that it has.
 pub(crate) fn shown(resource: &Resource) -> Value {
     let mut entries = Vec::with_capacity(13 + resource.attributes.len());

@@ -1,0 +1,175 @@
+//! What a request says about a metric that is to be made, alone or as one of a resource.
+
+use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric};
+use gnudi_model::MetricId;
+use uuid::Uuid;
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    policy::Rule,
+    resource_id,
+    router::{Call, parse_uuid},
+    routes::resource,
+    schema::{Checked, Invalid, entries, storable, string, string_up_to},
+};
+
+const UNIT_CHARACTERS_MAX: usize = 31;
+
+/// What a request gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    archive_policy_name: Option<String>,
+    resource_id: Option<Uuid>,
+    name: Option<String>,
+    unit: Option<String>,
+}
+
+/// A metric of a resource: one that there is, or one to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenNamed {
+    Attach(MetricId),
+    Create(Given),
+}
+
+/// What is known about a metric once the rules have been asked and its resource has been found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub archive_policy_name: String,
+    pub resource_id: Option<Uuid>,
+    pub name: Option<String>,
+    pub unit: Option<String>,
+}
+
+/// The definition in a document. Where `name` is given, it stands for whatever name the document has.
+pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<Given> {
+    let mut given = Given { name: name.map(str::to_owned), ..Given::default() };
+    for (key, value) in entries(body)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
+            "resource_id" => given.resource_id = Some(resource_id::check(value, creator).map_err(in_key)?),
+            "name" if name.is_some() => {}
+            "name" => given.name = Some(string(value).map_err(in_key)?),
+            "unit" => given.unit = Some(string_up_to(UNIT_CHARACTERS_MAX)(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    Ok(given)
+}
+
+/// The metrics of a resource in a document, by name.
+pub fn check_named(body: &Value, creator: &str) -> Checked<Vec<(String, GivenNamed)>> {
+    let metric = |(name, value): &(String, Value)| {
+        let checked = match value {
+            Value::Object(_) => check(value, creator, Some(name)).map(GivenNamed::Create),
+            Value::Str(text) => parse_uuid(text)
+                .map(|id| GivenNamed::Attach(MetricId(id)))
+                .ok_or_else(|| Invalid::new("not a valid value")),
+            _ => Err(Invalid::new("not a valid value")),
+        };
+        checked.map(|given| (name.clone(), given)).map_err(|invalid| invalid.in_key(name))
+    };
+    entries(body)?.iter().map(metric).collect()
+}
+
+/// Asks the rules for an archive policy where none is given, and for the resource where one is.
+///
+/// # Errors
+/// 400 where the name is none or no rule matches it, 404 where the resource is missing, 403 where the caller may not change
+/// it.
+pub async fn complete(call: &Call<'_>, given: Given) -> Result<Definition, ApiError> {
+    if given.name.as_ref().is_some_and(|name| name.contains('/')) {
+        return Err(ApiError::bad_request("'/' is not supported in metric name"));
+    }
+    for text in given.name.iter().chain(&given.unit) {
+        storable(text)?;
+    }
+    let archive_policy_name = match given.archive_policy_name {
+        Some(name) => name,
+        None => policy_for(call, given.name.as_deref()).await?,
+    };
+    if let Some(id) = given.resource_id {
+        if given.name.is_none() {
+            return Err(ApiError::bad_request(Value::object([
+                ("cause", "Attribute value error".into()),
+                ("detail", "name".into()),
+                ("reason", "Name cannot be null if resource_id is not null".into()),
+            ])));
+        }
+        resource::find_any(call, id, Rule::UpdateResource).await?;
+    }
+    let Given { resource_id, name, unit, .. } = given;
+    Ok(Definition { archive_policy_name, resource_id, name, unit })
+}
+
+/// [`complete`] for all metrics of a resource.
+pub async fn complete_named(
+    call: &Call<'_>,
+    given: Vec<(String, GivenNamed)>,
+) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+    let mut changes = Vec::with_capacity(given.len());
+    for (name, given) in given {
+        storable(&name)?;
+        let change = match given {
+            GivenNamed::Attach(id) => MetricsChange::Attach(id),
+            GivenNamed::Create(given) => {
+                let Definition { archive_policy_name, unit, .. } = complete(call, given).await?;
+                MetricsChange::Create(NewNamedMetric { id: new_id(call), unit, archive_policy_name })
+            }
+        };
+        changes.push((name, change));
+    }
+    Ok(changes)
+}
+
+/// An id for a metric that is made now.
+pub fn new_id(call: &Call<'_>) -> MetricId {
+    MetricId::new(call.app.now(), Uuid::new_v4().as_u128())
+}
+
+/// The policy that the rules give to a metric of this name.
+async fn policy_for(call: &Call<'_>, name: Option<&str>) -> Result<String, ApiError> {
+    let found = call.app.engine().indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
+    found.map_err(|error| match error {
+        IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
+            "No archive policy name specified and no archive policy rule found matching the metric name {}",
+            name.unwrap_or("None")
+        )),
+        other => other.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn named(text: &str) -> Result<Vec<(String, GivenNamed)>, String> {
+        check_named(&json::parse(text.as_bytes()).unwrap(), "u").map_err(|invalid| invalid.reason())
+    }
+
+    #[test]
+    fn metrics_of_a_resource_are_ids_or_definitions() {
+        let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+        let given = named(&format!(
+            r#"{{"a": "{id}", "b/c": {{"name": 5, "unit": "s"}}, "d": {{"archive_policy_name": "low"}}}}"#
+        ));
+        let create = |name: &str| Given { name: Some(name.to_owned()), ..Given::default() };
+        let expected = [
+            ("a", GivenNamed::Attach(MetricId(Uuid::try_parse(id).unwrap()))),
+            ("b/c", GivenNamed::Create(Given { unit: Some("s".to_owned()), ..create("b/c") })),
+            ("d", GivenNamed::Create(Given { archive_policy_name: Some("low".to_owned()), ..create("d") })),
+        ];
+        assert_eq!(given.unwrap(), expected.map(|(name, given)| (name.to_owned(), given)));
+        for (text, reason) in [
+            ("[]", "expected a dictionary"),
+            (r#"{"a": "x"}"#, "not a valid value for dictionary value @ data['a']"),
+            (r#"{"a": 1}"#, "not a valid value for dictionary value @ data['a']"),
+            (r#"{"a": {"unit": 1}}"#, "expected str for dictionary value @ data['a']['unit']"),
+            (r#"{"a": {"foo": 1}}"#, "extra keys not allowed @ data['a']['foo']"),
+        ] {
+            assert_eq!(named(text), Err(reason.to_owned()), "{text}");
+        }
+    }
+}

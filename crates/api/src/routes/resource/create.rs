@@ -1,0 +1,47 @@
+//! `POST /v1/resource/{type}`
+
+use gnudi_indexer::NewResource;
+use hyper::{
+    StatusCode,
+    header::{HeaderValue, LOCATION},
+};
+
+use super::definition::{self, Writer};
+use crate::{
+    body::RequestBody, error::ApiError, reply::Response, request, router::Call,
+    routes::metric::definition::complete_named,
+};
+
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let resource_type = call.resource_type();
+    let (creator, now) = (&call.caller.user, super::now(call));
+    let document = request::json(call.parts, body).await?;
+    let writer = Writer { creator, now };
+    let (original_resource_id, id, given) = definition::check_new(&document, resource_type, writer)?;
+    let metrics = complete_named(call, given.metrics.unwrap_or_default()).await?;
+    let started_at = given.started_at.unwrap_or(now);
+    if given.ended_at.is_some_and(|ended_at| ended_at < started_at) {
+        return Err(ApiError::bad_request("Start timestamp cannot be after end timestamp"));
+    }
+    let resource = NewResource {
+        id,
+        resource_type: resource_type.name.to_string(),
+        original_resource_id,
+        creator: creator.clone(),
+        user_id: given.user_id.flatten(),
+        project_id: given.project_id.flatten(),
+        started_at,
+        ended_at: given.ended_at,
+        attributes: given.attributes,
+        metrics,
+        now,
+    };
+    let created = call.app.engine().indexer().create_resources(vec![resource]).await.pop();
+    let resource = created.expect("one answer per resource").map_err(super::refusal)?;
+    let mut response = super::versioned_answer(StatusCode::CREATED, &resource);
+    let location = call.links().to(&format!("/v1/resource/{}/{}", resource.resource_type, resource.id));
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}

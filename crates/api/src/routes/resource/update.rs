@@ -1,0 +1,57 @@
+//! `PATCH /v1/resource/{type}/{id}`
+
+use gnudi_indexer::ResourceChange;
+use gnudi_model::Resource;
+use hyper::StatusCode;
+
+use super::definition::{self, Given, Writer};
+use crate::{
+    body::RequestBody, conditions::Version, error::ApiError, policy::Rule, reply::Response, request,
+    router::Call, routes::metric::definition::complete_named,
+};
+
+/// Changes what the body gives; the resource as it was becomes a part of its history.
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let resource_type = call.resource_type();
+    let resource = super::find(call, Rule::UpdateResource).await?;
+    Version::of(&resource).check(call.parts)?;
+    let now = super::now(call);
+    let document = request::json(call.parts, body).await?;
+    let writer = Writer { creator: &call.caller.user, now };
+    let Some(mut given) = definition::check_change(&document, resource_type, writer)? else {
+        return Ok(super::versioned_answer(StatusCode::OK, &resource));
+    };
+    let metrics = match given.metrics.take() {
+        Some(metrics) => Some(complete_named(call, metrics).await?),
+        None => None,
+    };
+    let create_revision = differs(&resource, &given);
+    if !create_revision && metrics.is_none() {
+        return Ok(super::answer(StatusCode::OK, &resource));
+    }
+    let change = ResourceChange {
+        user_id: given.user_id,
+        project_id: given.project_id,
+        started_at: given.started_at,
+        ended_at: given.ended_at.map(Some),
+        attributes: given.attributes,
+        metrics,
+        append_metrics: false,
+        create_revision,
+        now,
+    };
+    let updated = call.app.engine().indexer().update_resource(&resource_type.name, resource.id, change).await;
+    Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
+}
+
+/// Whether a resource does not have all these values already; its metrics do not count.
+fn differs(resource: &Resource, given: &Given) -> bool {
+    let text_differs = |given: &Option<Option<String>>, text: Option<&gnudi_model::Text>| {
+        given.as_ref().is_some_and(|given| given.as_deref() != text.map(|text| text.as_str()))
+    };
+    text_differs(&given.user_id, resource.user_id.as_ref())
+        || text_differs(&given.project_id, resource.project_id.as_ref())
+        || given.started_at.is_some_and(|time| time != resource.started_at)
+        || given.ended_at.is_some_and(|time| Some(time) != resource.ended_at)
+        || given.attributes.iter().any(|(name, value)| resource.attributes.get(name) != Some(value))
+}

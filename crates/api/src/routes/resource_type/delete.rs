@@ -1,0 +1,14 @@
+//! `DELETE /v1/resource_type/{name}`
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    reply::{self, Response},
+    router::Call,
+};
+
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let of = super::find(call).await?;
+    call.app.engine().indexer().delete_resource_type(&of.name).await?;
+    Ok(reply::no_content())
+}

@@ -1,0 +1,17 @@
+//! `GET /v1/resource_type`
+
+use hyper::StatusCode;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    reply::{self, Response},
+    router::Call,
+};
+
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let types = call.app.engine().indexer().resource_types().await?;
+    let shown = types.iter().map(|of| super::shown(of)).collect();
+    Ok(reply::json(StatusCode::OK, &Value::Array(shown)))
+}
