@@ -11,6 +11,9 @@ use crate::delivery::{Deliverer, Delivery, DeliveryOptions, Item, now};
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
+/// Datagrams that are still taken once the server is told to stop.
+const DRAINED_DATAGRAMS_MAX: usize = 10_000;
+
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The resource that the metrics belong to; created where there is none.
@@ -63,6 +66,11 @@ impl Server {
                 _ = flushes.tick() => self.flush(),
                 () = &mut stop => break,
             }
+        }
+        // What has arrived by now counts.
+        for _ in 0..DRAINED_DATAGRAMS_MAX {
+            let Ok((length, _)) = self.socket.try_recv_from(&mut buffer) else { break };
+            self.aggregator.take(&buffer[..length], now());
         }
         self.flush();
         self.deliverer.finish().await;

@@ -1,0 +1,278 @@
+//! Measures for resources and metrics that come into being with their first measure: what InfluxDB's and Prometheus'
+//! clients send.
+//!
+//! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies,
+//! and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.
+//! Requests that make the same things at the same time all succeed.
+
+mod known;
+mod parcel;
+
+use std::sync::Arc;
+
+use gnudi_drivers::incoming::Batch;
+use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric, NewResource, ResourceChange};
+use gnudi_model::{Metric, MetricId, Resource, ResourceType, Timestamp, resource_type::GENERIC};
+use gnudi_series::points;
+use hyper::StatusCode;
+use uuid::Uuid;
+
+pub use known::KnownResources;
+pub use parcel::{Parcel, Parcels};
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    policy::{self, Rule, Target},
+    router::Call,
+};
+
+/// How often a request looks again after another one was faster.
+const ATTEMPTS_MAX: usize = 16;
+
+/// Where measures go to.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The type of the resources.
+    pub resource_type: &'a str,
+    /// What the type is to be where it is missing; `None` refuses the request (404).
+    pub type_to_create: Option<&'a ResourceType>,
+}
+
+/// Takes the measures of a request: all of them, or none.
+///
+/// # Errors
+/// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
+/// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
+pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
+    let metrics_max = call.app.options().limits.batch_metrics_max;
+    if parcels.metrics() > metrics_max {
+        return Err(ApiError::too_large(format!("There are more than {metrics_max} metrics")));
+    }
+    let mut batch = Batch::default();
+    let found: Vec<Option<Vec<Arc<Metric>>>> =
+        parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
+    let found = match found.iter().cloned().collect::<Option<Vec<_>>>() {
+        Some(all) => all,
+        None => make(call, to, parcels, found).await?,
+    };
+    for (parcel, metrics) in parcels.iter().zip(&found) {
+        for (measures, metric) in parcel.measures().zip(metrics) {
+            batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
+        }
+    }
+    call.app.take_in(batch).await
+}
+
+/// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
+fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Option<Vec<Arc<Metric>>> {
+    if !call.app.known_resources.is(parcel.id, resource_type) {
+        return None;
+    }
+    let indexer = call.app.engine().indexer();
+    let metric = |name| {
+        indexer.cached_named_metric(parcel.id, name).filter(|metric| call.may(Rule::PostMeasures, metric))
+    };
+    parcel.names().map(metric).collect()
+}
+
+/// What has to be done for a parcel, once all that can refuse it has been asked.
+enum Step {
+    Nothing(Vec<Arc<Metric>>),
+    Create(Vec<(String, MetricsChange)>),
+    AddMetrics(Vec<(String, MetricsChange)>),
+}
+
+async fn make(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcels: &Parcels,
+    mut found: Vec<Option<Vec<Arc<Metric>>>>,
+) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+    let indexer = call.app.engine().indexer();
+    let exists = indexer.resource_type(to.resource_type).await?.is_some();
+    let type_to_create = to.type_to_create.filter(|_| !exists);
+    if !exists && type_to_create.is_none() {
+        let error = IndexerError::NoSuchResourceType(to.resource_type.to_owned());
+        return Err(ApiError::not_found(error.to_string()));
+    }
+    if type_to_create.is_some() && !policy::allows(Rule::CreateResourceType, &call.caller, Target::default())
+    {
+        return Err(ApiError::forbidden());
+    }
+    for _ in 0..ATTEMPTS_MAX {
+        let now = whole_microseconds(call.app.now());
+        let mut steps = Vec::new();
+        for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
+            let is_new_type = type_to_create.is_some();
+            steps.push((index, step(call, to.resource_type, is_new_type, parcel, now).await?));
+        }
+        if let Some(resource_type) = type_to_create {
+            match indexer.create_resource_type(resource_type.clone()).await {
+                Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        if found.iter().all(Option::is_some) {
+            return Ok(found.into_iter().flatten().collect());
+        }
+    }
+    Err(ApiError::unavailable("Other requests keep changing the same resources"))
+}
+
+/// What a parcel needs; looks, and changes nothing.
+async fn step(
+    call: &Call<'_>,
+    resource_type: &str,
+    is_new_type: bool,
+    parcel: &Parcel,
+    now: Timestamp,
+) -> Result<Step, ApiError> {
+    let indexer = call.app.engine().indexer();
+    let resource = if is_new_type { None } else { indexer.resource(resource_type, parcel.id).await? };
+    let Some(resource) = resource else {
+        if indexer.resource(GENERIC, parcel.id).await?.is_some() {
+            return Err(conflict(parcel.id));
+        }
+        let target = Target { creator: Some(&call.caller.user), ..Target::default() };
+        if !policy::allows(Rule::CreateResource, &call.caller, target) {
+            return Err(ApiError::forbidden());
+        }
+        return Ok(Step::Create(new_metrics(call, parcel.names(), now).await?));
+    };
+    let metrics: Vec<_> = parcel.names().map(|name| resource.metric(name).cloned()).collect();
+    let target = Target {
+        creator: Some(&resource.creator),
+        project_id: resource.project_id.as_deref(),
+        ..Target::default()
+    };
+    let may_post = |metric: &Arc<Metric>| call.may(Rule::PostMeasures, metric);
+    if !policy::allows(Rule::UpdateResource, &call.caller, target) || !metrics.iter().flatten().all(may_post)
+    {
+        return Err(ApiError::forbidden());
+    }
+    let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
+    let new = new_metrics(call, missing, now).await?;
+    Ok(match metrics.into_iter().collect() {
+        Some(all) => Step::Nothing(all),
+        None => Step::AddMetrics(new),
+    })
+}
+
+/// Metrics to be made, with the archive policies that the rules give them.
+async fn new_metrics(
+    call: &Call<'_>,
+    names: impl Iterator<Item = &str>,
+    now: Timestamp,
+) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+    let mut metrics = Vec::new();
+    for name in names {
+        let found = call.app.engine().indexer().archive_policy_name_for_metric(name).await;
+        let archive_policy_name = found.map_err(|error| match error {
+            IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
+                "No archive policy name specified and no archive policy rule found matching the metric name {name}"
+            )),
+            other => other.into(),
+        })?;
+        let id = MetricId::new(now, Uuid::new_v4().as_u128());
+        let metric = NewNamedMetric { id, unit: None, archive_policy_name };
+        metrics.push((name.to_owned(), MetricsChange::Create(metric)));
+    }
+    Ok(metrics)
+}
+
+/// Makes what is missing; a parcel for which another request was faster stays without its metrics, to be looked at again.
+async fn carry_out(
+    call: &Call<'_>,
+    resource_type: &str,
+    parcels: &Parcels,
+    steps: Vec<(usize, Step)>,
+    now: Timestamp,
+    found: &mut [Option<Vec<Arc<Metric>>>],
+) -> Result<(), ApiError> {
+    let indexer = call.app.engine().indexer();
+    let (mut new, mut new_of) = (Vec::new(), Vec::new());
+    for (index, step) in steps {
+        let parcel = parcels.get(index);
+        match step {
+            Step::Nothing(metrics) => {
+                call.app.known_resources.insert(parcel.id, resource_type);
+                found[index] = Some(metrics);
+            }
+            Step::Create(metrics) => {
+                new.push(new_resource(call, resource_type, parcel, metrics, now));
+                new_of.push(index);
+            }
+            Step::AddMetrics(metrics) => {
+                let change = ResourceChange {
+                    metrics: Some(metrics),
+                    append_metrics: true,
+                    create_revision: false,
+                    now,
+                    ..ResourceChange::default()
+                };
+                let made = indexer.update_resource(resource_type, parcel.id, change).await;
+                found[index] = metrics_of(parcel, made.map(|updated| updated.resource))?;
+            }
+        }
+    }
+    for (index, made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
+        let parcel = parcels.get(index);
+        found[index] = metrics_of(parcel, made)?;
+        if found[index].is_some() {
+            call.app.known_resources.insert(parcel.id, resource_type);
+        }
+    }
+    Ok(())
+}
+
+fn new_resource(
+    call: &Call<'_>,
+    resource_type: &str,
+    parcel: &Parcel,
+    metrics: Vec<(String, MetricsChange)>,
+    now: Timestamp,
+) -> NewResource {
+    NewResource {
+        id: parcel.id,
+        resource_type: resource_type.to_owned(),
+        original_resource_id: parcel.original_resource_id.clone(),
+        creator: call.caller.user.clone(),
+        user_id: None,
+        project_id: None,
+        started_at: now,
+        ended_at: None,
+        attributes: parcel.attributes.clone(),
+        metrics,
+        now,
+    }
+}
+
+/// The metrics of a parcel out of its resource; `None` where it must be looked at again.
+fn metrics_of(
+    parcel: &Parcel,
+    made: Result<Arc<Resource>, IndexerError>,
+) -> Result<Option<Vec<Arc<Metric>>>, ApiError> {
+    match made {
+        Ok(resource) => Ok(parcel.names().map(|name| resource.metric(name).cloned()).collect()),
+        // Somebody else has made, or deleted, the same just now.
+        Err(
+            IndexerError::ResourceAlreadyExists(_)
+            | IndexerError::NamedMetricAlreadyExists(_)
+            | IndexerError::NoSuchResource(_),
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn conflict(id: Uuid) -> ApiError {
+    let detail =
+        Value::object([("cause", "Resource already exists".into()), ("detail", id.to_string().into())]);
+    ApiError::new(StatusCode::CONFLICT, detail)
+}
+
+/// Resources keep no finer times.
+fn whole_microseconds(time: Timestamp) -> Timestamp {
+    Timestamp(time.0 - time.0.rem_euclid(1_000))
+}

@@ -1,0 +1,122 @@
+//! The measures of a request, by resource and by metric's name.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gnudi_model::{AttributeValue, Measure, Text};
+use uuid::Uuid;
+
+use crate::{json::Value, resource_id, shortened::shortened};
+
+/// The measures of one resource.
+#[derive(Clone, Debug, Default)]
+pub struct Parcel {
+    pub id: Uuid,
+    pub original_resource_id: String,
+    /// Of the resource, where it has to be made.
+    pub attributes: BTreeMap<Text, AttributeValue>,
+    metrics: Vec<(String, Vec<Measure>)>,
+    places: HashMap<String, usize>,
+}
+
+impl Parcel {
+    /// The measures of a metric, to be added to.
+    pub fn metric(&mut self, name: String) -> &mut Vec<Measure> {
+        let place = *self.places.entry(name).or_insert_with_key(|name| {
+            self.metrics.push((name.clone(), Vec::new()));
+            self.metrics.len() - 1
+        });
+        &mut self.metrics[place].1
+    }
+
+    /// The metrics' names, each once.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.metrics.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The measures of each metric, in the order of the names.
+    pub fn measures(&self) -> impl Iterator<Item = &[Measure]> {
+        self.metrics.iter().map(|(_, measures)| measures.as_slice())
+    }
+}
+
+/// The parcels of a request, one per resource.
+#[derive(Clone, Debug, Default)]
+pub struct Parcels {
+    parcels: Vec<Parcel>,
+    places: HashMap<Uuid, usize>,
+    names: HashMap<String, usize>,
+}
+
+impl Parcels {
+    /// The parcel of the resource that a name means for its creator. A name that is too long for an id is cut; slashes, which
+    /// no id may have, become `_`. `attributes` are asked for where the parcel is new.
+    pub fn resource(
+        &mut self,
+        name: &str,
+        creator: &str,
+        attributes: impl FnOnce() -> BTreeMap<Text, AttributeValue>,
+    ) -> &mut Parcel {
+        if let Some(&place) = self.names.get(name) {
+            return &mut self.parcels[place];
+        }
+        let original_resource_id = shortened(name.replace('/', "_"));
+        let id = resource_id::check(&Value::from(original_resource_id.as_str()), creator)
+            .expect("it is short enough and has no slash");
+        // Two names may be one UUID.
+        let place = *self.places.entry(id).or_insert_with(|| {
+            let attributes = attributes();
+            self.parcels.push(Parcel { id, original_resource_id, attributes, ..Parcel::default() });
+            self.parcels.len() - 1
+        });
+        self.names.insert(name.to_owned(), place);
+        &mut self.parcels[place]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Parcel> {
+        self.parcels.iter()
+    }
+
+    pub fn get(&self, index: usize) -> &Parcel {
+        &self.parcels[index]
+    }
+
+    /// How many metrics there are in all parcels.
+    pub fn metrics(&self) -> usize {
+        self.parcels.iter().map(|parcel| parcel.metrics.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn measures_are_gathered_by_resource_and_name() {
+        let mut parcels = Parcels::default();
+        let measure = |value| Measure { timestamp: Timestamp(1), value };
+        let id = "5b7ebe90-4ad2-4c83-ad2c-f6344884ab70";
+        for (resource, name, value) in [
+            (id, "a", 1.0),
+            (&id.to_uppercase(), "b", 2.0),
+            ("x/y", "a", 3.0),
+            (id, "a", 4.0),
+            ("x_y", "a", 5.0),
+        ] {
+            parcels.resource(resource, "me", BTreeMap::new).metric(name.to_owned()).push(measure(value));
+        }
+        let values: Vec<Vec<(&str, Vec<f64>)>> = parcels
+            .iter()
+            .map(|parcel| {
+                let values = |measures: &[Measure]| measures.iter().map(|measure| measure.value).collect();
+                parcel.names().zip(parcel.measures().map(values)).collect()
+            })
+            .collect();
+        assert_eq!(values, [vec![("a", vec![1.0, 4.0]), ("b", vec![2.0])], vec![("a", vec![3.0, 5.0])]]);
+        assert_eq!(parcels.metrics(), 3);
+        assert_eq!(parcels.get(1).original_resource_id, "x_y");
+        assert_eq!(parcels.get(0).id.to_string(), id);
+        assert_eq!(parcels.resource(&"x".repeat(300), "me", BTreeMap::new).original_resource_id.len(), 255);
+    }
+}

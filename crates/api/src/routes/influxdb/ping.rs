@@ -1,0 +1,23 @@
+//! `GET` and `HEAD /v1/influxdb/ping`
+
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    reply::{self, Response},
+    router::Call,
+    routes::root::GNOCCHI_VERSION,
+};
+
+const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
+
+/// 204: the server is there.
+#[expect(clippy::unused_async, reason = "handlers are async")]
+pub async fn ping(_: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let mut response = reply::no_content();
+    let version = format!("Gnocchi {}", GNOCCHI_VERSION);
+    let version = HeaderValue::from_str(&version).expect("letters and digits");
+    response.headers_mut().insert(VERSION, version);
+    Ok(response)
+}

@@ -1,0 +1,64 @@
+//! `POST /v1/influxdb/query`: `CREATE DATABASE` makes a resource type; there are no other queries.
+
+use std::collections::BTreeMap;
+
+use gnudi_indexer::IndexerError;
+use gnudi_model::ResourceType;
+use hyper::{
+    StatusCode,
+    header::{CONTENT_TYPE, HeaderMap},
+};
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    influxdb::query::database_to_create,
+    json::Value,
+    policy::{self, Rule, Target},
+    query::Query,
+    reply::{self, Response},
+    router::Call,
+    schema::addressable,
+};
+
+/// 204 where the type exists from now on; 501 for any other query. The query is an argument, or in a form.
+pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let several = || ApiError::argument("q", "Must be given once");
+    let arguments = call.query();
+    let mut query = arguments.single("q", several)?.map(str::to_owned);
+    if query.is_none() && is_form(&call.parts.headers) {
+        let form = body.read().await?;
+        let form = Query::parse(std::str::from_utf8(&form).ok());
+        query = form.single("q", several)?.map(str::to_owned);
+    }
+    let Some(query) = query else { return Ok(reply::no_content()) };
+    let caller = call.app.options().auth_mode.caller(&call.parts.headers).await?;
+    let Some(name) = database_to_create(&query) else { return Err(not_implemented()) };
+    if !policy::allows(Rule::CreateResourceType, &caller, Target::default()) {
+        return Err(ApiError::forbidden());
+    }
+    addressable(&name)?;
+    if name.contains('/') {
+        return Err(ApiError::bad_request("'/' is not supported in a database's name"));
+    }
+    let resource_type = ResourceType { name: name.into(), attributes: BTreeMap::new() };
+    match call.app.engine().indexer().create_resource_type(resource_type).await {
+        Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => Ok(reply::no_content()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or("");
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+fn not_implemented() -> ApiError {
+    let detail = Value::object([
+        ("cause", "Not implemented error".into()),
+        ("detail", "q".into()),
+        ("reason", "Query not implemented".into()),
+    ]);
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, detail)
+}

@@ -1,0 +1,123 @@
+//! `POST /v1/influxdb/write`
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
+
+use gnudi_model::{Measure, Timestamp};
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    influxdb::{
+        Line, Precision,
+        line::{FieldValue, NoLine},
+    },
+    json::Value,
+    provision::{self, Destination, Parcels},
+    reply::{self, Response},
+    router::Call,
+    shortened::shortened,
+};
+
+/// The resource type where the request names no database.
+const DEFAULT_DATABASE: &str = "influxdb";
+
+/// The tag that names a line's resource, unless the header says otherwise.
+const DEFAULT_TAG: &str = "host";
+const TAG_HEADER: &str = "x-gnocchi-influxdb-tag-resource-id";
+
+/// Takes lines: all of them, or none. A field is a metric of the resource that the tag names, called
+/// `measurement.field@tag=value,...` with the other tags by name.
+pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let arguments = call.query();
+    let once = |name: &'static str| arguments.single(name, || ApiError::argument(name, "Must be given once"));
+    let database = once("db")?.unwrap_or(DEFAULT_DATABASE);
+    let precision = Precision::parse(once("precision")?.unwrap_or(""))
+        .ok_or_else(|| ApiError::argument("precision", "Must be one of n, u, ms, s, m, h"))?;
+    let tag = match call.parts.headers.get(TAG_HEADER) {
+        None => DEFAULT_TAG,
+        Some(header) => std::str::from_utf8(header.as_bytes())
+            .map_err(|_| ApiError::argument(TAG_HEADER, "Must be UTF-8"))?,
+    };
+    let input = body.read().await?;
+    let reading = Reading {
+        tag,
+        precision,
+        now: call.app.now(),
+        creator: &call.caller.user,
+        measures_max: call.app.options().limits.measures_max,
+    };
+    let parcels = reading.parcels(&input)?;
+    drop(input);
+    let to = Destination { resource_type: database, type_to_create: None };
+    provision::deliver(call, to, &parcels).await?;
+    Ok(reply::no_content())
+}
+
+/// How the lines of a request are read.
+struct Reading<'a> {
+    tag: &'a str,
+    precision: Precision,
+    /// The time of lines that have none.
+    now: Timestamp,
+    creator: &'a str,
+    measures_max: usize,
+}
+
+impl Reading<'_> {
+    fn parcels(&self, input: &[u8]) -> Result<Parcels, ApiError> {
+        let mut parcels = Parcels::default();
+        let mut measures = 0;
+        for (index, line) in input.split(|byte| *byte == b'\n').enumerate() {
+            let unreadable = || value_error("line", format!("Unable to parse line {}", index + 1));
+            let text = std::str::from_utf8(line).map_err(|_| unreadable())?;
+            let line = match Line::parse(text) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(NoLine) => return Err(unreadable()),
+            };
+            let timestamp = match line.timestamp {
+                None => self.now,
+                Some(time) => Timestamp(self.precision.to_nanoseconds(time).ok_or_else(unreadable)?),
+            };
+            measures += line.fields.len();
+            if measures > self.measures_max {
+                return Err(ApiError::too_large(format!(
+                    "There are more than {} measures",
+                    self.measures_max
+                )));
+            }
+            self.add(&line, timestamp, &mut parcels)?;
+        }
+        Ok(parcels)
+    }
+
+    fn add(&self, line: &Line<'_>, timestamp: Timestamp, parcels: &mut Parcels) -> Result<(), ApiError> {
+        let is_resource = |entry: &&(Cow<'_, str>, Cow<'_, str>)| entry.0 == self.tag;
+        let (_, resource) = line
+            .tags
+            .iter()
+            .find(is_resource)
+            .ok_or_else(|| value_error("key", format!("Unable to find key `{}' in tags", self.tag)))?;
+        let mut tags = String::new();
+        for (key, value) in line.tags.iter().filter(|entry| entry.0 != self.tag) {
+            tags.push(if tags.is_empty() { '@' } else { ',' });
+            write!(tags, "{key}={value}").expect("a String takes it");
+        }
+        for (field, value) in &line.fields {
+            let FieldValue::Number(value) = *value else { continue };
+            // No metric's name may hold a slash.
+            let name = format!("{}.{field}{tags}", line.measurement).replace('/', "_");
+            let parcel = parcels.resource(resource, self.creator, BTreeMap::new);
+            parcel.metric(shortened(name)).push(Measure { timestamp, value });
+        }
+        Ok(())
+    }
+}
+
+fn value_error(detail: &str, reason: String) -> ApiError {
+    ApiError::bad_request(Value::object([
+        ("cause", "Value error".into()),
+        ("detail", detail.into()),
+        ("reason", reason.into()),
+    ]))
+}
