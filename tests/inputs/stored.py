@@ -1,0 +1,30 @@
+"""What gnudi has stored, for tests that wait for it."""
+
+from support.process import wait_until
+
+
+def metrics_of(client, resource_type, resource):
+    """{name: id} of a resource's metrics; empty where there is no such resource."""
+    answer = client.get(f"/v1/resource/{resource_type}/{resource}")
+    return answer.expect(200).json()["metrics"] if answer.status != 404 else {}
+
+
+def wait_for_metrics(client, resource_type, resource, names, timeout_s=20):
+    """The metrics of the resource, once all `names` are among them."""
+
+    def found():
+        metrics = metrics_of(client, resource_type, resource)
+        return metrics if set(names) <= metrics.keys() else None
+
+    return wait_until(found, timeout_s, f"metrics {sorted(names)} of {resource}")
+
+
+def points(client, metric, aggregation="mean"):
+    """[(time, granularity, value)] of a metric, waiting measures included."""
+    path = f"/v1/metric/{metric}/measures?refresh=true&aggregation={aggregation}"
+    return [tuple(point) for point in client.get(path).expect(200).json()]
+
+
+def values(client, metric, aggregation="mean"):
+    """The values alone."""
+    return [value for _, _, value in points(client, metric, aggregation)]

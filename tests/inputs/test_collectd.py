@@ -1,0 +1,172 @@
+"""collectd over AMQP 1.0: messages by a peer that speaks the protocol (proton), and a real collectd (Debian's)."""
+
+import json
+import shutil
+import socket
+import sys
+import time
+import pathlib
+
+import pytest
+from inputs.stored import points, values, wait_for_metrics
+from proton import Message
+from proton.utils import BlockingConnection
+from support import gnudi as program
+from support.http import create_policy
+from support.process import Process, free_port, wait_until
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+ADDRESS = "u/collectd/telemetry"
+CONFIG = """\
+[amqp1d]
+url = 127.0.0.1:{port}/u/collectd/telemetry
+creator = collectd-user
+flush_delay = 0.3
+"""
+COLLECTD = """\
+Hostname "real.host"
+FQDNLookup false
+Interval 1
+LoadPlugin load
+LoadPlugin memory
+LoadPlugin amqp1
+<Plugin amqp1>
+  <Transport "broker">
+    Host "127.0.0.1"
+    Port "{port}"
+    User ""
+    Password ""
+    Address "u/collectd"
+    RetryDelay 1
+    <Instance "telemetry">
+      Format JSON
+      PreSettle false
+    </Instance>
+  </Transport>
+</Plugin>
+"""
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Broker:
+    def __init__(self, directory):
+        self.port, self.log_path, self.process = free_port(), directory / "broker.log", None
+
+    def start(self):
+        self.process = Process([sys.executable, "-m", "inputs.broker", self.port], self.log_path, cwd=TESTS)
+        self.process.wait_ready(lambda: listens(self.port), 15)
+        return self
+
+    def send(self, *bodies):
+        connection = BlockingConnection(f"127.0.0.1:{self.port}", timeout=10)
+        sender = connection.create_sender(ADDRESS)
+        for body in bodies:
+            sender.send(Message(body=body))
+        connection.close()
+
+
+@pytest.fixture
+def broker(tmp_path):
+    broker = Broker(tmp_path).start()
+    yield broker
+    broker.process.kill()
+
+
+@pytest.fixture
+def server(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy(server.client(), "all", [("1s", 3600)])
+    server.client().post("/v1/archive_policy_rule",
+                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    # A type is for administrators to make; the collector finds this one.
+    host = {"type": "string", "required": True, "min_length": 0, "max_length": 255}
+    server.client().post("/v1/resource_type", {"name": "collectd_amqp1d", "attributes": {"host": host}}).expect(201)
+    return server
+
+
+@pytest.fixture
+def collector(server, broker, tmp_path):
+    config = tmp_path / "amqpd.conf"
+    config.write_text(CONFIG.format(port=broker.port))
+    link = tmp_path / "gnocchi-amqpd"
+    link.symlink_to(program.binary())
+    process = Process([link, "--config-file", config, "--endpoint", f"http://127.0.0.1:{server.port}"],
+                      tmp_path / "amqpd.log")
+    process.wait_ready(lambda: "receiving from the broker" in process.log(), 15)
+    yield process
+    if process.running():
+        process.kill()
+
+
+def value_list(host, plugin, values, names=("value",), seconds=1700000000.0, **more):
+    return {"host": host, "plugin": plugin, "plugin_instance": "", "type": plugin, "type_instance": "",
+            "values": values, "dsnames": list(names), "dstypes": ["gauge"] * len(values), "time": seconds,
+            "interval": 10.0, **more}
+
+
+def test_messages_become_measures(server, collector, broker):
+    one = [value_list("web/1", "load", [1.0, None, 3.5], ["shortterm", "midterm", "longterm"]),
+           value_list("web/1", "cpu", [7], plugin_instance="0", type_instance="idle")]
+    two = [value_list("web/1", "cpu", [8], plugin_instance="0", type_instance="idle", seconds=1700000001.25),
+           value_list("db", "df", [0.5], plugin_instance="a/b")]
+    # As bytes, as collectd sends them, and as text.
+    broker.send(json.dumps(one).encode(), json.dumps(two))
+    client = server.client("collectd-user")
+    web = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:web_1",
+                           ["load@load-shortterm", "load@load-longterm", "cpu-0@cpu-idle"])
+    assert len(web) == 3
+    wait_until(lambda: len(points(client, web["cpu-0@cpu-idle"])) == 2, 10, "both values")
+    assert points(client, web["cpu-0@cpu-idle"]) == [
+        ("2023-11-14T22:13:20+00:00", 1.0, 7.0), ("2023-11-14T22:13:21+00:00", 1.0, 8.0)]
+    assert values(client, web["load@load-longterm"]) == [3.5]
+    db = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:db", ["df-a_b@df"])
+    assert values(client, db["df-a_b@df"]) == [0.5]
+    resource = client.get("/v1/resource/collectd_amqp1d/collectd_amqp1d:web_1").expect(200).json()
+    assert resource["host"] == "web/1"
+    # What comes before the end is flushed at the end.
+    broker.send(json.dumps([value_list("late", "load", [1])]))
+    time.sleep(0.1)
+    assert collector.terminate() == 0
+    wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:late", ["load@load"])
+
+
+def test_malformed_messages_cost_nothing_else(server, collector, broker):
+    good = json.dumps([value_list("h", "ok", [1])])
+    broker.send("", "{}", "[", b"\xff\xfe", "[{}]", "[[[[" * 1000, json.dumps([value_list("h", "x", ["text"])]),
+                json.dumps([value_list("h", "x", [1, 2])]), 42, {"a": "map"}, ["list"], good)
+    metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["ok@ok"])
+    assert set(metrics) == {"ok@ok"}
+    wait_until(lambda: "malformed" in collector.log(), 5, "a line in the log")
+    assert collector.running()
+
+
+def test_the_connection_is_renewed(server, collector, broker):
+    broker.process.kill()
+    wait_until(lambda: "trying again" in collector.log(), 10, "a line in the log")
+    broker.start()
+    wait_until(lambda: collector.log().count("receiving from the broker") == 2, 20, "another connection")
+    broker.send(json.dumps([value_list("h", "again", [1])]))
+    wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["again@again"])
+
+
+def test_a_real_collectd(gnudi, broker, tmp_path):
+    config = CONFIG.format(port=broker.port).replace("creator = collectd-user\n", "")
+    server = gnudi(config=config, arguments=["--with", "amqpd"])
+    collectd = shutil.which("collectd") or shutil.which("collectd", path="/usr/sbin")
+    assert collectd, "collectd is missing: run scripts/install-test-deps"
+    path = tmp_path / "collectd.conf"
+    path.write_text(f'BaseDir "{tmp_path}"\nPIDFile "{tmp_path}/collectd.pid"\n' + COLLECTD.format(port=broker.port))
+    process = Process([collectd, "-f", "-C", path], tmp_path / "collectd.log")
+    try:
+        names = ["load@load-shortterm", "memory@memory-used", "memory@memory-free"]
+        metrics = wait_for_metrics(server.client(), "collectd_amqp1d", "collectd_amqp1d:real.host", names, 40)
+        used = values(server.client(), metrics["memory@memory-used"])
+        assert used and all(1e6 < value < 1e14 for value in used)
+        wait_until(lambda: len(points(server.client(), metrics["memory@memory-used"])) >= 2, 20, "two values")
+    finally:
+        if process.running():
+            process.terminate()

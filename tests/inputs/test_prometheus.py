@@ -1,0 +1,162 @@
+"""A real Prometheus (Debian's) scrapes a small exporter and itself, and writes all of it to gnudi."""
+
+import http.server
+import shutil
+import threading
+import urllib.parse
+import urllib.request
+
+import json
+import pytest
+from inputs.stored import metrics_of, points, wait_for_metrics
+from support.http import create_policy
+from support.process import Process, free_port, wait_until
+
+CONFIG = """\
+global:
+  scrape_interval: 500ms
+scrape_configs:
+  - job_name: exporter
+    static_configs: [{{targets: ["127.0.0.1:{exporter}"]}}]
+  - job_name: prometheus
+    static_configs: [{{targets: ["127.0.0.1:{own}"]}}]
+remote_write:
+  - url: http://127.0.0.1:{gnudi}/v1/prometheus/write
+    basic_auth: {{username: admin, password: any}}
+    queue_config: {{batch_send_deadline: 200ms}}
+"""
+
+EXPOSED = """\
+# TYPE temperature gauge
+temperature 21.5
+# TYPE requests_total counter
+requests_total{code="200",path="/a/b"} 7
+requests_total{code="500",path="/a/b"} 2
+requests_total{code="200",path="with \\"quotes\\" and \\\\"} 1
+# TYPE nothing gauge
+nothing NaN
+# TYPE huge gauge
+huge +Inf
+"""
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(EXPOSED.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def exporter():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+
+
+@pytest.fixture
+def server(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy(server.client(), "all", [("1s", 3600)], aggregation_methods=["mean", "max", "count", "last"])
+    server.client().post("/v1/archive_policy_rule",
+                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    return server
+
+
+@pytest.fixture
+def prometheus(server, exporter, tmp_path):
+    program = shutil.which("prometheus")
+    assert program, "prometheus is missing: run scripts/install-test-deps"
+    port = free_port()
+    config = tmp_path / "prometheus.yml"
+    config.write_text(CONFIG.format(exporter=exporter, own=port, gnudi=server.port))
+    process = Process([program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'prometheus'}",
+                       f"--web.listen-address=127.0.0.1:{port}"], tmp_path / "prometheus.log")
+
+    def ready():
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=2).status == 200
+        except OSError:
+            return False
+
+    process.wait_ready(ready, 60)
+    process.port = port
+    yield process
+    if process.running():
+        process.kill()
+
+
+def ask(prometheus, query):
+    """Prometheus' own answer: [(labels, [(time, value)])]."""
+    url = f"http://127.0.0.1:{prometheus.port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return [(one["metric"], one["values"]) for one in json.load(answer)["data"]["result"]]
+
+
+def test_what_prometheus_scrapes_is_stored(server, prometheus, exporter):
+    client, resource = server.client(), f"exporter@127.0.0.1:{exporter}"
+    names = {
+        "temperature": 21.5,
+        'requests_total{code="200",path="\\x2fa\\x2fb"}': 7.0,
+        'requests_total{code="500",path="\\x2fa\\x2fb"}': 2.0,
+        'requests_total{code="200",path="with \\"quotes\\" and \\\\"}': 1.0,
+        "huge": float("inf"),
+        "nothing": None,
+        "up": 1.0,
+        "scrape_samples_scraped": 6.0,
+    }
+    metrics = wait_for_metrics(client, "prometheus", resource, names, 60)
+    shown = client.get(f"/v1/resource/prometheus/{resource}").expect(200).json()
+    assert (shown["job"], shown["instance"]) == ("exporter", f"127.0.0.1:{exporter}")
+    wait_until(lambda: len(points(client, metrics["temperature"])) >= 3, 30, "three seconds of figures")
+    for name, value in names.items():
+        stored = {point[2] for point in points(client, metrics[name], "last")}
+        assert stored == {value} or (value is None and all(point != point for point in stored)), name
+    # A name with its labels is found by its address too.
+    path = urllib.parse.quote('requests_total{code="500",path="\\x2fa\\x2fb"}', safe="")
+    metric = client.get(f"/v1/resource/prometheus/{resource}/metric/{path}").expect(200).json()
+    assert metric["id"] == metrics['requests_total{code="500",path="\\x2fa\\x2fb"}']
+
+
+def test_every_sample_that_prometheus_has_is_stored(server, prometheus):
+    """Prometheus' own figures, hundreds of series with many labels: as many as it has itself, with its numbers."""
+    client, resource = server.client(), f"prometheus@127.0.0.1:{prometheus.port}"
+    wait_until(lambda: metrics_of(client, "prometheus", resource), 60, "metrics")
+    wait_until(lambda: len(ask(prometheus, f'up{{job="prometheus"}}[1m]')[0][1]) >= 8, 30, "scrapes")
+    own = ask(prometheus, '{job="prometheus"}[5m]')
+    assert len(own) > 300
+    wait_until(lambda: len(metrics_of(client, "prometheus", resource)) >= len(own), 30, "all of them")
+    prometheus.terminate(60)
+    metrics = metrics_of(client, "prometheus", resource)
+    names = {}
+    for labels, samples in own:
+        others = {name: value for name, value in labels.items() if name not in ("__name__", "job", "instance")}
+        escaped = [f'{name}="{escape(value)}"' for name, value in sorted(others.items())]
+        names[labels["__name__"] + (f"{{{','.join(escaped)}}}" if others else "")] = samples
+    assert set(names) <= set(metrics)
+    checked = 0
+    for name, samples in names.items():
+        if len(name) > 255 or name != "process_cpu_seconds_total" and checked > 40:
+            continue
+        checked += 1
+        per_second = {}
+        for time, value in samples:
+            per_second[int(time)] = float(value)
+        stored = {time: value for time, _, value in points(client, metrics[name], "last")}
+        for second, value in list(per_second.items())[1:-1]:
+            got = stored[iso(second)]
+            assert got == value or (got != got and value != value), (name, second, got, value)
+    assert checked > 40
+
+
+def escape(value):
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("/", "\\x2f")
+
+
+def iso(second):
+    import datetime
+    return datetime.datetime.fromtimestamp(second, datetime.timezone.utc).isoformat()

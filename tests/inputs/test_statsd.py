@@ -1,0 +1,167 @@
+"""statsd by a real client (PyPI's `statsd`) over UDP: to `gnudi statsd` beside a server, and within `gnudi serve`."""
+
+import socket
+
+import pytest
+import statsd
+from inputs.stored import points, values, wait_for_metrics
+from support import gnudi as program
+from support.http import create_policy
+from support.process import Process, free_port, wait_until
+
+CONFIG = """\
+[statsd]
+port = {port}
+resource_id = 07f26121-5777-48ba-8a0b-d70468133dd9
+creator = statsd-user
+flush_delay = 0.3
+"""
+RESOURCE = "07f26121-5777-48ba-8a0b-d70468133dd9"
+POLICY = [("1s", 3600)]
+
+
+def udp_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def ports():
+    return udp_port()
+
+
+@pytest.fixture
+def server(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy(server.client(), "all", POLICY, aggregation_methods=["mean", "max", "count", "sum"])
+    server.client().post("/v1/archive_policy_rule",
+                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    return server
+
+
+@pytest.fixture
+def collector(server, ports, tmp_path):
+    """`gnocchi-statsd` beside the server, as a link to the binary."""
+    config = tmp_path / "statsd.conf"
+    config.write_text(CONFIG.format(port=ports))
+    link = tmp_path / "gnocchi-statsd"
+    link.symlink_to(program.binary())
+    process = Process([link, "--config-file", config, "--endpoint", f"http://127.0.0.1:{server.port}"],
+                      tmp_path / "statsd.log")
+    process.wait_ready(lambda: "datagrams" in process.log(), 15)
+    yield process
+    if process.running():
+        process.kill()
+
+
+def send_all(port):
+    client = statsd.StatsClient("127.0.0.1", port, prefix="app")
+    client.incr("hits", 3)
+    client.incr("hits")
+    client.decr("hits", 2)
+    for duration in (10, 20, 30):
+        client.timing("latency", duration)
+    client.gauge("level", 100)
+    client.gauge("level", -7, delta=True)
+    client.gauge("level", 2, delta=True)
+    for user in ("ann", "bob", "ann"):
+        client.set("users", user)
+    with client.pipeline() as pipe:
+        pipe.incr("in.one.datagram", 5)
+        pipe.gauge("also/here", 1.5)
+
+
+EXPECTED = {
+    "app.hits|c": [2.0],
+    "app.latency|ms": [20.0],
+    "app.level|g": [95.0],
+    "app.users|s": [2.0],
+    "app.in.one.datagram|c": [5.0],
+    "app.also_here|g": [1.5],
+}
+
+
+def check(client, resource):
+    metrics = wait_for_metrics(client, "generic", resource, EXPECTED)
+    assert {name: values(client, metrics[name]) for name in EXPECTED} == EXPECTED
+    assert values(client, metrics["app.latency|ms"], "max") == [30.0]
+    assert values(client, metrics["app.latency|ms"], "count") == [3.0]
+    return metrics
+
+
+def test_a_real_client_reaches_the_store(server, collector, ports):
+    send_all(ports)
+    metrics = check(server.client(), RESOURCE)
+    metric = server.client().get(f"/v1/metric/{metrics['app.hits|c']}").expect(200).json()
+    assert metric["creator"] == "statsd-user"
+    # What comes before the end is flushed at the end.
+    statsd.StatsClient("127.0.0.1", ports).incr("last.words")
+    assert collector.terminate() == 0
+    wait_for_metrics(server.client(), "generic", RESOURCE, ["last.words|c"])
+
+
+def test_within_serve(gnudi, ports):
+    config = CONFIG.format(port=ports).replace(f"resource_id = {RESOURCE}\n", "") + "archive_policy_name = high\n"
+    server = gnudi(config=config, arguments=["--with", "statsd"])
+    send_all(ports)
+    client = server.client("statsd-user")
+    wait_for_metrics(client, "generic", "statsd", EXPECTED)
+    # Another policy, with buckets of a second, a minute and an hour.
+    metrics = wait_for_metrics(client, "generic", "statsd", EXPECTED)
+    assert {point[2] for point in points(client, metrics["app.hits|c"])} == {2.0}
+    statsd.StatsClient("127.0.0.1", ports).incr("last.words")
+    assert server.stop() == 0
+    server.start()
+    wait_for_metrics(server.client("statsd-user"), "generic", "statsd", ["last.words|c"])
+
+
+def test_malformed_datagrams_cost_nothing_else(server, collector, ports):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for datagram in (b"", b"\n", b"\xff\xfe", b"x" * 9000, b"a:1", b"a|c", b"a:x|c", b"a:1|c|@7", b"a:1|zz",
+                         b":1|c", b"a:nan|g", b"a:1|c|@0.5|#tag", b"a:b:c:d", b"bad\nok:1|c\nbad:2"):
+            sender.sendto(datagram, ("127.0.0.1", ports))
+    metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["ok|c"])
+    assert set(metrics) == {"ok|c"}
+    wait_until(lambda: "values were dropped" in collector.log(), 5, "a line in the log")
+    assert collector.running()
+
+
+def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports):
+    statsd.StatsClient("127.0.0.1", ports).gauge("before", 1)
+    wait_for_metrics(server.client(), "generic", RESOURCE, ["before|g"])
+    port = server.port
+    assert server.stop() == 0
+    statsd.StatsClient("127.0.0.1", ports).gauge("meanwhile", 2)
+    wait_until(lambda: "cannot be stored" in collector.log(), 10, "a line in the log")
+    server.port = port
+    server.process = Process(server.command(), server.log_path)
+    server.process.wait_ready(server.healthy, 30)
+    metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["meanwhile|g"])
+    assert values(server.client(), metrics["meanwhile|g"]) == [2.0]
+
+
+def test_a_metric_without_a_policy_costs_no_other(gnudi, tmp_path, ports):
+    server = gnudi(arguments=["--skip-archive-policies-creation", "--with", "statsd"],
+                   config=CONFIG.format(port=ports))
+    create_policy(server.client(), "all", POLICY)
+    server.client().post("/v1/archive_policy_rule",
+                         {"name": "r", "metric_pattern": "good*", "archive_policy_name": "all"}).expect(201)
+    client = statsd.StatsClient("127.0.0.1", ports)
+    with client.pipeline() as pipe:
+        pipe.incr("good.one")
+        pipe.incr("bad.one")
+        pipe.incr("good.two")
+    metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["good.one|c", "good.two|c"])
+    assert len(metrics) == 2
+    wait_until(lambda: "refuses a metric" in server.log(), 5, "a line in the log")
+
+
+def test_unusable_options_are_told(tmp_path):
+    config = tmp_path / "gnocchi.conf"
+    for text, place in (("flush_delay = 0", "flush_delay"), ("creator = a:b", "creator"), ("port = x", "port"),
+                        ("host = 192.0.2.1", "192.0.2.1")):
+        config.write_text(f"[statsd]\nport = {free_port()}\n{text}\n" if "port" not in text
+                          else f"[statsd]\n{text}\n")
+        done = program.run("statsd", "--config-file", config)
+        assert done.returncode == 1 and place in done.stderr, done.stderr
