@@ -23,6 +23,7 @@ use crate::{
     error::{ApiError, RETRY_AFTER_SECONDS},
     figures::Figures,
     options::ApiOptions,
+    provision::KnownResources,
     reply::{self, Response},
     router::{Found, Router},
 };
@@ -35,6 +36,7 @@ pub struct App {
     registry: Mutex<Registry>,
     pub(crate) figures: Figures,
     pub(crate) measure_buffers: MeasureBuffers,
+    pub(crate) known_resources: KnownResources,
     bodies: BodyBudget,
     clock: fn() -> Timestamp,
 }
@@ -56,6 +58,7 @@ impl App {
             registry: Mutex::new(registry),
             figures,
             measure_buffers: MeasureBuffers::default(),
+            known_resources: KnownResources::default(),
             bodies: BodyBudget::default(),
             clock,
         }

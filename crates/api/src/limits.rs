@@ -33,6 +33,10 @@ pub struct Limits {
     pub measures_max: usize,
     /// Metrics of a batch (413).
     pub batch_metrics_max: usize,
+    /// Bytes of a remote write once it is inflated (413).
+    pub inflated_bytes_max: usize,
+    /// Resources, and series of their metrics, of an aggregation across metrics (413).
+    pub aggregate_references_max: usize,
     /// How long requests in progress may go on when the server stops.
     pub drain_timeout: Duration,
 }
@@ -54,6 +58,8 @@ impl Default for Limits {
             linger_timeout: Duration::from_secs(2),
             measures_max: 500_000,
             batch_metrics_max: 50_000,
+            inflated_bytes_max: 64 << 20,
+            aggregate_references_max: 50_000,
             drain_timeout: Duration::from_secs(30),
         }
     }

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use gnudi_model::{AggregationMethod, ArchivePolicy};
 
-use crate::{auth::AuthMode, cors::CorsOptions, limits::Limits};
+use crate::{auth::AuthMode, cors::CorsOptions, limits::Limits, prometheus::names::Labels};
 
 /// The API's options, by the names of `gnocchi.conf`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ApiOptions {
     /// `[api] max_limit`: items of a listing's page, at most and by default.
     pub max_limit: usize,
@@ -21,6 +21,8 @@ pub struct ApiOptions {
     pub path_prefix: String,
     /// `[archive_policy] default_aggregation_methods`.
     pub default_aggregation_methods: BTreeSet<AggregationMethod>,
+    /// `[api] prometheus_labels`: which labels of Prometheus' series are part of the names of metrics.
+    pub prometheus_labels: Labels,
     /// `[cors]`.
     pub cors: CorsOptions,
     pub limits: Limits,
@@ -35,6 +37,7 @@ impl Default for ApiOptions {
             enable_proxy_headers_parsing: false,
             path_prefix: String::new(),
             default_aggregation_methods: ArchivePolicy::default_methods(),
+            prometheus_labels: Labels::default(),
             cors: CorsOptions::default(),
             limits: Limits::default(),
         }
