@@ -30,7 +30,7 @@ pub struct MemoryIndexer {
     tables: Mutex<Tables>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Tables {
     policies: BTreeMap<String, Arc<ArchivePolicy>>,
     rules: BTreeMap<String, ArchivePolicyRule>,

@@ -24,7 +24,7 @@ impl Resources for MemoryIndexer {
         resources: Vec<NewResource>,
     ) -> Vec<Result<Arc<Resource>, IndexerError>> {
         let mut tables = self.tables.lock();
-        resources.into_iter().map(|new| tables.whole(|tables| tables.create_resource(new))).collect()
+        resources.into_iter().map(|new| tables.create_resource(new)).collect()
     }
 
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
@@ -40,7 +40,7 @@ impl Resources for MemoryIndexer {
         id: Uuid,
         change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
-        self.tables.lock().whole(|tables| tables.update_resource(resource_type, id, change))
+        self.tables.lock().update_resource(resource_type, id, change)
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
@@ -81,19 +81,6 @@ pub(super) fn is_of_type(resource: &Resource, resource_type: &str) -> bool {
 }
 
 impl Tables {
-    /// Undoes what a change did before it was refused.
-    fn whole<T>(
-        &mut self,
-        change: impl FnOnce(&mut Self) -> Result<T, IndexerError>,
-    ) -> Result<T, IndexerError> {
-        let before = self.clone();
-        let outcome = change(self);
-        if outcome.is_err() {
-            *self = before;
-        }
-        outcome
-    }
-
     /// A stored resource as it is shown under a type: with its metrics, and without attributes as a generic one.
     pub(super) fn shown(&self, resource: &Resource, resource_type: &str) -> Resource {
         let mut shown = Resource { metrics: self.metrics_of(resource.id), ..resource.clone() };
@@ -138,7 +125,10 @@ impl Tables {
             metrics: Vec::new(),
         };
         self.resources.insert(new.id, resource.clone());
-        self.set_metrics(&resource, new.metrics, new.now)?;
+        if let Err(error) = self.change_metrics(&resource, &[], new.metrics, new.now) {
+            self.resources.remove(&new.id);
+            return Err(error);
+        }
         let attributes_of = resource.resource_type.clone();
         Ok(Arc::new(self.shown(&resource, &attributes_of)))
     }
@@ -155,6 +145,11 @@ impl Tables {
         check_attributes(&known, change.attributes.keys())?;
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;
+        let before = self.metrics_of(id);
+        if let Some(metrics) = change.metrics {
+            let detached = if change.append_metrics { &[][..] } else { &before };
+            self.change_metrics(&current, detached, metrics, change.now)?;
+        }
         if change.create_revision && resource != current {
             self.revisions += 1;
             let revision = self.revisions;
@@ -163,23 +158,33 @@ impl Tables {
             self.history.insert(revision, Resource { revision, revision_end, ..current });
         }
         self.resources.insert(id, resource.clone());
-        let before = self.metrics_of(id);
-        if let Some(metrics) = change.metrics {
-            if !change.append_metrics {
-                for metric in &before {
-                    let detached = Metric { resource_id: None, ..Metric::clone(metric) };
-                    self.metrics.insert(metric.id, Arc::new(detached));
-                }
-            }
-            self.set_metrics(&resource, metrics, change.now)?;
-        }
         let resource = Arc::new(self.shown(&resource, resource_type));
         let is_kept = |id: MetricId| resource.metrics.iter().any(|metric| metric.id == id);
         let detached = before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect();
         Ok(UpdatedResource { resource, detached })
     }
 
-    fn set_metrics(
+    /// Detaches, attaches and creates metrics, all or none.
+    fn change_metrics(
+        &mut self,
+        resource: &Resource,
+        detached: &[Arc<Metric>],
+        metrics: Vec<(String, MetricsChange)>,
+        now: Timestamp,
+    ) -> Result<(), IndexerError> {
+        let before = self.metrics.clone();
+        for metric in detached {
+            let detached = Metric { resource_id: None, ..Metric::clone(metric) };
+            self.metrics.insert(metric.id, Arc::new(detached));
+        }
+        let outcome = self.add_metrics(resource, metrics, now);
+        if outcome.is_err() {
+            self.metrics = before;
+        }
+        outcome
+    }
+
+    fn add_metrics(
         &mut self,
         resource: &Resource,
         metrics: Vec<(String, MetricsChange)>,
