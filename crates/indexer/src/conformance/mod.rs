@@ -8,6 +8,7 @@ mod listing;
 mod metric;
 mod resource;
 mod resource_type;
+mod search;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,6 +69,16 @@ const CASES: &[(&str, Case)] = cases![
     resource_type::an_attribute_begins_afresh,
     resource_type::deletion_is_refused_while_in_use,
     resource_type::what_is_left_is_swept,
+    search::comparisons,
+    search::patterns_and_lists,
+    search::what_is_absent_is_unknown,
+    search::refusals,
+    search::limits_of_filters,
+    search::histories,
+    search::pages_follow_each_other,
+    search::refuses_strange_markers,
+    search::details_show_attributes,
+    search::deletion_by_filter,
     listing::filters,
     listing::pages_follow_each_other,
     listing::refuses_strange_markers,
