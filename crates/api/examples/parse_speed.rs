@@ -3,7 +3,7 @@
 //! Each line is the best of several rounds, on one core. Every round has another body, as processors learn the branches of
 //! one that comes again; the bodies of all rounds do not fit the caches.
 
-use std::{hint::black_box, time::Instant};
+use std::{hint::black_box, sync::Arc, time::Instant};
 
 use gnudi_api::measures::{
     scan::{self, Scan},
@@ -72,7 +72,7 @@ fn main() {
     for (name, value) in PRINTED {
         let column = |round: usize| Column {
             granularity: "60.0".to_owned(),
-            timestamps: (0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64)).collect(),
+            timestamps: Arc::new((0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64)).collect()),
             values: (0..POINTS).map(|n| value(round * POINTS + n)).collect(),
         };
         let columns: Vec<Column> = (0..ROUNDS / 5).map(column).collect();

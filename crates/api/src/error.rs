@@ -4,8 +4,9 @@
 //! status, and nowhere else does an error of a lower layer become a status.
 
 use gnudi_drivers::{aggregates::StoreError, incoming::IncomingError};
-use gnudi_engine::EngineError;
+use gnudi_engine::{CrossMeasuresError, EngineError};
 use gnudi_indexer::IndexerError;
+use gnudi_series::cross::{CrossError, Unaggregable};
 use hyper::StatusCode;
 
 use crate::json::Value;
@@ -148,6 +149,48 @@ impl From<EngineError> for ApiError {
                 ApiError::unavailable(error.to_string())
             }
             EngineError::RefreshTimeout(_) => ApiError::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<CrossMeasuresError> for ApiError {
+    fn from(error: CrossMeasuresError) -> Self {
+        match error {
+            CrossMeasuresError::Engine(error) => error.into(),
+            CrossMeasuresError::Cross(error) => error.into(),
+            CrossMeasuresError::UnknownAggregation { metric, method, .. } => {
+                let reference: Value = vec![metric.to_string(), method].into();
+                ApiError::not_found(Value::object([
+                    ("cause", "Metrics with unknown aggregation".into()),
+                    ("detail", Value::Array(vec![reference])),
+                ]))
+            }
+            CrossMeasuresError::TooManyPoints => ApiError::too_large(error.to_string()),
+        }
+    }
+}
+
+impl From<CrossError> for ApiError {
+    fn from(error: CrossError) -> Self {
+        let unaggregable = |reason: String, detail: Vec<Value>| {
+            ApiError::bad_request(Value::object([
+                ("cause", "Metrics cannot be aggregated".into()),
+                ("reason", reason.into()),
+                ("detail", Value::Array(detail)),
+            ]))
+        };
+        match error {
+            CrossError::Unaggregable(unaggregated) => {
+                let Unaggregable { reason, references } = *unaggregated;
+                let references = references.into_iter().map(|(name, granularity)| {
+                    let mut reference: Vec<Value> = vec![name.name.into(), name.aggregation.into()];
+                    reference.extend(granularity.map(|granularity| Value::Float(granularity.as_secs_f64())));
+                    Value::Array(reference)
+                });
+                unaggregable(reason, references.collect())
+            }
+            CrossError::Operation(error) => unaggregable(error.to_string(), Vec::new()),
+            CrossError::TooManyPoints => ApiError::too_large(error.to_string()),
         }
     }
 }

@@ -3,8 +3,11 @@
 //! A row's text is built from a template that already holds the date and the granularity: from one point to the next only
 //! the digits of the time change, and the value is printed behind it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use gnudi_model::Timestamp;
+use gnudi_series::resample::Resample;
 
 use crate::json::float;
 
@@ -15,15 +18,26 @@ const PIECE_BYTES: usize = 64 << 10;
 const TEMPLATE_BYTES: usize = 64;
 
 /// The longest row: also the value, and a bracket.
-const ROW_BYTES_MAX: usize = TEMPLATE_BYTES + float::ROOM_BYTES;
+pub(super) const ROW_BYTES_MAX: usize = TEMPLATE_BYTES + float::ROOM_BYTES;
 
 /// One aggregation's points, oldest first, with the text of the granularity column.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// As JSON: `60.0`, or `"W"` for a calendar's weeks.
     pub granularity: String,
-    pub timestamps: Vec<Timestamp>,
+    pub timestamps: Arc<Vec<Timestamp>>,
     pub values: Vec<f64>,
+}
+
+/// The granularity column of points, as JSON.
+pub fn granularity(granularity: Resample) -> String {
+    let span = match granularity {
+        Resample::Calendar(calendar) => return format!("\"{}\"", calendar.letter()),
+        Resample::Span(span) => span,
+    };
+    let mut text = Vec::new();
+    float::write(span.as_secs_f64(), &mut text);
+    String::from_utf8(text).expect("floats are ASCII")
 }
 
 /// The points of all columns, one behind the other, as pieces of one JSON list.
@@ -224,7 +238,7 @@ mod tests {
     fn column(granularity: &str, points: &[(i64, f64)]) -> Column {
         Column {
             granularity: granularity.to_owned(),
-            timestamps: points.iter().map(|(time, _)| Timestamp(*time)).collect(),
+            timestamps: Arc::new(points.iter().map(|(time, _)| Timestamp(*time)).collect()),
             values: points.iter().map(|(_, value)| *value).collect(),
         }
     }

@@ -1,5 +1,7 @@
 //! `GET /v1/metric/{id}/measures`
 
+use std::sync::Arc;
+
 use gnudi_engine::{MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
@@ -8,8 +10,8 @@ use hyper::StatusCode;
 use crate::{
     body::RequestBody,
     error::ApiError,
-    json::{Value, float},
-    measures::write::{Column, Rows},
+    json::Value,
+    measures::write::{self, Column, Rows},
     python,
     query::{Argument, Query},
     reply::{self, ReplyBody, Response},
@@ -47,8 +49,8 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Re
     let columns = answers
         .into_iter()
         .map(|answer| Column {
-            granularity: granularity_text(wanted.resample, answer.granularity),
-            timestamps: answer.timestamps,
+            granularity: write::granularity(wanted.resample.unwrap_or(Resample::Span(answer.granularity))),
+            timestamps: Arc::new(answer.timestamps),
             values: answer.values,
         })
         .collect();
@@ -63,17 +65,6 @@ fn body_of(mut rows: Rows) -> ReplyBody {
     let mut bytes = Vec::with_capacity(count * ROW_BYTES + 2);
     rows.write(usize::MAX, &mut bytes);
     bytes.into()
-}
-
-fn granularity_text(resample: Option<Resample>, stored: Timespan) -> String {
-    let span = match resample {
-        Some(Resample::Calendar(calendar)) => return format!("\"{}\"", calendar.letter()),
-        Some(Resample::Span(span)) => span,
-        None => stored,
-    };
-    let mut text = Vec::new();
-    float::write(span.as_secs_f64(), &mut text);
-    String::from_utf8(text).expect("floats are ASCII")
 }
 
 fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
@@ -97,7 +88,8 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
     })
 }
 
-fn resample(query: &Query, granularity: Option<&Argument<'_>>) -> Result<Option<Resample>, ApiError> {
+/// What points are to be aggregated to again; only of a granularity that is named.
+pub(crate) fn resample(query: &Query, granularity: Option<&Argument<'_>>) -> Result<Option<Resample>, ApiError> {
     let Some(asked) = query.get("resample").filter(|asked| *asked != Argument::One("")) else {
         return Ok(None);
     };
@@ -158,7 +150,7 @@ fn aggregations(
             policy.aggregation(method, granularity).ok_or_else(|| {
                 ApiError::not_found(format!(
                     "Aggregation method '{method}' at granularity '{}' for metric {} does not exist",
-                    granularity_text(None, granularity),
+                    write::granularity(Resample::Span(granularity)),
                     call.metric().id
                 ))
             })

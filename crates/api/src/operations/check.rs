@@ -1,0 +1,201 @@
+//! Checks a list of operations, and words what is wrong with it as Gnocchi does.
+//!
+//! Gnocchi has voluptuous try one schema after the other. Of their faults voluptuous tells the one that lies deepest in
+//! the document, and of several such the first; only the lists of names in a metric node tell where in them the fault is,
+//! and the first schema is that of the metric node. So what is told is a fault in a metric node's names, if the operators
+//! around it are right, and otherwise the metric schema's word on the outermost list.
+
+use gnudi_series::{
+    operations::{BinaryOperator, MetricName, Metrics, Operation, Reaggregation, UnaryOperator},
+    resample::Resample,
+};
+
+use crate::{
+    json::Value,
+    python,
+    schema::{Checked, Invalid, integer_from},
+};
+
+/// A list of an operator and its operands, or a metric node.
+pub fn operation(document: &Value) -> Checked<Operation> {
+    let fault = match metric(document) {
+        Ok(metrics) => return Ok(Operation::Metric(metrics)),
+        Err(fault) => fault,
+    };
+    let Value::Array(items) = document else { return Err(fault) };
+    operator(items).map_err(|other| match other {
+        Some(other) if other.depth() > fault.depth() => other,
+        _ => fault,
+    })
+}
+
+/// A metric node.
+fn metric(document: &Value) -> Checked<Metrics> {
+    let items = match document {
+        Value::Array(items) => items,
+        other => {
+            let class = class_of(other);
+            return Err(Invalid::new(format!("Expected a tuple/list, got a <class '{class}'>")));
+        }
+    };
+    let [first, names @ ..] = &items[..] else {
+        return Err(Invalid::new("Operation must not be empty"));
+    };
+    if names.is_empty() {
+        return Err(Invalid::new("Operation need at least one argument"));
+    }
+    if *first != Value::from("metric") {
+        let name = match first {
+            Value::Str(name) => name.clone(),
+            other => other.repr(),
+        };
+        return Err(Invalid::new(format!("'{name}' operation invalid")));
+    }
+    if let Some(name) = metric_name(names) {
+        return Ok(Metrics::One(name));
+    }
+    let named = |(index, item): (usize, &Value)| match item {
+        Value::Array(name) => metric_name(name).ok_or(index),
+        _ => Err(index),
+    };
+    let names = names.iter().enumerate().map(named).collect::<Result<_, usize>>();
+    // The exception that Gnocchi's schema raises has no text.
+    names.map(Metrics::Many).map_err(|index| Invalid::new("None").in_index(index))
+}
+
+fn metric_name(items: &[Value]) -> Option<MetricName> {
+    match items {
+        [Value::Str(name), Value::Str(aggregation)] => {
+            Some(MetricName { name: name.clone(), aggregation: aggregation.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The name of the class that Python has for such a value.
+fn class_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "NoneType",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::BigInt(_) => "int",
+        Value::Float(_) => "float",
+        Value::Str(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
+}
+
+/// An operator with its operands; where they are wrong, the fault of the first that is, if it has one to tell.
+fn operator(items: &[Value]) -> Result<Operation, Option<Invalid>> {
+    let [Value::Str(name), arguments @ ..] = items else { return Err(None) };
+    match (name.as_str(), arguments) {
+        ("clip", [value, min, rest @ ..]) if rest.len() <= 1 => Ok(Operation::Clip {
+            value: operand(value)?,
+            min: operand(min)?,
+            max: rest.first().map(operand).transpose()?,
+        }),
+        ("aggregate", [method, value]) => {
+            Ok(Operation::Aggregate { method: reaggregation(method)?, operand: operand(value)? })
+        }
+        ("rolling", [method, window, value]) => Ok(Operation::Rolling {
+            method: reaggregation(method)?,
+            window: integer_from(1)(window).map_err(|_| None)?,
+            operand: operand(value)?,
+        }),
+        ("resample", [method, span, value]) => Ok(Operation::Resample {
+            method: reaggregation(method)?.stored().ok_or(None)?,
+            to: Resample::Span(python::timespan(span).map_err(|_| None)?),
+            operand: operand(value)?,
+        }),
+        (name, [value]) => {
+            let operator: UnaryOperator = name.parse().map_err(|_| None)?;
+            Ok(Operation::Unary { operator, operand: operand(value)? })
+        }
+        (name, [left, right]) => {
+            let operator: BinaryOperator = name.parse().map_err(|_| None)?;
+            Ok(Operation::Binary { operator, left: operand(left)?, right: operand(right)? })
+        }
+        _ => Err(None),
+    }
+}
+
+fn reaggregation(value: &Value) -> Result<Reaggregation, Option<Invalid>> {
+    let Value::Str(name) = value else { return Err(None) };
+    name.parse().map_err(|_| None)
+}
+
+/// Operations, or what Python's `float()` makes a number of.
+fn operand(value: &Value) -> Result<Box<Operation>, Option<Invalid>> {
+    let operand = operation(value);
+    operand
+        .or_else(|fault| python::float(value).map(Operation::Constant).ok_or(fault))
+        .map(Box::new)
+        .map_err(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn said(text: &str) -> String {
+        let document = json::parse(text.as_bytes()).unwrap();
+        operation(&document)
+            .map_or_else(|invalid| invalid.in_key("operations").reason(), |operation| operation.to_string())
+    }
+
+    /// What voluptuous says to Gnocchi's schemas.
+    #[test]
+    fn faults_are_told_as_gnocchi_tells_them() {
+        let on = |message: &str| format!("{message} for dictionary value @ data['operations']");
+        for (text, expected) in [
+            ("[]", "Operation must not be empty"),
+            ("{}", "Expected a tuple/list, got a <class 'dict'>"),
+            ("null", "Expected a tuple/list, got a <class 'NoneType'>"),
+            ("5", "Expected a tuple/list, got a <class 'int'>"),
+            (r#"["metric"]"#, "Operation need at least one argument"),
+            (r#"["+", ["metric", "a", "mean"]]"#, "'+' operation invalid"),
+            (r#"["+", ["metric", "a", "mean"], ["metric"]]"#, "'+' operation invalid"),
+            (r#"["+", ["metric", "a", "mean"], "x"]"#, "'+' operation invalid"),
+            (r#"["+", true, null]"#, "'+' operation invalid"),
+            (r#"["what", ["metric", ["a"]]]"#, "'what' operation invalid"),
+            (r#"["aggregate", "what", ["metric", ["a"]]]"#, "'aggregate' operation invalid"),
+            (r#"["aggregate", "last", 1]"#, "'aggregate' operation invalid"),
+            (r#"["rolling", "mean", 0, ["metric", ["a"]]]"#, "'rolling' operation invalid"),
+            (r#"["rolling", "mean", 1]"#, "'rolling' operation invalid"),
+            (r#"["resample", "mean", null, 1]"#, "'resample' operation invalid"),
+            (r#"["resample", "var", 60, 1]"#, "'resample' operation invalid"),
+            (r#"["clip", 1]"#, "'clip' operation invalid"),
+            (r#"["clip", 1, 2, 3, 4]"#, "'clip' operation invalid"),
+            (r#"[["a"], 1]"#, "'['a']' operation invalid"),
+            ("[1, 2]", "'1' operation invalid"),
+        ] {
+            assert_eq!(said(text), on(expected), "{text}");
+        }
+        for (text, index) in [
+            (r#"["metric", "a"]"#, 0),
+            (r#"["metric", "a", "b", "c"]"#, 0),
+            (r#"["metric", ["a", "b"], 3]"#, 1),
+            (r#"["+", ["metric", ["a", "b"], ["c"]], ["metric", ["a"]]]"#, 1),
+            (r#"["clip", 1, ["neg", ["metric", ["a", "b"], ["c", "d"], ["e"]]], 2]"#, 2),
+            (r#"["rolling", "mean", "2", ["metric", ["a"]]]"#, 0),
+        ] {
+            assert_eq!(said(text), format!("None @ data['operations'][{index}]"), "{text}");
+        }
+    }
+
+    #[test]
+    fn operations_are_understood() {
+        for (text, expected) in [
+            (r#"["metric", "a", "what?"]"#, "['metric', 'a', 'what?']"),
+            (r#"["metric", ["a", "b"]]"#, "['metric', ['a', 'b']]"),
+            (r#"["≤", ["metric", "a", "b"], "1e3"]"#, "['≤', ['metric', 'a', 'b'], 1000.0]"),
+            (r#"["max", true, "-inf"]"#, "['max', 1.0, -inf]"),
+            (r#"["clip", 1, 2]"#, "['clip', 1.0, 2.0]"),
+            (r#"["rolling", "rate:sum", 2.7, ["ceil", 1]]"#, "['rolling', 'rate:sum', 2, ['ceil', 1.0]]"),
+            (r#"["resample", "mean", "5 min", 1]"#, "['resample', 'mean', np.timedelta64(300000000000,'ns'), 1.0]"),
+        ] {
+            assert_eq!(said(text), expected, "{text}");
+        }
+    }
+}

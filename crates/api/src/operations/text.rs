@@ -1,0 +1,236 @@
+//! Reads the text form of operations, `(+ (metric cpu.util mean) 2)`, into the lists that the JSON form has.
+//!
+//! Atoms are texts, whatever they look like. A quoted atom keeps its quotes, and may hold blanks and parentheses. What
+//! follows the first list is not looked at, as in Gnocchi, whose grammar is the `nestedExpr` of the package pyparsing.
+
+use crate::json::{Value, repr_str};
+
+/// How deep lists may nest: as deep as a tree of operations, and the lists of names in a metric node.
+pub const DEPTH_MAX: usize = gnudi_series::operations::DEPTH_MAX + 1;
+
+/// A tab moves on to the next multiple of so many characters before anything is read.
+const TAB_COLUMNS: usize = 8;
+
+/// How many characters of a word an error shows.
+const SHOWN_MAX: usize = 16;
+
+/// Why a text is no list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// In pyparsing's words.
+    #[error("{0}")]
+    Expected(String),
+    #[error("operations may be nested {} deep", gnudi_series::operations::DEPTH_MAX)]
+    Depth,
+}
+
+/// The first list of the text.
+///
+/// # Errors
+/// Where the text does not begin with a list, or ends within it; and where lists nest deeper than [`DEPTH_MAX`].
+pub fn list(text: &str) -> Result<Value, Fault> {
+    let characters = without_tabs(text);
+    let mut reader = Reader { characters: &characters, at: 0 };
+    reader.skip_space();
+    if reader.next() != Some('(') {
+        return Err(reader.expected('('));
+    }
+    reader.at += 1;
+    let mut outer: Vec<Vec<Value>> = Vec::new();
+    let mut items = Vec::new();
+    loop {
+        reader.skip_space();
+        match reader.next() {
+            None => return Err(reader.expected(')')),
+            Some('(') => {
+                if outer.len() + 1 == DEPTH_MAX {
+                    return Err(Fault::Depth);
+                }
+                reader.at += 1;
+                outer.push(std::mem::take(&mut items));
+            }
+            Some(')') => {
+                reader.at += 1;
+                let list = Value::Array(std::mem::take(&mut items));
+                let Some(around) = outer.pop() else { return Ok(list) };
+                items = around;
+                items.push(list);
+            }
+            Some(_) => items.push(reader.atom()),
+        }
+    }
+}
+
+/// The characters of a text, as Python's `expandtabs` leaves them.
+fn without_tabs(text: &str) -> Vec<char> {
+    let mut characters = Vec::with_capacity(text.len());
+    let mut column = 0;
+    for character in text.chars() {
+        match character {
+            '\t' => {
+                let blanks = TAB_COLUMNS - column % TAB_COLUMNS;
+                characters.extend(std::iter::repeat_n(' ', blanks));
+                column += blanks;
+            }
+            '\n' | '\r' => {
+                characters.push(character);
+                column = 0;
+            }
+            _ => {
+                characters.push(character);
+                column += 1;
+            }
+        }
+    }
+    characters
+}
+
+const fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\n' | '\r' | '\t')
+}
+
+struct Reader<'t> {
+    characters: &'t [char],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn next(&self) -> Option<char> {
+        self.characters.get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while self.next().is_some_and(is_space) {
+            self.at += 1;
+        }
+    }
+
+    /// A quoted text, or characters up to a blank, a parenthesis or a quoted text.
+    fn atom(&mut self) -> Value {
+        let start = self.at;
+        if let Some(length) = quoted(&self.characters[start..]) {
+            self.at += length;
+        } else {
+            self.at += 1;
+            while let Some(character) = self.next() {
+                let ends = is_space(character)
+                    || matches!(character, '(' | ')')
+                    || quoted(&self.characters[self.at..]).is_some();
+                if ends {
+                    break;
+                }
+                self.at += 1;
+            }
+        }
+        Value::Str(self.characters[start..self.at].iter().collect())
+    }
+
+    fn expected(&self, parenthesis: char) -> Fault {
+        let found = match (self.characters, self.next()) {
+            ([], _) => String::new(),
+            (_, None) => ", found end of text".to_owned(),
+            (_, Some(first)) => {
+                let word = self.characters[self.at..].iter().take(SHOWN_MAX);
+                let word: String = word.take_while(|character| character.is_alphanumeric()).collect();
+                let shown = if word.is_empty() { first.to_string() } else { word };
+                format!(", found {}", repr_str(&shown).replace("\\\\", "\\"))
+            }
+        };
+        let before = &self.characters[..self.at];
+        let line = before.iter().filter(|character| **character == '\n').count() + 1;
+        let column = self.at - before.iter().rposition(|character| *character == '\n').map_or(0, |at| at + 1);
+        let column = column + 1;
+        Fault::Expected(format!(
+            "Expected '{parenthesis}'{found}  (at char {}), (line:{line}, col:{column})",
+            self.at
+        ))
+    }
+}
+
+/// How many characters the quoted text has that these begin with, its quotes included.
+///
+/// Within, a doubled quote and a backslash with what follows it stand for themselves; a line ends in the last quote's
+/// place only behind a backslash.
+fn quoted(characters: &[char]) -> Option<usize> {
+    let quote = *characters.first().filter(|first| matches!(first, '"' | '\''))?;
+    let is_hex = |at: usize| characters.get(at).is_some_and(char::is_ascii_hexdigit);
+    let mut at = 1;
+    loop {
+        match (characters.get(at)?, characters.get(at + 1)) {
+            ('\\', Some('x')) => {
+                if !is_hex(at + 2) {
+                    return None;
+                }
+                at += 3;
+                while is_hex(at) {
+                    at += 1;
+                }
+            }
+            ('\\', Some(_)) => at += 2,
+            ('\\' | '\n' | '\r', _) => return None,
+            (first, second) if *first == quote => {
+                if second != Some(&quote) {
+                    return Some(at + 1);
+                }
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        list(text).map_or_else(|fault| fault.to_string(), |value| value.repr())
+    }
+
+    /// What pyparsing 3.3 says.
+    #[test]
+    fn lists_are_read_as_pyparsing_reads_them() {
+        for (text, expected) in [
+            ("(metroc foo bar", "Expected ')', found end of text  (at char 15), (line:1, col:16)"),
+            ("foo", "Expected '(', found 'foo'  (at char 0), (line:1, col:1)"),
+            ("", "Expected '('  (at char 0), (line:1, col:1)"),
+            ("   ", "Expected '(', found end of text  (at char 3), (line:1, col:4)"),
+            ("(a (b)", "Expected ')', found end of text  (at char 6), (line:1, col:7)"),
+            (")", "Expected '(', found ')'  (at char 0), (line:1, col:1)"),
+            ("\n\n (a", "Expected ')', found end of text  (at char 5), (line:3, col:4)"),
+            ("\u{feff}(a)", "Expected '(', found '\u{feff}'  (at char 0), (line:1, col:1)"),
+            ("()", "[]"),
+            ("(a))", "['a']"),
+            ("(a) (b", "['a']"),
+            ("(a 'b c' d)", "['a', \"'b c'\", 'd']"),
+            ("(a 'b c d)", "['a', \"'b\", 'c', 'd']"),
+            (r#"(a "b\"c" d)"#, r#"['a', '"b\\"c"', 'd']"#),
+            ("(a 'b''c' d)", "['a', \"'b''c'\", 'd']"),
+            ("(a x'b c'd e)", "['a', 'x', \"'b c'\", 'd', 'e']"),
+            ("(a\tb\nc)", "['a', 'b', 'c']"),
+            ("(a 'b\tc')", "['a', \"'b    c'\"]"),
+            ("((a)(b ()))", "[['a'], ['b', []]]"),
+            ("(é ≤ 1)", "['é', '≤', '1']"),
+            ("(a\u{b}b)", "['a\\x0bb']"),
+            ("(a\u{2003} b)", "['a\u{2003}', 'b']"),
+            ("(\"a\nb\")", "['\"a', 'b\"']"),
+            ("(a\\)b)", "['a\\\\']"),
+            ("(a 'x(y)z' b)", "['a', \"'x(y)z'\", 'b']"),
+            ("(a '' b)", "['a', \"''\", 'b']"),
+            ("(a '\\x4g h' b)", "['a', \"'\\\\x4g h'\", 'b']"),
+            ("(a '\\xg h' b)", "['a', \"'\\\\xg\", 'h', \"'\", 'b']"),
+            ("(a '\\\n' b)", "['a', \"'\\\\\\n'\", 'b']"),
+            ("(a '\\", "Expected ')', found end of text  (at char 5), (line:1, col:6)"),
+        ] {
+            assert_eq!(said(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_nest_only_so_deep() {
+        let nested = |depth| format!("{}a{}", "(".repeat(depth), ")".repeat(depth));
+        assert!(list(&nested(DEPTH_MAX)).is_ok());
+        assert_eq!(list(&nested(DEPTH_MAX + 1)), Err(Fault::Depth));
+        assert_eq!(list(&"(".repeat(1_000_000)), Err(Fault::Depth));
+    }
+}

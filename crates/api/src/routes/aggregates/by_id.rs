@@ -1,0 +1,127 @@
+//! Operations that name metrics by their ids.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gnudi_indexer::{Filter, FilterValue, ResourceListing, ResourcePage};
+use gnudi_model::{Metric, MetricId, Resource, resource_type::GENERIC};
+use gnudi_series::operations::{MetricName, Operation};
+use uuid::Uuid;
+
+use super::{
+    Arguments, answer,
+    references::{self, Policies, Reference},
+};
+use crate::{
+    error::ApiError,
+    json::Value,
+    measures::document::Document,
+    policy::Rule,
+    router::{Call, parse_uuid},
+    routes::{
+        metric::{ResourceForm, shown},
+        resource,
+    },
+};
+
+pub(super) async fn answer(
+    call: &Call<'_>,
+    operations: &Operation,
+    arguments: &Arguments,
+    details: bool,
+) -> Result<Document, ApiError> {
+    let names = operations.metric_names();
+    references::check_count(call, names.len())?;
+    let references = find(call, &names).await?;
+    let mut policies = Policies::default();
+    let measures = references::measures(call, &mut policies, &references, operations, arguments).await?;
+    let shown = match details {
+        true => Some(metrics_shown(call, &mut policies, &references).await?),
+        false => None,
+    };
+    let mut document = Document::default();
+    answer::write(&mut document, &references, measures, |document| {
+        if let Some(metrics) = &shown {
+            document.text(", \"references\": ");
+            document.value(metrics);
+        }
+    });
+    Ok(document)
+}
+
+async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, ApiError> {
+    let ids: Option<Vec<MetricId>> = names.iter().map(|name| parse_uuid(&name.name).map(MetricId)).collect();
+    let ids = ids.ok_or_else(|| invalid_references(names))?;
+    let found = call.app.engine().indexer().metrics(&ids).await?;
+    let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none()).map(|(id, _)| id.to_string());
+    let mut missing: Vec<String> = missing.collect();
+    if !missing.is_empty() {
+        missing.sort_unstable();
+        missing.dedup();
+        return Err(ApiError::not_found(Value::object([
+            ("cause", "Unknown metrics".into()),
+            ("reason", "Provided metrics don't exists".into()),
+            ("detail", missing.into()),
+        ])));
+    }
+    let references = names.iter().zip(found.into_iter().flatten()).map(|(name, metric)| {
+        if !call.may(Rule::GetMetric, &metric) {
+            return Err(ApiError::forbidden());
+        }
+        Ok(Reference { metric, resource: None, name: (*name).clone() })
+    });
+    references.collect()
+}
+
+fn invalid_references(names: &[&MetricName]) -> ApiError {
+    let shown = |name: &&MetricName| Value::from(vec![name.name.as_str(), name.aggregation.as_str()]);
+    ApiError::bad_request(Value::object([
+        ("cause", "Invalid metric references".into()),
+        ("reason", "badly formed hexadecimal UUID string".into()),
+        ("detail", Value::Array(names.iter().map(shown).collect())),
+    ]))
+}
+
+/// The metrics, each once, by id, with all that is known of them.
+async fn metrics_shown(
+    call: &Call<'_>,
+    policies: &mut Policies,
+    references: &[Reference],
+) -> Result<Value, ApiError> {
+    let metrics: BTreeMap<MetricId, &Metric> =
+        references.iter().map(|reference| (reference.metric.id, &*reference.metric)).collect();
+    let resources = resources_of(call, metrics.values().filter_map(|metric| metric.resource_id)).await?;
+    let mut all = Vec::with_capacity(metrics.len());
+    for metric in metrics.into_values() {
+        let policy = policies.of(call, metric).await?;
+        let resource = metric.resource_id.and_then(|id| resources.get(&id)).map(|resource| &**resource);
+        all.push(shown(metric, Some(&policy), ResourceForm::Whole(resource)));
+    }
+    Ok(Value::Array(all))
+}
+
+/// So many resources are asked for at a time: less than a filter may hold.
+const RESOURCES_AT_A_TIME: usize = 500;
+
+async fn resources_of(
+    call: &Call<'_>,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
+    let mut ids: Vec<Uuid> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut resources = BTreeMap::new();
+    for ids in ids.chunks(RESOURCES_AT_A_TIME) {
+        let values = ids.iter().map(|id| FilterValue::Uuid(*id)).collect();
+        let listing = ResourceListing {
+            resource_type: GENERIC.to_owned(),
+            filter: Some(Filter::In { field: "id".to_owned(), values }),
+            history: false,
+            details: false,
+            page: ResourcePage::default(),
+            now: resource::now(call),
+        };
+        let found = call.app.engine().indexer().list_resources(&listing).await?;
+        resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
+    }
+    Ok(resources)
+}

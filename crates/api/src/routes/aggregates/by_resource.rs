@@ -1,0 +1,203 @@
+//! Operations that name metrics within resources, over all resources that a search finds or over groups of them.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnudi_indexer::{Filter, IndexerError, ResourceListing, ResourcePage, ResourceSort, SortDirection};
+use gnudi_model::Resource;
+use gnudi_series::{cross::CrossMeasures, operations::Operation};
+
+use super::{
+    Arguments, answer,
+    body::Search,
+    references::{self, Policies, Reference, check_count},
+};
+use crate::{
+    error::ApiError,
+    json::Value,
+    measures::document::Document,
+    pagination::RESOURCE_SORTS,
+    router::Call,
+    routes::resource::{self, field, write},
+};
+
+/// What of resources' metrics is asked for.
+pub(super) struct Asked<'a> {
+    pub operations: &'a Operation,
+    pub search: &'a Search,
+    pub arguments: Arguments,
+    /// Sorted.
+    pub groupby: &'a [String],
+    /// Whether the answer shows the resources.
+    pub details: bool,
+}
+
+impl Asked<'_> {
+    /// What a search says that finds no metric: all the names, sorted.
+    pub fn no_metrics(&self) -> ApiError {
+        let mut names: Vec<&str> =
+            self.operations.metric_names().iter().map(|name| name.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        ApiError::not_found(format!("Metric {} does not exist", Value::from(names).repr()))
+    }
+}
+
+/// Over all resources at once.
+pub(super) async fn all(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, ApiError> {
+    let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
+    let filter = asked.search.filter.clone();
+    let resources = list(call, &asked.search.resource_type, filter, false, &sorts).await?;
+    check_count(call, resources.len())?;
+    let references = references::of_resources(call, &resources, &asked.operations.metric_names())?;
+    if references.is_empty() {
+        return Err(asked.no_metrics());
+    }
+    let mut policies = Policies::default();
+    let measures =
+        references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
+    let mut document = Document::default();
+    write_measures(&mut document, asked, &references, measures);
+    Ok(document)
+}
+
+/// Over each group of resources that have the same in the fields they are grouped by.
+pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, ApiError> {
+    let filter = asked.search.filter.clone();
+    let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
+    check_count(call, resources.len())?;
+    let names = asked.operations.metric_names();
+    let mut policies = Policies::default();
+    let mut total = Total::default();
+    let mut document = Document::default();
+    let mut groups = 0;
+    document.text("[");
+    for (group, resources) in group_by(asked.groupby, &resources)? {
+        let references = references::of_resources(call, resources, &names)?;
+        if references.is_empty() {
+            continue;
+        }
+        let measures =
+            references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
+        total.add(&measures)?;
+        document.text(if groups > 0 { ", {\"group\": " } else { "{\"group\": " });
+        document.value(&group);
+        document.text(", \"measures\": ");
+        write_measures(&mut document, asked, &references, measures);
+        document.text("}");
+        groups += 1;
+    }
+    document.text("]");
+    if groups == 0 { Err(asked.no_metrics()) } else { Ok(document) }
+}
+
+fn write_measures(
+    document: &mut Document,
+    asked: &Asked<'_>,
+    references: &[Reference],
+    measures: Vec<CrossMeasures>,
+) {
+    answer::write(document, references, measures, |document| {
+        if asked.details {
+            let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
+            write_resources(document, resources);
+        }
+    });
+}
+
+/// Appends the resources that the series belong to, each once.
+pub(super) fn write_resources<'r>(
+    document: &mut Document,
+    resources: impl Iterator<Item = &'r Arc<Resource>>,
+) {
+    let mut seen = HashSet::new();
+    document.text(", \"references\": [");
+    for resource in resources {
+        if !seen.insert(Arc::as_ptr(resource)) {
+            continue;
+        }
+        document.text(if seen.len() > 1 { ", " } else { "" });
+        document.write(|out| write(resource, &[], out));
+    }
+    document.text("]");
+}
+
+/// The points of all groups together, which are held until they are read.
+#[derive(Default)]
+pub(super) struct Total(usize);
+
+impl Total {
+    /// Refuses (413) more than one group may have.
+    pub fn add(&mut self, measures: &[CrossMeasures]) -> Result<(), ApiError> {
+        let columns = measures.iter().flat_map(|measures| &measures.columns);
+        self.0 += columns.map(|column| column.values.len()).sum::<usize>();
+        if self.0 > gnudi_engine::cross::POINTS_MAX {
+            return Err(gnudi_engine::CrossMeasuresError::TooManyPoints.into());
+        }
+        Ok(())
+    }
+}
+
+/// All resources of the type that the filter takes, in the order of `sorts`; with `history` all their revisions. Where they
+/// are more than [`check_count`] allows, one more than those.
+pub(crate) async fn list(
+    call: &Call<'_>,
+    resource_type: &str,
+    filter: Option<Filter>,
+    history: bool,
+    sorts: &[String],
+) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    let sort = |text: &String| {
+        let (field, direction) = text.split_once(':').unwrap_or((text, ""));
+        let direction: SortDirection = direction.parse()?;
+        Ok(ResourceSort { field: field.trim().to_owned(), direction })
+    };
+    let sorts = sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
+    let limit = call.app.options().limits.aggregate_references_max + 1;
+    let listing = ResourceListing {
+        resource_type: resource_type.to_owned(),
+        filter,
+        history,
+        details: false,
+        page: ResourcePage { limit: Some(limit), marker: None, sorts },
+        now: resource::now(call),
+    };
+    call.app.engine().indexer().list_resources(&listing).await
+}
+
+/// Resources that stand next to each other and have the same in all `fields`, with what they have there.
+///
+/// # Errors
+/// 400 where they have no such field.
+pub(crate) fn group_by<'r>(
+    fields: &[String],
+    resources: &'r [Arc<Resource>],
+) -> Result<Vec<(Value, &'r [Arc<Resource>])>, ApiError> {
+    let mut groups = Vec::new();
+    let mut from = 0;
+    let mut current: Option<Value> = None;
+    for (index, resource) in resources.iter().enumerate() {
+        let group = group_of(fields, resource)?;
+        if current.as_ref() == Some(&group) {
+            continue;
+        }
+        if let Some(before) = current.replace(group) {
+            groups.push((before, &resources[from..index]));
+            from = index;
+        }
+    }
+    groups.extend(current.map(|group| (group, &resources[from..])));
+    Ok(groups)
+}
+
+/// What a resource has in the fields, as an object.
+///
+/// # Errors
+/// 400 where it has no such field.
+pub(super) fn group_of(fields: &[String], resource: &Resource) -> Result<Value, ApiError> {
+    let entry = |name: &String| {
+        let unknown = || IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {name}"));
+        Ok((name.clone(), field(resource, name).ok_or_else(unknown)?))
+    };
+    let entries = fields.iter().map(entry).collect::<Result<_, IndexerError>>()?;
+    Ok(Value::Object(entries))
+}

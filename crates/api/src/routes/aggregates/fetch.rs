@@ -1,0 +1,42 @@
+//! `POST /v1/aggregates`
+
+use hyper::StatusCode;
+
+use super::{Arguments, body, by_id, by_resource, by_resource::Asked, groupby, history};
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    operations,
+    reply::{self, Response},
+    request,
+    router::Call,
+};
+
+pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let query = call.query();
+    let use_history = query.flag("use_history", false)?;
+    let details = query.flag("details", false)?;
+    let arguments = Arguments::of(&query, call.app.now())?.or_drop_gaps();
+    let body = body::read(call, &request::json(call.parts, request_body).await?).await?;
+    if body.operations.metric_names().is_empty() {
+        return Err(ApiError::bad_request(Value::object([
+            ("cause", "Operations is invalid".into()),
+            ("reason", "At least one 'metric' is required".into()),
+            ("detail", operations::shown(&body.operations)),
+        ])));
+    }
+    let document = match &body.resources {
+        None => by_id::answer(call, &body.operations, &arguments, details).await?,
+        Some(search) => {
+            let groupby = groupby(&query);
+            let asked = Asked { operations: &body.operations, search, arguments, groupby: &groupby, details };
+            match (groupby.is_empty(), use_history) {
+                (true, _) => by_resource::all(call, &asked).await?,
+                (false, false) => by_resource::grouped(call, &asked).await?,
+                (false, true) => history::grouped(call, &asked).await?,
+            }
+        }
+    };
+    Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
+}

@@ -1,0 +1,18 @@
+//! `/v1/aggregates`: operations on the series of many metrics, which are named by their ids, or by their names within the
+//! resources that a search finds.
+
+mod answer;
+mod arguments;
+mod body;
+mod by_id;
+mod by_resource;
+mod fetch;
+mod history;
+mod references;
+
+pub use fetch::fetch;
+
+pub(crate) use arguments::{Arguments, groupby};
+pub(crate) use answer::aggregated;
+pub(crate) use by_resource::{group_by, list};
+pub(crate) use references::{Policies, check_count};

@@ -1,0 +1,186 @@
+//! One aggregation of several metrics, aggregated again across them.
+
+use std::sync::Arc;
+
+use gnudi_engine::{CrossMeasuresQuery, CrossReference, MeasuresQuery, Resample};
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
+use gnudi_series::operations::{MetricName, Metrics, Operation, Reaggregation};
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    measures::write::{self, Column},
+    policy::Rule,
+    query::{Argument, Query},
+    router::Call,
+    routes::{
+        aggregates::{Arguments, Policies, aggregated},
+        metric::resample,
+    },
+};
+
+/// What is asked of the metrics.
+pub(super) struct Asked<'q> {
+    query: &'q Query,
+    arguments: Arguments,
+    aggregation: String,
+    /// As `aggregation`, where nothing else is asked for.
+    reaggregation: String,
+}
+
+impl<'q> Asked<'q> {
+    /// # Errors
+    /// Those of [`Arguments::of`].
+    pub fn of(query: &'q Query, now: Timestamp) -> Result<Self, ApiError> {
+        let text = |name| match query.get(name) {
+            None => None,
+            Some(Argument::One(text)) => Some(text.to_owned()),
+            Some(Argument::Several(texts)) => Some(Value::from(texts).repr()),
+        };
+        let arguments = Arguments::of(query, now)?;
+        let aggregation = text("aggregation").unwrap_or_else(|| "mean".to_owned());
+        let reaggregation = text("reaggregation").unwrap_or_else(|| aggregation.clone());
+        Ok(Asked { query, arguments, aggregation, reaggregation })
+    }
+}
+
+/// A metric with its policy.
+type Known = (Arc<Metric>, Arc<ArchivePolicy>);
+
+/// The points, coarsest granularity first; of a single metric as they are stored.
+pub(super) async fn measures(
+    call: &Call<'_>,
+    asked: &Asked<'_>,
+    metrics: &[Arc<Metric>],
+) -> Result<Vec<Column>, ApiError> {
+    if metrics.iter().any(|metric| !call.may(Rule::GetMetric, metric)) {
+        return Err(ApiError::forbidden());
+    }
+    if metrics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resample = resample(asked.query, asked.query.get("granularity").as_ref())?;
+    let mut policies = Policies::default();
+    let mut known: Vec<Known> = Vec::with_capacity(metrics.len());
+    for metric in metrics {
+        known.push((metric.clone(), policies.of(call, metric).await?));
+    }
+    if let Some(granularity) = asked.arguments.granularity {
+        check_granularity(&known, &asked.aggregation, granularity)?;
+    }
+    if asked.query.flag("refresh", false)? {
+        let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
+        call.app.engine().refresh(&ids, call.app.options().operation_timeout).await?;
+    }
+    match &known[..] {
+        [(metric, policy)] => stored(call, asked, metric, policy, resample).await,
+        several => across(call, asked, several, resample).await,
+    }
+}
+
+fn check_granularity(known: &[Known], aggregation: &str, granularity: Timespan) -> Result<(), ApiError> {
+    let has = |policy: &ArchivePolicy| policy.definition.iter().any(|item| item.granularity == granularity);
+    match known.iter().find(|(_, policy)| !has(policy)) {
+        None => Ok(()),
+        Some((metric, _)) => Err(no_aggregation(metric, aggregation, granularity)),
+    }
+}
+
+fn no_aggregation(metric: &Metric, aggregation: &str, granularity: Timespan) -> ApiError {
+    let granularity = write::granularity(Resample::Span(granularity));
+    let id = metric.id;
+    ApiError::not_found(format!(
+        "Aggregation method '{aggregation}' at granularity '{granularity}' for metric {id} does not exist"
+    ))
+}
+
+/// The method, if the policy keeps it.
+fn method_of(aggregation: &str, policy: &ArchivePolicy) -> Option<AggregationMethod> {
+    aggregation.parse().ok().filter(|method| policy.aggregation_methods.contains(method))
+}
+
+/// The points of one metric.
+async fn stored(
+    call: &Call<'_>,
+    asked: &Asked<'_>,
+    metric: &Metric,
+    policy: &ArchivePolicy,
+    resample: Option<Resample>,
+) -> Result<Vec<Column>, ApiError> {
+    let Arguments { start, stop, granularity, .. } = asked.arguments;
+    let method = method_of(&asked.aggregation, policy).ok_or_else(|| {
+        let detail = Value::object([
+            ("metric", metric.id.to_string().into()),
+            ("aggregation_method", asked.aggregation.as_str().into()),
+        ]);
+        ApiError::not_found(Value::object([
+            ("cause", "Aggregation method does not exist for this metric".into()),
+            ("detail", detail),
+        ]))
+    })?;
+    let wanted = |span: &Timespan| granularity.is_none_or(|granularity| granularity == *span);
+    let kept = policy.definition.iter().map(|item| item.granularity).filter(wanted);
+    let mut aggregations: Vec<Aggregation> = kept.filter_map(|span| policy.aggregation(method, span)).collect();
+    aggregations.sort_unstable_by_key(|aggregation| std::cmp::Reverse(aggregation.granularity));
+    let query = MeasuresQuery { aggregations, start, stop, resample };
+    let found = call.app.engine().measures(metric.id, policy, &query).await?;
+    let columns = found.into_iter().map(|measures| Column {
+        granularity: write::granularity(resample.unwrap_or(Resample::Span(measures.granularity))),
+        timestamps: Arc::new(measures.timestamps),
+        values: measures.values,
+    });
+    Ok(columns.collect())
+}
+
+/// The points of several metrics, made one series.
+async fn across(
+    call: &Call<'_>,
+    asked: &Asked<'_>,
+    known: &[Known],
+    resample: Option<Resample>,
+) -> Result<Vec<Column>, ApiError> {
+    for (metric, policy) in known {
+        if method_of(&asked.aggregation, policy).is_none() {
+            let granularity = policy.definition[0].granularity;
+            return Err(no_aggregation(metric, &asked.aggregation, granularity));
+        }
+    }
+    let arguments = &asked.arguments;
+    let references: Vec<CrossReference> = known
+        .iter()
+        .map(|(metric, policy)| CrossReference {
+            metric: metric.id,
+            policy: policy.clone(),
+            shown_name: metric.id.to_string(),
+            name: MetricName { name: metric.id.to_string(), aggregation: asked.aggregation.clone() },
+        })
+        .collect();
+    let operations = operations(asked, &references, resample)?;
+    let query = CrossMeasuresQuery {
+        references,
+        operations,
+        granularities: arguments.granularities(),
+        start: arguments.start,
+        stop: arguments.stop,
+        needed_overlap: arguments.needed_overlap(),
+        fill: arguments.fill,
+    };
+    Ok(aggregated(call.app.engine().cross_measures(query).await?))
+}
+
+/// What `/v1/aggregates` would be asked: aggregate all, which are resampled before if that is wanted.
+fn operations(
+    asked: &Asked<'_>,
+    references: &[CrossReference],
+    resample: Option<Resample>,
+) -> Result<Operation, ApiError> {
+    let unknown = |_| ApiError::argument("reaggregation", "Metrics cannot be aggregated by this method");
+    let method: Reaggregation = asked.reaggregation.parse().map_err(unknown)?;
+    let names = references.iter().map(|reference| reference.name.clone()).collect();
+    let mut operand = Box::new(Operation::Metric(Metrics::Many(names)));
+    if let Some(to) = resample {
+        let method = asked.aggregation.parse().expect("policies keep known methods only");
+        operand = Box::new(Operation::Resample { method, to, operand });
+    }
+    Ok(Operation::Aggregate { method, operand })
+}

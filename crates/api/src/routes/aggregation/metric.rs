@@ -1,0 +1,63 @@
+//! `/v1/aggregation/metric`: metrics by their ids, in the query (`GET`) or in the body (`POST`).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use gnudi_model::{Metric, MetricId};
+use hyper::StatusCode;
+
+use super::across::{self, Asked};
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    json::Value,
+    measures::document::Document,
+    query::Argument,
+    reply::{self, Response},
+    request,
+    router::{Call, parse_uuid},
+    routes::aggregates::check_count,
+    schema::{Checked, Invalid, list},
+};
+
+pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let query = call.query();
+    let named = match query.get("metric") {
+        None | Some(Argument::One("")) => Vec::new(),
+        Some(Argument::One(id)) => vec![id],
+        Some(Argument::Several(ids)) => ids,
+    };
+    let ids = ids(&named.into())
+        .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
+    answer(call, ids).await
+}
+
+pub async fn posted_metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let ids = ids(&request::json(call.parts, body).await?)?;
+    answer(call, ids).await
+}
+
+fn ids(document: &Value) -> Checked<BTreeSet<MetricId>> {
+    let id = |value: &Value| match value {
+        Value::Str(text) => parse_uuid(text).map(MetricId).ok_or_else(|| Invalid::new("not a valid value")),
+        _ => Err(Invalid::new("not a valid value")),
+    };
+    list(document, id).map(|ids| ids.into_iter().collect())
+}
+
+async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, ApiError> {
+    check_count(call, ids.len())?;
+    let ids: Vec<MetricId> = ids.into_iter().collect();
+    let found = call.app.engine().indexer().metrics(&ids).await?;
+    let metrics: Result<Vec<Arc<Metric>>, ApiError> = ids
+        .iter()
+        .zip(found)
+        .map(|(id, metric)| {
+            metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist")))
+        })
+        .collect();
+    let query = call.query();
+    let asked = Asked::of(&query, call.app.now())?;
+    let mut document = Document::default();
+    document.rows(across::measures(call, &asked, &metrics?).await?);
+    Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
+}
