@@ -82,6 +82,10 @@ macro_rules! endpoint {
             handler: handler!($handler),
         }
     };
+    // For clients that name types which they take nothing of.
+    (BARE $method:ident $guard:expr, $handler:path) => {
+        Endpoint { method: Method::$method, guard: $guard, negotiates: false, handler: handler!($handler) }
+    };
     ($method:ident $guard:expr, $handler:path) => {
         Endpoint { method: Method::$method, guard: $guard, negotiates: true, handler: handler!($handler) }
     };
@@ -98,10 +102,11 @@ struct Route {
 fn routes() -> Vec<Route> {
     use Guard::{Caller, Items, Metric, Open};
     use Lookup::Nothing;
-    use routes::{archive_policy, archive_policy_rule, batch, capabilities, metric, root, status};
+    use routes::{aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, influxdb, metric, prometheus, resource, resource_type, root, search, status};
     vec![
         route("/", Nothing, vec![endpoint!(ANY Open, root::versions)]),
         route("/v1", Nothing, vec![endpoint!(ANY Open, root::index)]),
+        route("/v1/openapi.json", Nothing, vec![endpoint!(GET Open, root::openapi_document)]),
         route("/healthcheck", Nothing, vec![endpoint!(ANY Open, root::healthcheck)]),
         route("/metrics", Nothing, vec![endpoint!(ANY Open, root::figures)]),
         route(
@@ -162,10 +167,130 @@ fn routes() -> Vec<Route> {
                 endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
             ],
         ),
+        route("/v1/resource", Nothing, vec![endpoint!(GET Open, resource::types)]),
+        route(
+            "/v1/resource/:type",
+            Lookup::ResourceType,
+            vec![
+                endpoint!(DELETE Items(Rule::DeleteResources), resource::delete_matching),
+                endpoint!(GET Items(Rule::ListResource), resource::list),
+                endpoint!(POST Caller(Rule::CreateResource), resource::create),
+            ],
+        ),
+        route(
+            "/v1/resource/:type/:id",
+            Lookup::ResourceId,
+            vec![
+                endpoint!(DELETE Items(Rule::DeleteResource), resource::delete),
+                endpoint!(GET Items(Rule::GetResource), resource::show),
+                endpoint!(PATCH Items(Rule::UpdateResource), resource::update),
+            ],
+        ),
+        route(
+            "/v1/resource/:type/:id/history",
+            Lookup::ResourceId,
+            vec![endpoint!(GET Items(Rule::GetResource), resource::history)],
+        ),
+        route(
+            "/v1/resource/:type/:id/metric",
+            Lookup::ResourceId,
+            vec![
+                endpoint!(GET Items(Rule::GetResource), resource::list_metrics),
+                endpoint!(POST Items(Rule::UpdateResource), resource::create_metrics),
+            ],
+        ),
+        route(
+            "/v1/resource/:type/:id/metric/:name",
+            Lookup::NamedMetric,
+            vec![
+                endpoint!(DELETE Metric(Rule::DeleteMetric), metric::delete),
+                endpoint!(GET Metric(Rule::GetMetric), metric::show),
+            ],
+        ),
+        route(
+            "/v1/resource/:type/:id/metric/:name/measures",
+            Lookup::NamedMetric,
+            vec![
+                endpoint!(GET Metric(Rule::GetMeasures), metric::get_measures),
+                endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
+            ],
+        ),
+        route(
+            "/v1/resource_type",
+            Nothing,
+            vec![
+                endpoint!(GET Caller(Rule::ListResourceType), resource_type::list),
+                endpoint!(POST Caller(Rule::CreateResourceType), resource_type::create),
+            ],
+        ),
+        route(
+            "/v1/resource_type/:name",
+            Nothing,
+            vec![
+                endpoint!(DELETE Caller(Rule::DeleteResourceType), resource_type::delete),
+                endpoint!(GET Caller(Rule::GetResourceType), resource_type::show),
+                endpoint!(PATCH Caller(Rule::UpdateResourceType), resource_type::update),
+            ],
+        ),
+        route(
+            "/v1/aggregates",
+            Nothing,
+            vec![endpoint!(POST Items(Rule::SearchResource), aggregates::fetch)],
+        ),
+        route("/v1/aggregation", Nothing, Vec::new()),
+        route(
+            "/v1/aggregation/metric",
+            Nothing,
+            vec![
+                endpoint!(GET Items(Rule::GetMetric), aggregation::metric),
+                endpoint!(POST Items(Rule::GetMetric), aggregation::posted_metric),
+            ],
+        ),
+        route(
+            "/v1/aggregation/resource/:type/metric/:name",
+            Lookup::ResourceType,
+            vec![endpoint!(POST Items(Rule::SearchResource), aggregation::resource)],
+        ),
+        route(
+            "/v1/aggregation/:object/:type/:key/:name",
+            Nothing,
+            vec![endpoint!(ANY Open, aggregation::nothing)],
+        ),
         route(
             "/v1/batch/metrics/measures",
             Nothing,
             vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_metrics_measures)],
+        ),
+        route(
+            "/v1/batch/resources/metrics/measures",
+            Nothing,
+            vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_resources_metrics_measures)],
+        ),
+        route(
+            "/v1/search/metric",
+            Nothing,
+            vec![endpoint!(POST Items(Rule::SearchMetric), search::metric)],
+        ),
+        route(
+            "/v1/search/resource/:type",
+            Lookup::ResourceType,
+            vec![endpoint!(POST Items(Rule::SearchResource), search::resource)],
+        ),
+        route(
+            "/v1/influxdb/ping",
+            Nothing,
+            vec![endpoint!(BARE GET Open, influxdb::ping), endpoint!(BARE HEAD Open, influxdb::ping)],
+        ),
+        route("/v1/influxdb/query", Nothing, vec![endpoint!(BARE POST Open, influxdb::query)]),
+        route(
+            "/v1/influxdb/write",
+            Nothing,
+            vec![endpoint!(BARE POST Items(Rule::PostMeasures), influxdb::write)],
+        ),
+        route(
+            "/v1/prometheus/write",
+            Nothing,
+            vec![endpoint!(BARE POST Items(Rule::PostMeasures), prometheus::write)],
         ),
         route("/v1/capabilities", Nothing, vec![endpoint!(GET Open, capabilities::show)]),
         route("/v1/status", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
@@ -208,6 +333,14 @@ impl Router {
             paths.insert(pattern(route.path), index).expect("no two routes match the same path");
         }
         Router { paths, routes }
+    }
+
+    /// The method (`*` for any) and path, with `{name}` for a parameter, of every endpoint.
+    #[cfg(test)]
+    pub fn endpoints(&self) -> impl Iterator<Item = (&str, String)> {
+        self.routes.iter().flat_map(|route| {
+            route.endpoints.iter().map(|endpoint| (endpoint.method.as_str(), pattern(route.path)))
+        })
     }
 
     /// The endpoint of a request.
@@ -403,7 +536,7 @@ pub async fn call(
     }
     let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
     let caller = if guard != Guard::Open || found.lookup != Lookup::Nothing {
-        app.options().auth_mode.caller(&parts.headers)?
+        app.options().auth_mode.caller(&parts.headers).await?
     } else {
         Caller::default()
     };

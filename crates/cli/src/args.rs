@@ -23,6 +23,10 @@ pub enum Command {
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
+    /// Take statsd's datagrams and post what they say to a running server (also: gnocchi-statsd).
+    Statsd(CollectorArgs),
+    /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
+    Amqpd(CollectorArgs),
     /// Print every option with its default and meaning.
     Config,
 }
@@ -60,6 +64,10 @@ pub struct ServeArgs {
     /// Serve below this path, such as /gnocchi.
     #[arg(long, value_name = "PATH", default_value = "")]
     pub path_prefix: String,
+    /// Users and their passwords, as `htpasswd -B` writes them; without it any password is right [default: [api]
+    /// password_file].
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
     /// Listen on an address that others can reach although authentication `basic` believes every caller.
     #[arg(long)]
     pub allow_open_access: bool,
@@ -69,6 +77,30 @@ pub struct ServeArgs {
     /// Leave a collector out. `host`: this machine's own figures.
     #[arg(long, value_name = "COLLECTOR", value_parser = ["host"])]
     pub without: Vec<String>,
+    /// Run a collector in this process too. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0.
+    #[arg(long, value_name = "COLLECTOR", value_parser = ["statsd", "amqpd"])]
+    pub with: Vec<String>,
+}
+
+/// What the programs take that collect measures and post them.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CollectorArgs {
+    /// Gnocchi's configuration file.
+    #[arg(long, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// The server that measures are posted to.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
+    pub endpoint: String,
+    /// As whom to post; the environment variable GNUDI_PASSWORD may hold a password [default: the creator that the
+    /// configuration names, else admin].
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Log at level debug.
+    #[arg(short, long)]
+    pub debug: bool,
+    /// Log at level info (the default).
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -109,8 +141,13 @@ impl UpgradeArgs {
 }
 
 /// Gnocchi's programs, and the command that each is.
-const PROGRAMS: &[(&str, &str)] =
-    &[("gnocchi-api", "api"), ("gnocchi-metricd", "metricd"), ("gnocchi-upgrade", "upgrade")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("gnocchi-api", "api"),
+    ("gnocchi-metricd", "metricd"),
+    ("gnocchi-upgrade", "upgrade"),
+    ("gnocchi-statsd", "statsd"),
+    ("gnocchi-amqpd", "amqpd"),
+];
 
 /// Reads the command line; called by the name of a Gnocchi program (through a link), the binary is that program.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -137,6 +174,9 @@ mod tests {
         assert!(matches!(cli.command, Command::Upgrade(args) if args.sacks_number == Some(7)));
         let cli = parse(words("gnocchi-api --port 99")).unwrap();
         assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
+        let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
+        assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
+        assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
         assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config));
         for line in ["gnudi", "gnudi serve --listen nowhere", "gnudi upgrade --sacks-number 0", "gnudi fly"] {
             assert!(parse(words(line)).is_err(), "{line}");

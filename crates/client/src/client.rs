@@ -22,8 +22,10 @@ use crate::{
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Sent with basic authentication and an empty password; `None` sends no `Authorization`.
+    /// Sent with basic authentication; `None` sends no `Authorization`.
     pub user: Option<String>,
+    /// The user's password, which Gnocchi's server does not look at.
+    pub password: String,
     /// From the start of a call to the last byte of its answer.
     pub timeout: Duration,
     /// Idle connections kept for the next call.
@@ -36,6 +38,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         ClientOptions {
             user: Some("admin".to_owned()),
+            password: String::new(),
             timeout: Duration::from_mins(1),
             idle_connections_max: 32,
             answer_bytes_max: 256 << 20,
@@ -76,7 +79,8 @@ impl Client {
         if uri.query().is_some() {
             return Err(invalid("a query string cannot be part of a base URL"));
         }
-        let authorization = options.user.as_deref().map(basic_authorization).transpose()?;
+        let authorization =
+            options.user.as_deref().map(|user| basic_authorization(user, &options.password)).transpose()?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(options.timeout));
@@ -203,11 +207,11 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
-fn basic_authorization(user: &str) -> Result<HeaderValue, ClientError> {
+fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue, ClientError> {
     if user.contains(':') || user.chars().any(char::is_control) {
         return Err(ClientError::InvalidOptions(format!("{user:?}: not a user's name")));
     }
-    let text = format!("Basic {}", base64::encode(format!("{user}:").as_bytes()));
+    let text = format!("Basic {}", base64::encode(format!("{user}:{password}").as_bytes()));
     Ok(HeaderValue::from_str(&text).expect("base64 is a header value"))
 }
 

@@ -1,31 +1,43 @@
-//! Basic authentication as Gnocchi's: the user's name counts, the password does not; `admin` is the administrator.
+//! Basic authentication as Gnocchi's: the user's name counts, the password does not, unless there is a file of passwords;
+//! `admin` is the administrator.
 
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
+use super::Passwords;
 use crate::{error::ApiError, policy::Caller};
 
 const ADMIN: &str = "admin";
 
-pub(super) fn caller(headers: &HeaderMap) -> Result<Caller, ApiError> {
-    let user = headers
+pub(super) async fn caller(headers: &HeaderMap, passwords: Option<&Passwords>) -> Result<Caller, ApiError> {
+    let (user, password) = headers
         .get(AUTHORIZATION)
         .and_then(|header| header.to_str().ok())
-        .and_then(user)
+        .and_then(credentials)
         .ok_or_else(ApiError::unauthorized)?;
+    if let Some(passwords) = passwords
+        && !passwords.accept(&user, &password).await
+    {
+        return Err(ApiError::unauthorized());
+    }
     Ok(Caller { is_admin: user == ADMIN, user, ..Caller::default() })
 }
 
-/// The user's name in `Basic base64(name:password)`.
-fn user(header: &str) -> Option<String> {
+/// Name and password of `Basic base64(name:password)`.
+fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, credentials) = header.trim().split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let mut decoded = decode_base64(credentials.trim().as_bytes())?;
-    if let Some(colon) = decoded.iter().position(|byte| *byte == b':') {
-        decoded.truncate(colon);
-    }
-    String::from_utf8(decoded).ok()
+    let password = match decoded.iter().position(|byte| *byte == b':') {
+        Some(colon) => {
+            let password = decoded.split_off(colon + 1);
+            decoded.truncate(colon);
+            password
+        }
+        None => Vec::new(),
+    };
+    Some((String::from_utf8(decoded).ok()?, password))
 }
 
 /// RFC 4648, with padding.
@@ -58,6 +70,7 @@ fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use hyper::header::HeaderValue;
 
     use super::*;
@@ -65,7 +78,8 @@ mod tests {
     fn who(header: &str) -> Option<(String, bool)> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
-        caller(&headers).ok().map(|caller| (caller.user, caller.is_admin))
+        let caller = caller(&headers, None).now_or_never().expect("nothing is waited for");
+        caller.ok().map(|caller| (caller.user, caller.is_admin))
     }
 
     #[test]
@@ -83,6 +97,6 @@ mod tests {
         {
             assert_eq!(who(header), None, "{header}");
         }
-        assert!(caller(&HeaderMap::new()).is_err());
+        assert!(caller(&HeaderMap::new(), None).now_or_never().unwrap().is_err());
     }
 }

@@ -1,17 +1,26 @@
 //! Authentication: who calls. What the caller may do is `policy`'s question.
 
 pub mod basic;
+pub mod passwords;
+
+use std::sync::Arc;
 
 use hyper::HeaderMap;
 
 use crate::{error::ApiError, policy::Caller};
+pub use passwords::{Passwords, PasswordsError};
 
 /// How callers make themselves known (`[api] auth_mode`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum AuthMode {
-    /// HTTP's basic scheme; the password is not looked at, as in Gnocchi, so that only a loopback address may be served.
-    #[default]
-    Basic,
+    /// HTTP's basic scheme. Without passwords any is right, as in Gnocchi, so that only a loopback address may be served.
+    Basic { passwords: Option<Arc<Passwords>> },
+}
+
+impl Default for AuthMode {
+    fn default() -> Self {
+        AuthMode::Basic { passwords: None }
+    }
 }
 
 impl AuthMode {
@@ -19,17 +28,17 @@ impl AuthMode {
     /// unless the operator says so.
     pub fn trusts_everybody(&self) -> bool {
         match self {
-            AuthMode::Basic => true,
+            AuthMode::Basic { passwords } => passwords.is_none(),
         }
     }
 
     /// The caller of a request.
     ///
     /// # Errors
-    /// 401 where the headers name none.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    /// 401 where the headers name none, or with a wrong password.
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         match self {
-            AuthMode::Basic => basic::caller(headers),
+            AuthMode::Basic { passwords } => basic::caller(headers, passwords.as_deref()).await,
         }
     }
 }
