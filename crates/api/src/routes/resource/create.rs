@@ -8,14 +8,19 @@ use hyper::{
 
 use super::definition::{self, Writer};
 use crate::{
-    body::RequestBody, error::ApiError, reply::Response, request, router::Call,
-    routes::metric::definition::complete_named,
+    body::RequestBody,
+    error::ApiError,
+    reply::Response,
+    request,
+    router::Call,
+    routes::metric::definition::{complete_named, refuse_slashes},
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let resource_type = call.resource_type();
     let (creator, now) = (&call.caller.user, super::now(call));
     let document = request::json(call.parts, body).await?;
+    refuse_slashes(document.get("metrics"), creator)?;
     let writer = Writer { creator, now };
     let (original_resource_id, id, given) = definition::check_new(&document, resource_type, writer)?;
     let metrics = complete_named(call, given.metrics.unwrap_or_default()).await?;

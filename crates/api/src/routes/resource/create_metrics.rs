@@ -12,14 +12,16 @@ use crate::{
     router::Call,
     routes::metric::{
         self,
-        definition::{check_named, complete_named},
+        definition::{check_named, complete_named, refuse_slashes},
     },
 };
 
 /// Adds metrics to those that the resource has; its revision stays the same.
 pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let resource = super::find(call, Rule::UpdateResource).await?;
-    let given = check_named(&request::json(call.parts, body).await?, &call.caller.user)?;
+    let document = request::json(call.parts, body).await?;
+    refuse_slashes(Some(&document), &call.caller.user)?;
+    let given = check_named(&document, &call.caller.user)?;
     let change = ResourceChange {
         metrics: Some(complete_named(call, given).await?),
         append_metrics: true,

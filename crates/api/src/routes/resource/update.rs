@@ -6,8 +6,14 @@ use hyper::StatusCode;
 
 use super::definition::{self, Given, Writer};
 use crate::{
-    body::RequestBody, conditions::Version, error::ApiError, policy::Rule, reply::Response, request,
-    router::Call, routes::metric::definition::complete_named,
+    body::RequestBody,
+    conditions::Version,
+    error::ApiError,
+    policy::Rule,
+    reply::Response,
+    request,
+    router::Call,
+    routes::metric::definition::{complete_named, refuse_slashes},
 };
 
 /// Changes what the body gives; the resource as it was becomes a part of its history.
@@ -17,6 +23,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     Version::of(&resource).check(call.parts)?;
     let now = super::now(call);
     let document = request::json(call.parts, body).await?;
+    refuse_slashes(document.get("metrics"), &call.caller.user)?;
     let writer = Writer { creator: &call.caller.user, now };
     let Some(mut given) = definition::check_change(&document, resource_type, writer)? else {
         return Ok(super::versioned_answer(StatusCode::OK, &resource));
