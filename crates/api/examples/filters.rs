@@ -101,8 +101,9 @@ fn value_of(value: &FilterValue) -> Value {
 /// Times in nanoseconds and values as floats.
 fn named_value(named: &Named<'_>, measures: &[Measure]) -> Value {
     let list = |measures: &[Measure]| {
-        let measure =
-            |measure: &Measure| Value::Array(vec![Value::Int(measure.timestamp.0), Value::Float(measure.value)]);
+        let measure = |measure: &Measure| {
+            Value::Array(vec![Value::Int(measure.timestamp.0), Value::Float(measure.value)])
+        };
         Value::Array(measures.iter().map(measure).collect())
     };
     let metrics = named.metrics.iter().map(|metric| {

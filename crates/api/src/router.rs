@@ -102,7 +102,10 @@ struct Route {
 fn routes() -> Vec<Route> {
     use Guard::{Caller, Items, Metric, Open};
     use Lookup::Nothing;
-    use routes::{aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, influxdb, metric, prometheus, resource, resource_type, root, search, status};
+    use routes::{
+        aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, influxdb, metric,
+        prometheus, resource, resource_type, root, search, status,
+    };
     vec![
         route("/", Nothing, vec![endpoint!(ANY Open, root::versions)]),
         route("/v1", Nothing, vec![endpoint!(ANY Open, root::index)]),
@@ -266,11 +269,7 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_resources_metrics_measures)],
         ),
-        route(
-            "/v1/search/metric",
-            Nothing,
-            vec![endpoint!(POST Items(Rule::SearchMetric), search::metric)],
-        ),
+        route("/v1/search/metric", Nothing, vec![endpoint!(POST Items(Rule::SearchMetric), search::metric)]),
         route(
             "/v1/search/resource/:type",
             Lookup::ResourceType,

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use gnudi_indexer::filter::{FILTER_DEPTH_MAX, FILTER_CONDITIONS_MAX};
+use gnudi_indexer::filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
 
 use super::json::NOT;
 use crate::json::Value;

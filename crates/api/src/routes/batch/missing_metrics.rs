@@ -1,0 +1,183 @@
+//! Metrics of resources that are made because measures arrive for them.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnudi_indexer::{
+    Filter, FilterValue, IndexerError, NewMetric, ResourceListing, ResourcePage, filter::FILTER_VALUES_MAX,
+};
+use gnudi_model::{Metric, resource_type::GENERIC};
+use uuid::Uuid;
+
+use super::post_resources_metrics_measures::allowed;
+use crate::{
+    error::ApiError,
+    json::Value,
+    measures::named::{Named, NamedMetric, NamedResource},
+    router::Call,
+    routes::{
+        metric::definition::{self, Definition},
+        resource,
+    },
+};
+
+/// The refusal of names that no metric has.
+pub fn unknown(named: &Named<'_>, found: &[Option<Arc<Metric>>]) -> ApiError {
+    let missing = named.metrics.iter().zip(found).filter(|(_, found)| found.is_none());
+    let mut names: Vec<String> = missing
+        .map(|(metric, _)| format!("{}/{}", named.resources[metric.resource].id, metric.name))
+        .collect();
+    names.sort_unstable();
+    ApiError::bad_request(format!("Unknown metrics: {}", names.join(", ")))
+}
+
+/// Makes the metrics that were not found; all metrics, one for each name. Changes nothing before it has seen that all of them
+/// may be made.
+///
+/// # Errors
+/// 400 where a name is none, has no archive policy or belongs to no resource; 403 where the caller may not post to one of
+/// the others.
+pub async fn create(
+    call: &Call<'_>,
+    named: &Named<'_>,
+    mut found: Vec<Option<Arc<Metric>>>,
+) -> Result<Vec<Arc<Metric>>, ApiError> {
+    let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+    let new = definitions(call, named, &found, &missing).await?;
+    allowed(call, found.iter().flatten().cloned().collect())?;
+    let indexer = call.app.engine().indexer();
+    let mut again = Vec::new();
+    let mut gone = HashSet::new();
+    for (index, made) in missing.into_iter().zip(indexer.create_metrics(new).await) {
+        match made {
+            Ok(metric) => found[index] = Some(metric),
+            Err(IndexerError::NamedMetricAlreadyExists(_)) => again.push(index),
+            Err(IndexerError::NoSuchResource(id)) => {
+                gone.insert(id);
+            }
+            Err(error @ IndexerError::NoSuchArchivePolicy(_)) => {
+                return Err(ApiError::bad_request(error.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if !gone.is_empty() {
+        return Err(unknown_resources(named.resources.iter().filter(|resource| gone.contains(&resource.id))));
+    }
+    // Another request has made these just now.
+    let keys: Vec<(Uuid, &str)> = again.iter().map(|index| key(named, *index)).collect();
+    for (index, metric) in again.into_iter().zip(indexer.named_metrics(&keys).await?) {
+        found[index] = metric;
+    }
+    let all = found.into_iter().collect::<Option<Vec<_>>>();
+    allowed(call, all.ok_or_else(|| ApiError::unavailable("Other requests change the same metrics"))?)
+}
+
+fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {
+    let metric = &named.metrics[index];
+    (named.resources[metric.resource].id, &metric.name)
+}
+
+/// What the missing metrics are to be. Asks in the order of the body, and of a resource that there is not for the first one
+/// only, as Gnocchi does.
+async fn definitions(
+    call: &Call<'_>,
+    named: &Named<'_>,
+    found: &[Option<Arc<Metric>>],
+    missing: &[usize],
+) -> Result<Vec<NewMetric>, ApiError> {
+    let known = known_resources(call, named, found, missing).await?;
+    let mut policies = HashSet::new();
+    let mut unknown: Vec<usize> = Vec::new();
+    let mut new = Vec::with_capacity(missing.len());
+    for &index in missing {
+        let metric = &named.metrics[index];
+        if unknown.last() == Some(&metric.resource) {
+            continue;
+        }
+        let definition = definition_of(call, metric).await?;
+        let resource = named.resources[metric.resource].id;
+        if !known.contains(&resource) {
+            unknown.push(metric.resource);
+            continue;
+        }
+        check_policy(call, &definition.archive_policy_name, &mut policies).await?;
+        new.push(NewMetric {
+            id: definition::new_id(call),
+            creator: call.caller.user.clone(),
+            name: definition.name,
+            unit: definition.unit,
+            archive_policy_name: definition.archive_policy_name,
+            resource_id: Some(resource),
+            created_at: call.app.now(),
+        });
+    }
+    if unknown.is_empty() {
+        return Ok(new);
+    }
+    Err(unknown_resources(unknown.into_iter().map(|resource| &named.resources[resource])))
+}
+
+/// Those resources with missing metrics that there are.
+async fn known_resources(
+    call: &Call<'_>,
+    named: &Named<'_>,
+    found: &[Option<Arc<Metric>>],
+    missing: &[usize],
+) -> Result<HashSet<Uuid>, ApiError> {
+    let mut known: HashSet<Uuid> = found.iter().flatten().filter_map(|metric| metric.resource_id).collect();
+    let mut ids: Vec<Uuid> = missing.iter().map(|index| key(named, *index).0).collect();
+    ids.dedup();
+    ids.retain(|id| !known.contains(id));
+    for ids in ids.chunks(FILTER_VALUES_MAX) {
+        let values = ids.iter().copied().map(FilterValue::Uuid).collect();
+        let listing = ResourceListing {
+            resource_type: GENERIC.to_owned(),
+            filter: Some(Filter::In { field: "id".to_owned(), values }),
+            history: false,
+            details: false,
+            page: ResourcePage::default(),
+            now: resource::now(call),
+        };
+        let listed = call.app.engine().indexer().list_resources(&listing).await?;
+        known.extend(listed.iter().map(|resource| resource.id));
+    }
+    Ok(known)
+}
+
+async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Definition, ApiError> {
+    let entries = [("archive_policy_name", &metric.archive_policy_name), ("unit", &metric.unit)];
+    let given = entries
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), Value::from(&**value.as_ref()?))));
+    let document = Value::Object(given.collect());
+    let given = definition::check(&document, &call.caller.user, Some(&metric.name))?;
+    definition::complete(call, given).await
+}
+
+/// Refuses (400) an archive policy that there is not; `known` are those that are known already.
+async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<(), ApiError> {
+    let indexer = call.app.engine().indexer();
+    if known.contains(name) || indexer.cached_policy(name).is_some() {
+        return Ok(());
+    }
+    if indexer.archive_policy(name).await?.is_none() {
+        let error = IndexerError::NoSuchArchivePolicy(name.to_owned());
+        return Err(ApiError::bad_request(error.to_string()));
+    }
+    known.insert(name.to_owned());
+    Ok(())
+}
+
+/// The refusal of resources that there are not; Ceilometer makes them, and tries again.
+fn unknown_resources<'n>(resources: impl Iterator<Item = &'n NamedResource<'n>>) -> ApiError {
+    let resource = |resource: &NamedResource<'_>| {
+        Value::object([
+            ("resource_id", resource.id.to_string().into()),
+            ("original_resource_id", (*resource.original_id).into()),
+        ])
+    };
+    ApiError::bad_request(Value::object([
+        ("cause", "Unknown resources".into()),
+        ("detail", Value::Array(resources.map(resource).collect())),
+    ]))
+}

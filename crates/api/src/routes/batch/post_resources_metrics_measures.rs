@@ -1,0 +1,84 @@
+//! `POST /v1/batch/resources/metrics/measures`
+
+use std::sync::Arc;
+
+use gnudi_drivers::incoming::Batch;
+use gnudi_model::Metric;
+use gnudi_series::points;
+use uuid::Uuid;
+
+use super::missing_metrics;
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    measures::named::{self, Named},
+    policy::Rule,
+    reply::{self, Response},
+    request,
+    router::Call,
+};
+
+/// Takes measures of metrics by their resources and names: all of them, or none. With `create_metrics`, metrics that are
+/// missing are made, once nothing is left that could refuse the request.
+pub async fn post_resources_metrics_measures(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+) -> Result<Response, ApiError> {
+    let input = request::json_bytes(call.parts, body).await?;
+    let app = call.app;
+    let limits = &app.options().limits;
+    let mut read = app.measure_buffers.take();
+    let creator = &call.caller.user;
+    let (named, by) = named::read(&input, creator, || app.now(), limits.measures_max, &mut read)?;
+    app.figures.read_by(by);
+    if named.metrics.len() > limits.batch_metrics_max {
+        return Err(ApiError::too_large(format!("There are more than {} metrics", limits.batch_metrics_max)));
+    }
+    if named.metrics.is_empty() {
+        return Ok(reply::accepted());
+    }
+    let create = call.query().flag("create_metrics", false)?;
+    let found = find(call, &named).await?;
+    let metrics = match found.iter().cloned().collect::<Option<Vec<_>>>() {
+        Some(metrics) => allowed(call, metrics)?,
+        None if create => missing_metrics::create(call, &named, found).await?,
+        None => return Err(missing_metrics::unknown(&named, &found)),
+    };
+    let mut batch = Batch::default();
+    for (part, metric) in named.metrics.iter().zip(&metrics) {
+        let measures = &read[part.range.clone()];
+        if !measures.is_empty() {
+            batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
+        }
+    }
+    app.measure_buffers.put(read);
+    app.take_in(batch).await?;
+    Ok(reply::accepted())
+}
+
+/// The metrics, one for each name, where there are such.
+async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metric>>>, ApiError> {
+    let indexer = call.app.engine().indexer();
+    let key = |index: usize| {
+        let metric = &named.metrics[index];
+        (named.resources[metric.resource].id, &*metric.name)
+    };
+    let at_hand = |index: usize| indexer.cached_named_metric(key(index).0, key(index).1);
+    let mut found: Vec<Option<Arc<Metric>>> = (0..named.metrics.len()).map(at_hand).collect();
+    let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+    if !missing.is_empty() {
+        let keys: Vec<(Uuid, &str)> = missing.iter().map(|index| key(*index)).collect();
+        for (index, metric) in missing.into_iter().zip(indexer.named_metrics(&keys).await?) {
+            found[index] = metric;
+        }
+    }
+    Ok(found)
+}
+
+/// The metrics, if the caller may post to all of them.
+pub(super) fn allowed(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Vec<Arc<Metric>>, ApiError> {
+    if metrics.iter().all(|metric| call.may(Rule::PostMeasures, metric)) {
+        return Ok(metrics);
+    }
+    Err(ApiError::forbidden())
+}
