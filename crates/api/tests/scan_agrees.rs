@@ -1,6 +1,7 @@
 //! The scanner and the slow parser agree: whatever the scanner takes, the slow parser takes, with the same bits.
 
 use gnudi_api::measures::{
+    named::{self, Named},
     scan::{self, Scan},
     slow,
 };
@@ -49,6 +50,19 @@ fn batch_agrees(body: &[u8]) -> Result<bool, TestCaseError> {
     let read = slow::batch(body, Timestamp(0), MEASURES_MAX, &mut slow_parts, &mut slow);
     prop_assert!(read.is_ok(), "{:?}", read);
     prop_assert_eq!(fast_parts, slow_parts);
+    prop_assert_eq!(bits(&fast), bits(&slow));
+    Ok(true)
+}
+
+fn named_agrees(body: &[u8]) -> Result<bool, TestCaseError> {
+    let (mut fast_named, mut fast) = (Named::default(), Vec::new());
+    if named::scan(body, "foobar", MEASURES_MAX, &mut fast_named, &mut fast) != Scan::Regular {
+        return Ok(false);
+    }
+    let mut slow = Vec::new();
+    let read = named::slow(body, "foobar", Timestamp(0), MEASURES_MAX, &mut slow);
+    prop_assert!(read.is_ok(), "{:?}", read);
+    prop_assert_eq!(Ok(fast_named), read);
     prop_assert_eq!(bits(&fast), bits(&slow));
     Ok(true)
 }
@@ -112,6 +126,49 @@ fn list() -> impl Strategy<Value = String> {
     prop_oneof![repeated, mixed].prop_map(|measures| format!("[{}]", measures.join(",")))
 }
 
+/// A list of measures, or an object around it, with its keys in any order and now and then twice.
+fn named_list() -> impl Strategy<Value = String> {
+    let keys = prop::collection::vec(
+        prop_oneof![
+            3 => list().prop_map(|list| format!("\"measures\":{list}")),
+            1 => "\"unit\": \"[a-zé/]{0,3}\"",
+            1 => "\"archive_policy_name\" :\"(low|a\\\\u0062|x{1,2})\"",
+            1 => Just("\"unit\": null".to_owned()),
+        ],
+        0..4,
+    );
+    prop_oneof![2 => list(), 1 => keys.prop_map(|keys| format!("{{{}}}", keys.join(" , ")))]
+}
+
+/// Lists by resource and name; few names and ids, so that some come twice.
+fn named() -> impl Strategy<Value = String> {
+    let name = prop_oneof![Just("cpu"), Just("é"), Just("a.b"), Just(""), Just("c\\\"d"), Just("x/y")];
+    let id = prop_oneof![
+        3 => any::<u128>().prop_map(|id| uuid::Uuid::from_u128(id).to_string()),
+        2 => prop_oneof![
+            Just("5dfe182a-51d2-4122-b90b-df0f215b736e"),
+            Just("5DFE182A51D24122B90BDF0F215B736E"),
+            Just("instance-1"),
+            Just("é"),
+            Just("a/b"),
+            Just(""),
+        ].prop_map(str::to_owned),
+        1 => Just("x".repeat(290)),
+    ];
+    let few = prop::collection::vec((name.prop_map(str::to_owned), named_list()), 0..4);
+    let many = prop::collection::vec(("[a-z]{1,2}", Just("[]".to_owned())), 15..25);
+    let metrics = prop_oneof![9 => few, 1 => many].prop_map(|metrics| {
+        let entries: Vec<String> =
+            metrics.into_iter().map(|(name, list)| format!("\"{name}\": {list}")).collect();
+        format!("{{{}}}", entries.join(","))
+    });
+    prop::collection::vec((id, metrics), 0..4).prop_map(|resources| {
+        let entries: Vec<String> =
+            resources.into_iter().map(|(id, metrics)| format!("\"{id}\":{metrics}")).collect();
+        format!(" {{{}}}", entries.join(", "))
+    })
+}
+
 /// The text with some bytes changed.
 fn damaged(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
     (
@@ -159,21 +216,81 @@ proptest! {
     }
 
     #[test]
+    fn on_named_measures(body in named()) {
+        named_agrees(body.as_bytes())?;
+    }
+
+    #[test]
+    fn on_damaged_named_measures(body in damaged(named())) {
+        named_agrees(&body)?;
+    }
+
+    #[test]
     fn on_arbitrary_bytes(body in prop::collection::vec(any::<u8>(), 0..200)) {
         list_agrees(&body)?;
         batch_agrees(&body)?;
+        named_agrees(&body)?;
     }
 }
 
 /// The property means something only as long as the scanner takes a good part of what is generated.
 #[test]
-fn the_scanner_takes_many_of_these_lists() {
+fn the_scanner_takes_many_of_these_bodies() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let taken = (0..500)
-        .filter(|_| {
-            let body = list().new_tree(&mut runner).expect("nothing is rejected").current();
-            list_agrees(body.as_bytes()).expect("they agree")
+    let mut taken = |bodies: &BoxedStrategy<String>, agrees: fn(&[u8]) -> Result<bool, TestCaseError>| {
+        (0..500)
+            .filter(|_| {
+                let body = bodies.new_tree(&mut runner).expect("nothing is rejected").current();
+                agrees(body.as_bytes()).expect("they agree")
+            })
+            .count()
+    };
+    let (lists, named) = (taken(&list().boxed(), list_agrees), taken(&named().boxed(), named_agrees));
+    assert!(lists > 100 && named > 100, "{lists} and {named} of 500");
+}
+
+#[test]
+fn what_comes_twice_is_left_to_the_slow_parser() {
+    let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+    let list = r#"[{"timestamp": 1, "value": 2}]"#;
+    let regular = |body: String| named_agrees(body.as_bytes()).expect("they agree");
+    assert!(regular(format!(
+        r#"{{"{id}": {{"a": {list}, "b": {{"unit": "s", "measures": {list}}}}}, "x": {{}}}}"#
+    )));
+    assert!(!regular(format!(r#"{{"{id}": {{"a": {list}}}, "{id}": {{"b": {list}}}}}"#)));
+    assert!(!regular(format!(r#"{{"{id}": {{"a": {list}}}, "{}": {{}}}}"#, id.to_uppercase())));
+    assert!(!regular(format!(r#"{{"{id}": {{"a": {list}, "a": []}}}}"#)));
+    let many = |last: &str| {
+        let names: Vec<String> = (0..40).map(|name| format!(r#""m{name}": []"#)).collect();
+        format!(r#"{{"{id}": {{{}, "{last}": []}}}}"#, names.join(","))
+    };
+    assert!(regular(many("n")));
+    assert!(!regular(many("m3")));
+}
+
+/// However a resource's id is written, its names are one resource's.
+#[test]
+fn lists_of_one_resource_are_joined() {
+    let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+    let body = format!(
+        r#"{{"{id}": {{"a": [{{"timestamp": 1, "value": 1}}], "b": []}}, "x": {{"c": []}}, "{}": {{"a": [{{"timestamp": 2, "value": 2}}], "d": []}}}}"#,
+        id.to_uppercase()
+    );
+    let mut out = Vec::new();
+    let (named, _) =
+        named::read(body.as_bytes(), "foobar", || Timestamp(0), 10, &mut out).expect("it is a body");
+    assert_eq!(named.resources.len(), 2);
+    let names: Vec<(usize, &str, f64)> = named
+        .metrics
+        .iter()
+        .map(|metric| {
+            (
+                metric.resource,
+                &*metric.name,
+                out[metric.range.clone()].iter().map(|measure| measure.value).sum(),
+            )
         })
-        .count();
-    assert!(taken > 100, "{taken} of 500");
+        .collect();
+    assert_eq!(names, [(0, "a", 2.0), (0, "b", 0.0), (0, "d", 0.0), (1, "c", 0.0)]);
+    assert!(named::read(body.as_bytes(), "foobar", || Timestamp(0), 1, &mut out).is_err());
 }

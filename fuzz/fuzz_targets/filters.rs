@@ -1,0 +1,23 @@
+//! No text and no document makes the parsers of the filter language and of queries for values fail.
+#![no_main]
+
+use gnudi_api::{
+    filter::{from_json, from_text},
+    json,
+    predicate::Predicate,
+};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(input) {
+        let _ = from_text(text, "foobar");
+    }
+    if let Ok(document) = json::parse(input) {
+        let _ = from_json(&document, "foobar");
+        if let Ok(predicate) = Predicate::read(&document)
+            && predicate.check().is_ok()
+        {
+            let _ = [f64::NAN, -1.5, 0.0].map(|value| predicate.holds(value));
+        }
+    }
+});
