@@ -1,8 +1,9 @@
 //! What aggregating across metrics costs: 1,000 metrics, a day by the minute, in the local store.
 //!
 //! ```text
-//! cargo run --release -p gnudi-engine --example cross_speed [metrics] [rounds]
+//! cargo run --release -p gnudi-engine --example cross_speed [metrics] [rounds] [log MiB]
 //! ```
+//! The store keeps so much in its log before it writes a sorted run; without it all is in the log.
 //! Processor time is that of the whole process, all threads.
 
 use std::{sync::Arc, time::Instant};
@@ -80,12 +81,19 @@ async fn measure(name: &str, engine: &Engine, query: &CrossMeasuresQuery, rounds
     );
 }
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
     let (count, rounds) = (arguments.next().unwrap_or(1000), arguments.next().unwrap_or(20));
+    let mut options = LocalAggregatesOptions::default();
+    options.recent_bytes_max =
+        arguments.next().map_or(options.recent_bytes_max, |mebibytes| (mebibytes as u64) << 20);
+    options.segment_bytes = options.segment_bytes.min(options.recent_bytes_max as u32);
     let directory = tempfile::tempdir().expect("a directory");
-    let store = LocalAggregates::open(directory.path(), &LocalAggregatesOptions::default()).expect("a store");
+    let store = LocalAggregates::open(directory.path(), &options).expect("a store");
     let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(2);
     policy.definition.truncate(1);
     let (policy, layout) = (Arc::new(policy.clone()), Layout::of(&policy));

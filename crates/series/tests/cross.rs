@@ -24,20 +24,21 @@ fn series(points: &[(i64, f64)]) -> CrossSeries {
     }
 }
 
-fn metrics(names: &[MetricName]) -> Box<Operation> {
-    Box::new(Operation::Metric(Metrics::Many(names.to_vec())))
+fn metrics(names: &[MetricName]) -> Operation {
+    Operation::Metric(Metrics::Many(names.to_vec()))
 }
 
-fn constant(number: f64) -> Box<Operation> {
-    Box::new(Operation::Constant(number))
+fn constant(number: f64) -> Operation {
+    Operation::Constant(number)
 }
 
-fn aggregate(method: &str, operand: Box<Operation>) -> Operation {
-    Operation::Aggregate { method: method.parse().unwrap(), operand }
+fn aggregate(method: &str, operand: Operation) -> Operation {
+    Operation::Aggregate { method: method.parse().unwrap(), operand: Box::new(operand) }
 }
 
-fn binary(operator: &str, left: Box<Operation>, right: Box<Operation>) -> Operation {
-    Operation::Binary { operator: operator.parse().unwrap(), left, right }
+fn binary(operator: &str, left: Operation, right: Operation) -> Operation {
+    let operator = operator.parse().unwrap();
+    Operation::Binary { operator, left: Box::new(left), right: Box::new(right) }
 }
 
 fn query(operations: &Operation, fill: Option<Fill>) -> CrossQuery<'_> {
@@ -111,12 +112,16 @@ fn numbers_that_equal_a_bound_are_not_clipped() {
         let columns = values(&answer(&all, |_| clip.clone(), Some(Fill::Null)).unwrap());
         columns[0].iter().map(|value| value.to_bits()).collect::<Vec<_>>()
     };
-    let metric = || Box::new(Operation::Metric(Metrics::One(name("m0"))));
-    let clip = |min| Operation::Clip { value: metric(), min: constant(min), max: Some(constant(1.0)) };
+    let metric = || Operation::Metric(Metrics::One(name("m0")));
+    let clip = |min| Operation::Clip {
+        value: Box::new(metric()),
+        min: Box::new(constant(min)),
+        max: Some(Box::new(constant(1.0))),
+    };
     let (zero, negative) = (0, (-0.0f64).to_bits());
     assert_eq!(signs(clip(0.0))[..3], [zero, negative, 1.0f64.to_bits()]);
     assert_eq!(signs(clip(-0.0))[..2], [zero, negative]);
-    let with_two = Operation::Clip { value: metric(), min: constant(0.0), max: None };
+    let with_two = Operation::Clip { value: Box::new(metric()), min: Box::new(constant(0.0)), max: None };
     assert_eq!(signs(with_two)[..2], [zero, zero]);
 }
 
@@ -127,7 +132,7 @@ fn results_on_a_calendar_have_no_limit_of_periods() {
     let monthly = |names: &[MetricName]| Operation::Resample {
         method: "sum".parse().unwrap(),
         to,
-        operand: metrics(names),
+        operand: Box::new(metrics(names)),
     };
     let answer = answer(&all, monthly, None).unwrap();
     assert_eq!(answer.granularity, to);
@@ -138,39 +143,35 @@ fn results_on_a_calendar_have_no_limit_of_periods() {
 fn what_has_no_meaning_is_an_error() {
     let all = [series(&[(0, 1.0), (1, 2.0)])];
     let error = |operation: Operation| answer(&all, |_| operation.clone(), None).unwrap_err();
-    let metric = || Box::new(Operation::Metric(Metrics::One(name("m0"))));
-    let absent = || Box::new(Operation::Metric(Metrics::One(name("absent"))));
-    let truth = || Box::new(binary("<", metric(), constant(2.0)));
+    let metric = || Operation::Metric(Metrics::One(name("m0")));
+    let absent = || Operation::Metric(Metrics::One(name("absent")));
+    let truth = || binary("<", metric(), constant(2.0));
     for (operation, expected) in [
         (aggregate("mean", constant(1.0)), OperationError::Scalar("aggregate")),
         (aggregate("max", absent()), OperationError::NoSeries),
-        (*absent(), OperationError::NoSeries),
+        (absent(), OperationError::NoSeries),
         (binary("-", truth(), truth()), OperationError::TruthArithmetic),
         (
             binary(
                 "**",
-                Box::new(aggregate("count", metric())),
-                Box::new(binary(
-                    "-",
-                    Box::new(aggregate("count", absent())),
-                    Box::new(aggregate("count", metric())),
-                )),
+                aggregate("count", metric()),
+                binary("-", aggregate("count", absent()), aggregate("count", metric())),
             ),
             OperationError::NegativePower,
         ),
     ] {
         assert_eq!(error(operation), CrossError::Operation(expected));
     }
-    let rolling = Operation::Rolling { method: "mean".parse().unwrap(), window: u64::MAX, operand: metric() };
+    let rolling =
+        Operation::Rolling { method: "mean".parse().unwrap(), window: u64::MAX, operand: Box::new(metric()) };
     let CrossError::Unaggregable(why) = error(rolling) else { panic!("the window is too long") };
     assert_eq!(why.reason, format!("Rolling window '{}' is greater than serie length '2'", u64::MAX));
 }
 
 #[test]
 fn trees_have_limits() {
-    let nested = |depth: usize| {
-        (1..depth).fold(*constant(1.0), |operand, _| binary("+", Box::new(operand), constant(1.0)))
-    };
+    let nested =
+        |depth: usize| (1..depth).fold(constant(1.0), |operand, _| binary("+", operand, constant(1.0)));
     assert_eq!(nested(DEPTH_MAX).check_size(), Ok(()));
     assert_eq!(nested(DEPTH_MAX + 1).check_size(), Err(TooLarge::Depth));
     assert_eq!(metrics(&vec![name("m"); NODES_MAX]).check_size(), Ok(()));
@@ -187,7 +188,7 @@ fn work_has_limits() {
     let rolling = |names: &[MetricName]| Operation::Rolling {
         method: "median".parse().unwrap(),
         window: 100_000,
-        operand: metrics(names),
+        operand: Box::new(metrics(names)),
     };
     assert_eq!(answer(&all, rolling, None).unwrap_err(), CrossError::Operation(OperationError::TooExpensive));
 }
