@@ -28,6 +28,8 @@ fn main() -> ExitCode {
         Command::Serve(args) | Command::Api(args) => commands::serve::run(&args),
         Command::Metricd(args) => commands::metricd::run(&args),
         Command::Upgrade(args) => commands::upgrade::run(&args),
+        Command::Statsd(args) => commands::collectors::run_statsd(&args),
+        Command::Amqpd(args) => commands::collectors::run_amqpd(&args),
         Command::Config => {
             print!("{}", config::print_all());
             Ok(())

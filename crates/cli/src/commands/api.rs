@@ -1,42 +1,48 @@
 //! The API as the configuration asks for it, served until told to stop.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result};
-use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits};
+use anyhow::{Context as _, Result, bail};
+use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits, Passwords, PrometheusLabels};
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::{args::ServeArgs, config::Config, figures::StoreFigures, store::Store};
 
-/// Serves until `told_to_stop` and until the requests in progress have ended, or their time has.
+/// Serves until `stop` and until the requests in progress have ended, or their time has.
 pub async fn serve(
     listener: TcpListener,
     store: &Store,
     config: &Config,
     args: &ServeArgs,
+    auth_mode: AuthMode,
     methods: BTreeSet<AggregationMethod>,
+    stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(StoreFigures::of(store)));
-    let app = App::new(store.engine.clone(), options(config, args, methods), registry, super::now);
-    let stop = async {
-        if let Err(error) = super::told_to_stop().await {
-            tracing::error!(%error, "signals cannot be heard: stopping");
-        }
-    };
+    let app = App::new(store.engine.clone(), options(config, args, auth_mode, methods), registry, super::now);
     gnudi_api::serve(listener, Arc::new(app), stop).await.context("serving the API")
 }
 
-fn options(config: &Config, args: &ServeArgs, methods: BTreeSet<AggregationMethod>) -> ApiOptions {
+fn options(
+    config: &Config,
+    args: &ServeArgs,
+    auth_mode: AuthMode,
+    methods: BTreeSet<AggregationMethod>,
+) -> ApiOptions {
     ApiOptions {
         max_limit: config.size("api", "max_limit"),
         operation_timeout: Duration::from_secs(config.size("api", "operation_timeout") as u64),
-        auth_mode: AuthMode::Basic,
+        auth_mode,
         enable_proxy_headers_parsing: config.bool("api", "enable_proxy_headers_parsing"),
         path_prefix: path_prefix(&args.path_prefix),
         default_aggregation_methods: methods,
+        prometheus_labels: match config.text("api", "prometheus_labels") {
+            Some("none") => PrometheusLabels::None,
+            _ => PrometheusLabels::All,
+        },
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),
             allow_credentials: config.bool("cors", "allow_credentials"),
@@ -54,6 +60,18 @@ fn options(config: &Config, args: &ServeArgs, methods: BTreeSet<AggregationMetho
             ..Limits::default()
         },
     }
+}
+
+/// How callers make themselves known. `own_password` is what this program's own collectors call with.
+pub fn auth_mode(config: &Config, args: &ServeArgs, own_password: &str) -> Result<AuthMode> {
+    let mode = config.text("api", "auth_mode").unwrap_or("basic");
+    if mode != "basic" {
+        bail!("{} = {mode}: this version has basic only", config.place("api", "auth_mode"));
+    }
+    let file = args.password_file.clone().or_else(|| config.text("api", "password_file").map(PathBuf::from));
+    let passwords = file.map(|file| Passwords::load(&file, own_password.to_owned())).transpose();
+    let passwords = passwords.context("the file of passwords")?.map(Arc::new);
+    Ok(AuthMode::Basic { passwords })
 }
 
 /// `gnocchi/`, `/gnocchi` and `/gnocchi/` mean the same.

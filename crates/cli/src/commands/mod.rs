@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod api;
+pub mod collectors;
 pub mod metricd;
 pub mod serve;
 pub mod upgrade;

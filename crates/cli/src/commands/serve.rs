@@ -3,11 +3,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use gnudi_api::AuthMode;
 use gnudi_client::{Client, ClientOptions};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use tokio::net::TcpListener;
+use uuid::Uuid;
 
+use super::collectors::{Collectors, Sink};
 use crate::{args::ServeArgs, config::Config, logging, store::Store};
 
 pub fn run(args: &ServeArgs) -> Result<()> {
@@ -21,7 +24,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 }
 
 async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Handle) -> Result<()> {
-    let address = address(args, config).await?;
+    let own_password = Uuid::new_v4().to_string();
+    let auth_mode = super::api::auth_mode(config, args, &own_password)?;
+    let address = address(args, config, &auth_mode).await?;
     let store = Store::open(&args.store, config, None).await?;
     let methods = super::default_methods(config)?;
     if !args.skip_archive_policies_creation {
@@ -36,8 +41,15 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
         let _on_workers = workers.enter();
         super::start_metricd(&store.engine, config)
     };
-    let host = start_host_collector(args, config, address)?;
-    let served = super::api::serve(listener, &store, config, args, methods).await;
+    let sink = Sink { endpoint: endpoint(args, address), user: None, password: own_password };
+    let collectors = Collectors::start(args, config, &sink).await?;
+    let host = start_host_collector(args, config, sink)?;
+    // What collectors have gathered is posted while requests are still served.
+    let stop = async {
+        super::collectors::until_told_to_stop().await;
+        collectors.finish().await;
+    };
+    let served = super::api::serve(listener, &store, config, args, auth_mode, methods, stop).await;
     tracing::info!("stopping");
     if let Some(host) = host {
         host.abort();
@@ -48,7 +60,7 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
 }
 
 /// Where to listen: with authentication that believes every caller, only loopback, unless told otherwise.
-async fn address(args: &ServeArgs, config: &Config) -> Result<SocketAddr> {
+async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Result<SocketAddr> {
     let address = if let Some(address) = args.listen {
         address
     } else {
@@ -60,34 +72,34 @@ async fn address(args: &ServeArgs, config: &Config) -> Result<SocketAddr> {
             .next()
             .with_context(|| format!("{} = {host}: no address", config.place("api", "host")))?
     };
-    let mode = config.text("api", "auth_mode").unwrap_or("basic");
-    if mode != "basic" {
-        bail!("{} = {mode}: this version has basic only", config.place("api", "auth_mode"));
-    }
-    if !address.ip().is_loopback() && !args.allow_open_access {
+    if !address.ip().is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
         bail!(
-            "{address} is not loopback, and authentication `basic` believes every caller: listen on 127.0.0.1, or give --allow-open-access"
+            "{address} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `htpasswd -B`) or --allow-open-access"
         );
     }
     Ok(address)
 }
 
+/// Where this process itself reaches the API.
+fn endpoint(args: &ServeArgs, mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip([127, 0, 0, 1].into());
+    }
+    format!("http://{address}{}", super::api::path_prefix(&args.path_prefix))
+}
+
 fn start_host_collector(
     args: &ServeArgs,
     config: &Config,
-    address: SocketAddr,
+    sink: Sink,
 ) -> Result<Option<tokio::task::JoinHandle<()>>> {
     if !config.bool("host", "enabled") || args.without.iter().any(|collector| collector == "host") {
         return Ok(None);
     }
-    let mut target = address;
-    if target.ip().is_unspecified() {
-        target.set_ip([127, 0, 0, 1].into());
-    }
     let user = "admin".to_owned();
-    let options = ClientOptions { user: Some(user.clone()), ..ClientOptions::default() };
-    let client =
-        Client::new(&format!("http://{target}{}", super::api::path_prefix(&args.path_prefix)), &options)?;
+    let options =
+        ClientOptions { user: Some(user.clone()), password: sink.password, ..ClientOptions::default() };
+    let client = Client::new(&sink.endpoint, &options)?;
     let options = CollectorOptions {
         interval: Duration::from_secs(config.size("host", "interval") as u64),
         archive_policy_name: config.text("host", "archive_policy_name").unwrap_or("high").to_owned(),

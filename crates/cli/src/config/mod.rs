@@ -8,6 +8,7 @@ pub mod options;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Result, bail};
@@ -65,6 +66,12 @@ impl Config {
         usize::try_from(value).expect("its range has no negative values")
     }
 
+    /// An option that is a number of seconds and has a default.
+    pub fn seconds(&self, section: &str, name: &str) -> Duration {
+        let text = self.text(section, name).expect("has a default");
+        parse_seconds(text).expect("checked when read")
+    }
+
     pub fn bool(&self, section: &str, name: &str) -> bool {
         self.text(section, name).and_then(parse_bool).expect("has a default and was checked when read")
     }
@@ -95,6 +102,13 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
+fn parse_seconds(text: &str) -> Option<Duration> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|span| !span.is_zero())
+}
+
 fn check(kind: Kind, value: &str) -> Result<(), String> {
     match kind {
         Kind::Int { min, max } => match value.parse::<i64>() {
@@ -104,6 +118,9 @@ fn check(kind: Kind, value: &str) -> Result<(), String> {
             Err(_) => Err("must be a whole number".to_owned()),
         },
         Kind::Bool => parse_bool(value).map(drop).ok_or_else(|| "must be true or false".to_owned()),
+        Kind::Seconds => {
+            parse_seconds(value).map(drop).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+        }
         Kind::Choice(choices) if !choices.contains(&value) => {
             Err(format!("must be one of: {}", choices.join(", ")))
         }
@@ -133,6 +150,7 @@ fn describe(spec: &Spec) -> String {
         Kind::Text => String::new(),
         Kind::Int { min, max: i64::MAX } => format!(" (from {min})"),
         Kind::Int { min, max } => format!(" ({min} to {max})"),
+        Kind::Seconds => " (above 0)".to_owned(),
         Kind::Bool => " (true or false)".to_owned(),
         Kind::List => " (comma separated)".to_owned(),
         Kind::Choice(choices) => format!(" ({})", choices.join(", ")),

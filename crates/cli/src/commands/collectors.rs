@@ -1,0 +1,147 @@
+//! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: what takes measures by other ways than
+//! HTTP and posts them to the API, over HTTP.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context as _, Result};
+use gnudi_client::{Client, ClientOptions};
+use gnudi_telemetry::{amqp1, statsd};
+use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
+
+use crate::{
+    args::{CollectorArgs, ServeArgs, StoreArgs},
+    config::Config,
+    logging,
+};
+
+/// Environment variable that holds the password of `--user`: command lines can be read by others.
+const PASSWORD_VARIABLE: &str = "GNUDI_PASSWORD";
+
+/// As whom a collector posts where the configuration names no creator.
+const USER: &str = "admin";
+
+/// The resource of statsd's metrics where the configuration names none.
+const STATSD_RESOURCE: &str = "statsd";
+
+/// How long collectors within `serve` may take to post the last of what they have.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where a collector posts to, and as whom.
+pub struct Sink {
+    pub endpoint: String,
+    /// Instead of the creator that the configuration names.
+    pub user: Option<String>,
+    pub password: String,
+}
+
+impl Sink {
+    fn client(&self, config: &Config, section: &str) -> Result<Client> {
+        let user = self.user.as_deref().or(config.text(section, "creator")).unwrap_or(USER).to_owned();
+        let options =
+            ClientOptions { user: Some(user), password: self.password.clone(), ..ClientOptions::default() };
+        Client::new(&self.endpoint, &options)
+            .with_context(|| format!("posting as {}", config.place(section, "creator")))
+    }
+}
+
+/// `gnudi statsd`
+pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
+    let (config, sink) = prepare(args)?;
+    super::runtime(&config, "statsd", Some(1))?.block_on(async {
+        let server = statsd_server(&config, &sink).await?;
+        server.run(until_told_to_stop()).await;
+        Ok(())
+    })
+}
+
+/// `gnudi amqpd`
+pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
+    let (config, sink) = prepare(args)?;
+    super::runtime(&config, "amqpd", Some(1))?.block_on(async {
+        let server = amqp_server(&config, &sink)?;
+        server.run(until_told_to_stop()).await;
+        Ok(())
+    })
+}
+
+fn prepare(args: &CollectorArgs) -> Result<(Config, Sink)> {
+    let config = Config::load(args.config_file.as_deref())?;
+    logging::start(&StoreArgs { debug: args.debug, verbose: args.verbose, ..StoreArgs::default() }, &config);
+    let sink = Sink {
+        endpoint: args.endpoint.clone(),
+        user: args.user.clone(),
+        password: std::env::var(PASSWORD_VARIABLE).unwrap_or_default(),
+    };
+    Ok((config, sink))
+}
+
+pub async fn until_told_to_stop() {
+    if let Err(error) = super::told_to_stop().await {
+        tracing::error!(%error, "signals cannot be heard: stopping");
+    }
+}
+
+async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
+    let client = sink.client(config, "statsd")?;
+    let host = config.text("statsd", "host").unwrap_or("127.0.0.1");
+    let port = config.size("statsd", "port") as u16;
+    let socket =
+        UdpSocket::bind((host, port)).await.with_context(|| format!("listening on {host}:{port} (UDP)"))?;
+    let address: SocketAddr = socket.local_addr()?;
+    tracing::info!(%address, endpoint = client.base_url(), "taking statsd's datagrams");
+    let options = statsd::ServerOptions {
+        resource: config.text("statsd", "resource_id").unwrap_or(STATSD_RESOURCE).to_owned(),
+        archive_policy_name: config.text("statsd", "archive_policy_name").map(str::to_owned),
+        flush_delay: config.seconds("statsd", "flush_delay"),
+        limits: statsd::AggregatorLimits::default(),
+    };
+    Ok(statsd::Server::new(socket, client, options))
+}
+
+fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
+    let client = sink.client(config, "amqp1d")?;
+    let url = config.text("amqp1d", "url").unwrap_or_default();
+    let address = url.parse().with_context(|| config.place("amqp1d", "url"))?;
+    let options = amqp1::ServerOptions {
+        address,
+        resource_type: config.text("amqp1d", "resource_type").unwrap_or_default().to_owned(),
+        flush_delay: config.seconds("amqp1d", "flush_delay"),
+    };
+    Ok(amqp1::Server::new(client, options))
+}
+
+/// The collectors that run within `gnudi serve`.
+pub struct Collectors {
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Collectors {
+    /// Starts those that the command line asks for.
+    pub async fn start(args: &ServeArgs, config: &Config, sink: &Sink) -> Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = Vec::new();
+        for name in &args.with {
+            let mut stopped = stopped.clone();
+            // An error says that the sender is gone, which is as good.
+            let stop = async move {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            };
+            tasks.push(match name.as_str() {
+                "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
+                _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
+            });
+        }
+        Ok(Collectors { stop, tasks })
+    }
+
+    /// Has them post what they have, and stops them.
+    pub async fn finish(self) {
+        let _ = self.stop.send(true);
+        for task in self.tasks {
+            if tokio::time::timeout(FINISH_TIMEOUT, task).await.is_err() {
+                tracing::warn!("a collector did not post all it had");
+            }
+        }
+    }
+}
