@@ -233,13 +233,18 @@ impl Delivery {
             if self.known.contains(resource) {
                 continue;
             }
-            if let Some(spec) = self.options.resource_type.as_ref().filter(|_| self.known.is_empty()) {
-                exists(self.client.create_resource_type(spec).await)?;
-            }
             let resource_type = self.options.resource_type.as_ref().map_or(GENERIC, |spec| &spec.name);
             let item = self.waiting.iter().find(|item| item.resource == *resource);
             let attributes = item.map_or(&none, |item| &item.attributes);
-            exists(self.client.create_resource(resource_type, resource, attributes).await)?;
+            let mut made = self.client.create_resource(resource_type, resource, attributes).await;
+            // Types are for administrators to make: only where it is missing, it is asked for.
+            if let (Some(spec), Err(error)) = (&self.options.resource_type, &made)
+                && error.status() == Some(404)
+            {
+                exists(self.client.create_resource_type(spec).await)?;
+                made = self.client.create_resource(resource_type, resource, attributes).await;
+            }
+            exists(made)?;
             self.known.insert(resource.clone());
         }
         Ok(())
