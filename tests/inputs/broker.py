@@ -50,7 +50,8 @@ class Broker(MessagingHandler):
         self.hand_out(event.link.source.address)
 
     def on_message(self, event):
-        address = event.link.target.address
+        # Who names no target (collectd) has each message say where it goes, with a slash in front.
+        address = event.link.target.address or event.message.address.lstrip("/")
         self.messages[address].append(event.message)
         self.hand_out(address)
 

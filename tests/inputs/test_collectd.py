@@ -34,8 +34,6 @@ LoadPlugin amqp1
   <Transport "broker">
     Host "127.0.0.1"
     Port "{port}"
-    User ""
-    Password ""
     Address "u/collectd"
     RetryDelay 1
     <Instance "telemetry">

@@ -13,7 +13,7 @@ LINES = {"Content-Type": "text/plain"}
 @pytest.fixture
 def server(gnudi):
     server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy(server.client(), "all", [("1s", 3600)])
+    create_policy(server.client(), "all", [("1s", 3600)], back_window=3000)
     server.client().post("/v1/archive_policy_rule",
                          {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
     server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
