@@ -14,6 +14,7 @@ from support.postgres import Postgres
 def pytest_addoption(parser):
     parser.addoption("--rounds", type=int, default=None, help="rounds of the crash and differential tests")
     parser.addoption("--seed", type=int, default=None, help="seed of the random tests; printed when absent")
+    parser.addoption("--update", action="store_true", help="write the answers of this run into docs/api.md")
     parser.addoption("--oracle", action="store_true", help="run the functional suite against real Gnocchi instead")
 
 

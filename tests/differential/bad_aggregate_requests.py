@@ -108,8 +108,10 @@ def search_metric_cases():
         yield post(name, body, other_body=ANY_ONE)
     yield post("no body", b"")
     yield post("half an object", b"{", other_body=TEXT)
-    for query in ("start=foobar", "stop=foobar", "aggregation=wtf", "granularity=42"):
+    for query in ("start=foobar", "stop=foobar", "granularity=42"):
         yield post(query, {"=": 1}, query="metric_id={metric}&" + query)
+    yield post("aggregation=wtf", {"=": 1}, query="metric_id={metric}&aggregation=wtf",
+               other_body="depends on whether the metric has been processed")
     yield post("granularity=foobar", {"=": 1}, query="metric_id={metric}&granularity=foobar", status=400, why=FAILS, other_body=TEXT)
     yield post("metric_id=foobar", {"=": 1}, query="metric_id=foobar", status=(400, 404), why=FAILS, other_body=TEXT)
     yield post("no metric", {"=": 1}, query="start=1", status=400, why=FAILS, other_body=TEXT)
