@@ -38,7 +38,8 @@ crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
 
 fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
-	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py -s --rounds $(ROUNDS)
+	$(CARGO) build --release --locked -p gnudi-series --example cross
+	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py differential/test_cross.py -s --rounds $(ROUNDS)
 
 bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run (ARGS="--only push")
 	crates/bench/install-peers
