@@ -55,17 +55,7 @@ impl Metrics for SqlIndexer {
     async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
         let mut found = HashMap::with_capacity(names.len());
         for names in names.chunks(NAMES_LOOKED_UP_MAX) {
-            let mut query = QueryBuilder::new(format!(
-                "SELECT {COLUMNS} FROM metric WHERE status = 0 AND (resource_id, name) IN (VALUES "
-            ));
-            let count = names.len().next_power_of_two();
-            let last = names.last().into_iter().cycle();
-            let mut list = query.separated(", ");
-            for (resource, name) in names.iter().chain(last).take(count) {
-                list.push("(").push_bind_unseparated(resource.as_bytes().to_vec());
-                list.push_unseparated(", ").push_bind_unseparated((*name).to_owned()).push_unseparated(")");
-            }
-            list.push_unseparated(")");
+            let mut query = named_statement(names);
             let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
             for row in &rows {
                 let metric = Arc::new(self.decode(row)?);
@@ -176,6 +166,21 @@ fn damaged() -> IndexerError {
 
 fn push_ids(query: &mut QueryBuilder<Database>, ids: &[MetricId]) {
     push_filled_up(query, ids.iter().map(|id| id.0));
+}
+
+pub(super) fn named_statement(names: &[(Uuid, &str)]) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::new("WITH wanted (resource, called) AS (VALUES ");
+    let last = names.last().into_iter().cycle();
+    let mut list = query.separated(", ");
+    for (resource, name) in names.iter().chain(last).take(names.len().next_power_of_two()) {
+        list.push("(").push_bind_unseparated(resource.as_bytes().to_vec());
+        list.push_unseparated(", ").push_bind_unseparated((*name).to_owned()).push_unseparated(")");
+    }
+    // CROSS: the names first, then each by the index.
+    query.push(format_args!(
+        ") SELECT {COLUMNS} FROM wanted CROSS JOIN metric ON resource_id = resource AND name = called WHERE status = 0"
+    ));
+    query
 }
 
 /// The end of a list of ids, one of few lengths.

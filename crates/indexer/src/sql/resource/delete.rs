@@ -42,7 +42,7 @@ pub(in crate::sql) async fn delete(
     Ok(outcomes)
 }
 
-async fn delete_some(
+pub(super) async fn delete_some(
     connection: &mut Connection,
     types: &Types,
     ids: &[Uuid],
@@ -56,10 +56,10 @@ async fn delete_some(
     if deleted.is_empty() {
         return Ok(deleted);
     }
-    delete_values(connection, "resource_value", "resource_number", &values_of(&rows, types)?).await?;
+    delete_values(connection, "resource_value", "resource_number", values_of(&rows, types)?).await?;
     let revisions = "SELECT id, revision, type_number, attributes FROM resource_history WHERE id IN (";
     let rows = naming(revisions, ids).build().fetch_all(&mut *connection).await?;
-    delete_values(connection, "resource_history_value", "revision", &values_of(&rows, types)?).await?;
+    delete_values(connection, "resource_history_value", "revision", values_of(&rows, types)?).await?;
     if !rows.is_empty() {
         naming("DELETE FROM resource_history WHERE id IN (", ids).build().execute(&mut *connection).await?;
     }
@@ -106,25 +106,36 @@ async fn delete_values(
     connection: &mut Connection,
     table: &str,
     owner: &str,
-    values: &HashSet<(i64, Vec<u8>, i64)>,
+    values: HashSet<(i64, Vec<u8>, i64)>,
 ) -> Result<(), sqlx::Error> {
-    let mut values: Vec<_> = values.iter().collect();
+    let mut values: Vec<_> = values.into_iter().collect();
     values.sort_unstable();
-    for part in values.chunks(VALUES_NAMED_MAX) {
-        let mut query = QueryBuilder::<Database>::new(format!(
-            "DELETE FROM {table} WHERE (attribute_number, value, {owner}) IN (VALUES "
-        ));
-        let last = part.last().into_iter().cycle();
-        let mut list = query.separated(", ");
-        for (attribute, value, owner) in part.iter().chain(last).take(part.len().next_power_of_two()) {
-            list.push("(").push_bind_unseparated(*attribute).push_unseparated(", ");
-            list.push_bind_unseparated(value.clone()).push_unseparated(", ");
-            list.push_bind_unseparated(*owner).push_unseparated(")");
+    for values in values.chunk_by(|a, b| a.0 == b.0) {
+        for values in values.chunks(VALUES_NAMED_MAX) {
+            let mut query = delete_values_statement(table, owner, values);
+            query.build().execute(&mut *connection).await?;
         }
-        query.push(")");
-        query.build().execute(&mut *connection).await?;
     }
     Ok(())
+}
+
+/// Of values that have the first one's attribute: so the whole key is searched for.
+fn delete_values_statement(
+    table: &str,
+    owner: &str,
+    values: &[(i64, Vec<u8>, i64)],
+) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::new(format!("DELETE FROM {table} WHERE attribute_number = "));
+    query.push_bind(values[0].0);
+    query.push(format_args!(" AND (value, {owner}) IN (SELECT * FROM (VALUES "));
+    let last = values.last().into_iter().cycle();
+    let mut list = query.separated(", ");
+    for (_, value, owner) in values.iter().chain(last).take(values.len().next_power_of_two()) {
+        list.push("(").push_bind_unseparated(value.clone()).push_unseparated(", ");
+        list.push_bind_unseparated(*owner).push_unseparated(")");
+    }
+    query.push("))");
+    query
 }
 
 /// Removes values of deleted attributes.
@@ -174,4 +185,42 @@ async fn sweep(
     .execute(connection)
     .await?;
     Ok(usize::try_from(swept.rows_affected()).expect("a statement was told its limit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row;
+
+    use super::*;
+    use crate::{SqlIndexer, SqliteOptions, sql::metric::named_statement};
+
+    /// Each searches an index by all that it is told.
+    #[tokio::test]
+    async fn statements_that_name_many_scan_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+        let ids = [Uuid::nil(), Uuid::max()];
+        let values = [(1, vec![0], 1), (1, vec![1], 2)];
+        for (query, search) in [
+            (
+                named_statement(&[(ids[0], "a"), (ids[1], "b")]),
+                "uniq_metric_resource_name (resource_id=? AND name=?)",
+            ),
+            (row::metrics_of_statement(&ids), "uniq_metric_resource_name (resource_id=?)"),
+            (
+                delete_values_statement("resource_value", "resource_number", &values),
+                "PRIMARY KEY (attribute_number=? AND value=? AND resource_number=?)",
+            ),
+            (
+                delete_values_statement("resource_history_value", "revision", &values),
+                "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
+            ),
+            (naming("DELETE FROM resource_history WHERE id IN (", &ids), "ix_resource_history_id (id=?)"),
+        ] {
+            let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
+            let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
+            assert!(plan.iter().any(|step| step.starts_with("SEARCH") && step.ends_with(search)), "{plan:?}");
+        }
+    }
 }
