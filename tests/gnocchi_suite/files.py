@@ -19,12 +19,14 @@ PASSING = [
     "healthcheck",
     "history",
     "http-proxy-to-wsgi",
+    "influxdb",
     "metric",
     "metric-derived",
     "metric-granularity",
     "metric-list",
     "metric-timestamp-format",
     "pagination",
+    "prometheus",
     "resample-calendar",
     "resource",
     "resource-aggregation",
@@ -36,7 +38,9 @@ PASSING = [
 
 WAITING = {}
 
-STILL_TO_COME = [
-    "influxdb",
-    "prometheus",
-]
+STILL_TO_COME = []
+
+# Steps that the suite expects to fail, since Gnocchi fails them, and that gnudi passes: docs/compatibility.md names each.
+EXPECTED_TO_FAIL = {
+    "influxdb": ["ping influxdb status with head"],
+}

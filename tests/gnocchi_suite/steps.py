@@ -15,6 +15,7 @@ from gabbi import handlers, suitemaker, utils
 
 DIRECTORY = pathlib.Path(gnocchi.tests.functional.__file__).parent / "gabbits"
 PREFIX = "/gnocchi"
+UNEXPECTED = "passed, though the suite expects it to fail"
 
 
 class IsNan:
@@ -53,7 +54,7 @@ def run(file, host, port):
         result = unittest.TestResult()
         case.run(result)
         problems = [text for _, text in result.failures + result.errors]
-        problems += ["passed, though the suite expects it to fail"] * len(result.unexpectedSuccesses)
+        problems += [UNEXPECTED] * len(result.unexpectedSuccesses)
         problems += [f"skipped: {reason}" for _, reason in result.skipped]
         outcomes.append(Outcome(case.test_data["name"], "\n".join(problems) or None))
     return outcomes
