@@ -10,7 +10,7 @@ use sqlx::Row;
 use super::{
     Connection, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
-    writer::Change,
+    writer::{Change, Context},
 };
 use crate::{ArchivePolicies, IndexerError, archive_policy::check_change};
 
@@ -57,7 +57,7 @@ struct Create(ArchivePolicy);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(policy) = self;
         let inserted = sqlx::query(
             "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods) VALUES (?, ?, ?, ?)",
@@ -87,7 +87,7 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ArchivePolicy>;
 
-    async fn apply(self, connection: &mut Connection) -> Result<Arc<ArchivePolicy>, Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<Arc<ArchivePolicy>, Failure> {
         let Update { name, definition, back_window } = self;
         let row = sqlx::query(SELECT_ONE).bind(&name).fetch_optional(&mut *connection).await?;
         let Some(row) = row else {
@@ -113,7 +113,7 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
         let deleted =
             sqlx::query("DELETE FROM archive_policy WHERE name = ?").bind(&name).execute(connection).await;

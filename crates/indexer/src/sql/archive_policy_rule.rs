@@ -7,7 +7,7 @@ use sqlx::Row;
 use super::{
     Connection, DatabaseRow, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
-    writer::Change,
+    writer::{Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, archive_policy_rule::first_match};
 
@@ -55,7 +55,7 @@ struct Create(ArchivePolicyRule);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(rule) = self;
         let inserted = sqlx::query(
             "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
@@ -86,7 +86,7 @@ struct Rename {
 impl Change for Rename {
     type Answer = ArchivePolicyRule;
 
-    async fn apply(self, connection: &mut Connection) -> Result<ArchivePolicyRule, Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<ArchivePolicyRule, Failure> {
         let Rename { name, new_name } = self;
         let renamed = sqlx::query("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
             .bind(&new_name)
@@ -116,7 +116,7 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
         let done = sqlx::query("DELETE FROM archive_policy_rule WHERE name = ?")
             .bind(&name)

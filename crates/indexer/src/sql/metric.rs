@@ -16,7 +16,7 @@ use super::{
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     interner::Texts,
     listing,
-    writer::Change,
+    writer::{Change, Context},
 };
 use crate::{IndexerError, MetricListing, Metrics, NewMetric, metric::named_metric_already_exists};
 
@@ -344,7 +344,7 @@ struct Expunge(Vec<MetricId>);
 impl Change for Expunge {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
             let mut query = QueryBuilder::<Database>::new("DELETE FROM metric WHERE status = 1 AND id IN (");
             push_ids(&mut query, ids);

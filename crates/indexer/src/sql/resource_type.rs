@@ -10,7 +10,7 @@ use super::{
     failure::{Failure, is_foreign_key_violation, is_unique_violation},
     types,
     types::{Fill, StoredAttribute, StoredType},
-    writer::Change,
+    writer::{Change, Context},
 };
 use crate::{
     IndexerError, ResourceTypeChange, ResourceTypes,
@@ -63,7 +63,7 @@ struct Create(ResourceType);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(ResourceType { name, attributes }) = self;
         let inserted = sqlx::query_scalar("INSERT INTO resource_type (name) VALUES (?) RETURNING number")
             .bind(name.as_str())
@@ -93,7 +93,7 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ResourceType>;
 
-    async fn apply(self, connection: &mut Connection) -> Result<Arc<ResourceType>, Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<Arc<ResourceType>, Failure> {
         let Update { name, change } = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name)));
@@ -162,7 +162,7 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name)));

@@ -45,7 +45,7 @@ const ROWS_BETWEEN_STATISTICS: usize = 100_000;
 pub(super) trait Change: Send + 'static {
     type Answer: Send + 'static;
 
-    async fn apply(self, connection: &mut Connection) -> Result<Self::Answer, Failure>;
+    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure>;
 }
 
 type Answers<A> = Vec<Result<A, IndexerError>>;
@@ -132,7 +132,7 @@ fn stopped() -> IndexerError {
 #[async_trait]
 trait Step: Send {
     /// Fails only where the transaction is lost.
-    async fn apply(&mut self, connection: &mut Connection) -> Result<(), IndexerError>;
+    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError>;
 
     fn answer(self: Box<Self>, committed: Result<(), IndexerError>);
 }
@@ -145,9 +145,9 @@ struct Pending<C: Change> {
 
 #[async_trait]
 impl<C: Change> Step for Pending<C> {
-    async fn apply(&mut self, connection: &mut Connection) -> Result<(), IndexerError> {
+    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError> {
         let change = self.change.take().expect("a change is applied once");
-        self.outcome = Some(match change.apply(connection).await {
+        self.outcome = Some(match change.apply(connection, context).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Refused(error)) => Err(error),
             Err(Failure::Broken(error)) => return Err(error),
@@ -228,7 +228,7 @@ impl Group {
         let lost = |error: sqlx::Error| indexer_error(&error);
         connection.execute("BEGIN IMMEDIATE").await.map_err(lost)?;
         for change in &mut self.changes {
-            change.apply(connection).await?;
+            change.apply(connection, context).await?;
         }
         let drafts = mem::take(&mut self.resources.items);
         let outcomes = Outcomes {
@@ -280,6 +280,15 @@ impl Context {
     /// The types as this transaction sees them.
     pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>, IndexerError> {
         let version = types::version(&mut *connection).await?;
+        self.types_at(connection, version).await
+    }
+
+    /// As [`Context::types`], where their version was read already.
+    pub(super) async fn types_at(
+        &self,
+        connection: &mut Connection,
+        version: i64,
+    ) -> Result<Arc<Types>, IndexerError> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
         }

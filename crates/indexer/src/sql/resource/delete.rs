@@ -147,7 +147,7 @@ pub(super) struct Sweep {
 impl Change for Sweep {
     type Answer = usize;
 
-    async fn apply(self, connection: &mut Connection) -> Result<usize, Failure> {
+    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<usize, Failure> {
         let mut left = self.limit;
         while left > 0 {
             let next = sqlx::query_scalar("SELECT attribute_number FROM resource_attribute_deleted LIMIT 1");

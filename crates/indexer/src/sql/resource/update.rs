@@ -17,7 +17,13 @@ use super::{
 use crate::{
     IndexerError, ResourceChange, UpdatedResource,
     resource::{changed, check_attributes, check_times},
-    sql::{Connection, failure::Failure, interner::Texts, types, types::StoredType, writer::Change},
+    sql::{
+        Connection,
+        failure::Failure,
+        interner::Texts,
+        types::StoredType,
+        writer::{Change, Context},
+    },
 };
 
 pub(super) struct Update {
@@ -42,13 +48,17 @@ impl Update {
         Update { resource_type: resource_type.to_owned(), id, change, texts }
     }
 
-    async fn current(&self, connection: &mut Connection) -> Result<Current, Failure> {
-        let types = types::load(&mut *connection).await.map_err(Failure::Broken)?;
-        let asked_for = types.named(&self.resource_type).map_err(Failure::Refused)?;
+    async fn current(&self, connection: &mut Connection, context: &Context) -> Result<Current, Failure> {
         let row = sqlx::query(row::SELECT_ONE)
             .bind(self.id.as_bytes().to_vec())
             .fetch_optional(&mut *connection)
             .await?;
+        let types = match &row {
+            Some(row) => context.types_at(connection, row.try_get(row::VERSION)?).await,
+            None => context.types(connection).await,
+        };
+        let types = types.map_err(Failure::Broken)?;
+        let asked_for = types.named(&self.resource_type).map_err(Failure::Refused)?;
         let missing = || Failure::Refused(IndexerError::NoSuchResource(self.id));
         let row = row.ok_or_else(missing)?;
         let type_number: i64 = row.try_get(1)?;
@@ -136,8 +146,12 @@ impl Update {
         Ok(before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect())
     }
 
-    async fn apply_whole(&self, connection: &mut Connection) -> Result<UpdatedResource, Failure> {
-        let current = self.current(connection).await?;
+    async fn apply_whole(
+        &self,
+        connection: &mut Connection,
+        context: &Context,
+    ) -> Result<UpdatedResource, Failure> {
+        let current = self.current(connection, context).await?;
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
         if resource != current.resource {
@@ -158,13 +172,13 @@ impl Update {
 impl Change for Update {
     type Answer = UpdatedResource;
 
-    async fn apply(self, connection: &mut Connection) -> Result<UpdatedResource, Failure> {
+    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<UpdatedResource, Failure> {
         // Only metrics may be refused after something was written.
         if self.change.metrics.is_none() {
-            return self.apply_whole(connection).await;
+            return self.apply_whole(connection, context).await;
         }
         connection.execute("SAVEPOINT updated").await?;
-        let outcome = self.apply_whole(connection).await;
+        let outcome = self.apply_whole(connection, context).await;
         if let Err(Failure::Refused(_)) = outcome {
             connection.execute("ROLLBACK TO updated").await?;
         }
