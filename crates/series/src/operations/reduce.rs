@@ -15,7 +15,7 @@ use super::{
 /// From so many values on, numpy computes medians in another way, which shows where the values' sum overflows.
 const LARGE_MEDIAN: usize = 600;
 
-/// The statistic of each row, one column. The rate comes after: see [`super::rate`].
+/// The statistic of each row, one column. What a `rate:` adds comes after.
 pub(super) fn across(method: Reaggregation, operand: Value<'_>) -> Result<Value<'_>, OperationError> {
     let rows = operand.rows;
     let array = |columns| Ok(Value::array(rows, columns));
