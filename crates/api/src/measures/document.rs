@@ -131,10 +131,14 @@ mod tests {
             let pieces: Vec<Bytes> = document(rows).collect();
             assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + ROW_BYTES_MAX));
             assert_eq!(pieces.concat(), whole);
-            let row = |second: usize| format!("[\"{}\", 1.0, 0.5]", Timestamp::from_secs(second as i64).to_iso());
+            let row =
+                |second: usize| format!("[\"{}\", 1.0, 0.5]", Timestamp::from_secs(second as i64).to_iso());
             let list = |count: &usize| (0..*count).map(row).collect::<Vec<_>>().join(", ");
-            let lists: Vec<String> =
-                rows.iter().enumerate().map(|(index, count)| format!("\"{index}\": [{}]", list(count))).collect();
+            let lists: Vec<String> = rows
+                .iter()
+                .enumerate()
+                .map(|(index, count)| format!("\"{index}\": [{}]", list(count)))
+                .collect();
             assert_eq!(String::from_utf8(whole).unwrap(), format!("{{{}}}", lists.join(", ")));
         }
         assert!(matches!(document(&[4001]).into_body(), ReplyBody::Pieces(_)));

@@ -193,7 +193,10 @@ mod tests {
             (r#"["max", true, "-inf"]"#, "['max', 1.0, -inf]"),
             (r#"["clip", 1, 2]"#, "['clip', 1.0, 2.0]"),
             (r#"["rolling", "rate:sum", 2.7, ["ceil", 1]]"#, "['rolling', 'rate:sum', 2, ['ceil', 1.0]]"),
-            (r#"["resample", "mean", "5 min", 1]"#, "['resample', 'mean', np.timedelta64(300000000000,'ns'), 1.0]"),
+            (
+                r#"["resample", "mean", "5 min", 1]"#,
+                "['resample', 'mean', np.timedelta64(300000000000,'ns'), 1.0]",
+            ),
         ] {
             assert_eq!(said(text), expected, "{text}");
         }

@@ -32,9 +32,9 @@ pub fn read(document: &Value) -> Result<Operation, Refusal> {
         list => check::operation(list),
     };
     let operation = operation.map_err(Refusal::Invalid)?;
-    operation.check_size().map_err(|error| {
-        Refusal::Unreadable(refuse("Operations are too large", error.to_string()))
-    })?;
+    operation
+        .check_size()
+        .map_err(|error| Refusal::Unreadable(refuse("Operations are too large", error.to_string())))?;
     Ok(operation)
 }
 
@@ -112,7 +112,10 @@ mod tests {
             ("(+ (metric (a mean) (b max)) 2)", r#"["+", ["metric", ["a", "mean"], ["b", "max"]], 2.0]"#),
             ("(clip (neg 1) 1_0 nan)", r#"["clip", ["neg", 1.0], 10.0, NaN]"#),
             ("(resample rate:mean '5' 1)", "invalid"),
-            ("(resample rate:mean 1m (rolling var 3 2))", r#"["resample", "rate:mean", 60.0, ["rolling", "var", 3, 2.0]]"#),
+            (
+                "(resample rate:mean 1m (rolling var 3 2))",
+                r#"["resample", "rate:mean", 60.0, ["rolling", "var", 3, 2.0]]"#,
+            ),
             ("(aggregate count (clip 1 2))", r#"["aggregate", "count", ["clip", 1.0, 2.0]]"#),
         ] {
             let shown = read(&text.into()).map(|operation| shown(&operation).to_json());

@@ -160,7 +160,8 @@ mod tests {
         // A metric's series stand together, and one that is named twice is shown twice.
         let references =
             [reference(1, "mean"), reference(2, "mean"), reference(1, "max"), reference(2, "mean")];
-        let both = vec![measures(60, false, &[1.0, 2.0, 3.0, 4.0]), measures(1, false, &[5.0, 6.0, 7.0, 8.0])];
+        let both =
+            vec![measures(60, false, &[1.0, 2.0, 3.0, 4.0]), measures(1, false, &[5.0, 6.0, 7.0, 8.0])];
         assert_eq!(
             text(&references, both),
             concat!(

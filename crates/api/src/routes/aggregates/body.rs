@@ -66,9 +66,7 @@ pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
 }
 
 /// The operations, where they are right, and the first fault of the schema that has nothing else.
-fn operations_alone(
-    entries: &[(String, Value)],
-) -> Result<(Option<Operation>, Option<Invalid>), ApiError> {
+fn operations_alone(entries: &[(String, Value)]) -> Result<(Option<Operation>, Option<Invalid>), ApiError> {
     let (mut operations, mut fault) = (None, None);
     for (key, value) in entries {
         if key != "operations" {

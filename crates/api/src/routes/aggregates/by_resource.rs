@@ -77,7 +77,8 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
             continue;
         }
         let measures =
-            references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
+            references::measures(call, &mut policies, &references, asked.operations, &asked.arguments)
+                .await?;
         total.add(&measures)?;
         document.text(if groups > 0 { ", {\"group\": " } else { "{\"group\": " });
         document.value(&group);
@@ -148,7 +149,11 @@ pub(crate) async fn list(
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
     let sort = |text: &String| {
         let (field, direction) = text.split_once(':').unwrap_or((text, ""));
-        let direction: SortDirection = direction.parse()?;
+        // Groups of what is absent come last, as PostgreSQL has them.
+        let direction = match direction {
+            "" => SortDirection::AscendingNullsLast,
+            other => other.parse()?,
+        };
         Ok(ResourceSort { field: field.trim().to_owned(), direction })
     };
     let sorts = sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;

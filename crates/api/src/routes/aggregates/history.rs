@@ -80,7 +80,8 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
 /// Only revisions that lie in the time that is asked for, if it has both ends.
 fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> {
     let (Some(start), Some(stop)) = (arguments.start, arguments.stop) else { return filter };
-    let compare = |comparison, field: &str, value| Filter::Compare { comparison, field: field.to_owned(), value };
+    let compare =
+        |comparison, field: &str, value| Filter::Compare { comparison, field: field.to_owned(), value };
     // Revisions begin and end at whole microseconds.
     let time = |time: Timestamp| {
         FilterValue::Text(Timestamp(time.0.saturating_add(999) / 1_000 * 1_000).to_iso_micros())
@@ -210,7 +211,7 @@ impl Reader<'_> {
                 references::measures(call, &mut self.policies, &references, operations, &arguments).await?;
             self.total.add(&measures)?;
             for measures in measures {
-                add_points(revision, measures, &mut points)?;
+                add_points(revision, measures, &mut points);
             }
             last = Some(revision.resource.clone());
         }
@@ -219,16 +220,10 @@ impl Reader<'_> {
     }
 }
 
-fn add_points(
-    revision: &Revision,
-    measures: CrossMeasures,
-    points: &mut Vec<Point>,
-) -> Result<(), ApiError> {
+/// Adds what a revision's series were made; series that were not made one have no part in the answer.
+fn add_points(revision: &Revision, measures: CrossMeasures, points: &mut Vec<Point>) {
     let granularity = measures.granularity;
-    let (Resample::Span(span), true) = (granularity, measures.aggregated) else {
-        let reason = "Operations must aggregate the series of a group where the history is used";
-        return Err(ApiError::bad_request(reason));
-    };
+    let (Resample::Span(span), true) = (granularity, measures.aggregated) else { return };
     for CrossSeries { timestamps, values } in measures.columns {
         let point = |(&time, value): (&Timestamp, f64)| {
             let share = share(revision, time, time.saturating_add(span));
@@ -236,7 +231,6 @@ fn add_points(
         };
         points.extend(timestamps.iter().zip(values).map(point));
     }
-    Ok(())
 }
 
 /// The share of a bucket that a revision lasts.

@@ -12,7 +12,7 @@ mod references;
 
 pub use fetch::fetch;
 
-pub(crate) use arguments::{Arguments, groupby};
 pub(crate) use answer::aggregated;
+pub(crate) use arguments::{Arguments, groupby};
 pub(crate) use by_resource::{group_by, list};
 pub(crate) use references::{Policies, check_count};

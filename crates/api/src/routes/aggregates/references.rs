@@ -72,7 +72,9 @@ pub(super) fn of_resources(
 pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError> {
     let max = call.app.options().limits.aggregate_references_max;
     if count > max {
-        return Err(ApiError::too_large(format!("There are more than {max} resources or metrics to aggregate")));
+        return Err(ApiError::too_large(format!(
+            "There are more than {max} resources or metrics to aggregate"
+        )));
     }
     Ok(())
 }

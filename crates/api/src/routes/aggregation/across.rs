@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use gnudi_engine::{CrossMeasuresQuery, CrossReference, MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
-use gnudi_series::operations::{MetricName, Metrics, Operation, Reaggregation};
+use gnudi_series::{
+    cross::CrossError,
+    operations::{MetricName, Metrics, Operation, Reaggregation},
+};
 
 use crate::{
     error::ApiError,
@@ -65,8 +68,9 @@ pub(super) async fn measures(
     for metric in metrics {
         known.push((metric.clone(), policies.of(call, metric).await?));
     }
-    if let Some(granularity) = asked.arguments.granularity {
-        check_granularity(&known, &asked.aggregation, granularity)?;
+    match asked.arguments.granularity {
+        Some(granularity) => check_granularity(&known, &asked.aggregation, granularity)?,
+        None => check_common_granularity(&known, &asked.aggregation)?,
     }
     if asked.query.flag("refresh", false)? {
         let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
@@ -78,12 +82,29 @@ pub(super) async fn measures(
     }
 }
 
+fn has(policy: &ArchivePolicy, granularity: Timespan) -> bool {
+    policy.definition.iter().any(|item| item.granularity == granularity)
+}
+
 fn check_granularity(known: &[Known], aggregation: &str, granularity: Timespan) -> Result<(), ApiError> {
-    let has = |policy: &ArchivePolicy| policy.definition.iter().any(|item| item.granularity == granularity);
-    match known.iter().find(|(_, policy)| !has(policy)) {
+    match known.iter().find(|(_, policy)| !has(policy, granularity)) {
         None => Ok(()),
         Some((metric, _)) => Err(no_aggregation(metric, aggregation, granularity)),
     }
+}
+
+fn check_common_granularity(known: &[Known], aggregation: &str) -> Result<(), ApiError> {
+    let in_all = |granularity| known.iter().all(|(_, policy)| has(policy, granularity));
+    if known[0].1.definition.iter().any(|item| in_all(item.granularity)) {
+        return Ok(());
+    }
+    let names: Vec<MetricName> = known.iter().map(|(metric, _)| name_of(metric, aggregation)).collect();
+    Err(CrossError::unaggregable(&names, "No granularity match").into())
+}
+
+/// What operations and error texts call a metric's aggregation.
+fn name_of(metric: &Metric, aggregation: &str) -> MetricName {
+    MetricName { name: metric.id.to_string(), aggregation: aggregation.to_owned() }
 }
 
 fn no_aggregation(metric: &Metric, aggregation: &str, granularity: Timespan) -> ApiError {
@@ -120,7 +141,8 @@ async fn stored(
     })?;
     let wanted = |span: &Timespan| granularity.is_none_or(|granularity| granularity == *span);
     let kept = policy.definition.iter().map(|item| item.granularity).filter(wanted);
-    let mut aggregations: Vec<Aggregation> = kept.filter_map(|span| policy.aggregation(method, span)).collect();
+    let mut aggregations: Vec<Aggregation> =
+        kept.filter_map(|span| policy.aggregation(method, span)).collect();
     aggregations.sort_unstable_by_key(|aggregation| std::cmp::Reverse(aggregation.granularity));
     let query = MeasuresQuery { aggregations, start, stop, resample };
     let found = call.app.engine().measures(metric.id, policy, &query).await?;
@@ -152,7 +174,7 @@ async fn across(
             metric: metric.id,
             policy: policy.clone(),
             shown_name: metric.id.to_string(),
-            name: MetricName { name: metric.id.to_string(), aggregation: asked.aggregation.clone() },
+            name: name_of(metric, &asked.aggregation),
         })
         .collect();
     let operations = operations(asked, &references, resample)?;

@@ -51,9 +51,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, Ap
     let metrics: Result<Vec<Arc<Metric>>, ApiError> = ids
         .iter()
         .zip(found)
-        .map(|(id, metric)| {
-            metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist")))
-        })
+        .map(|(id, metric)| metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist"))))
         .collect();
     let query = call.query();
     let asked = Asked::of(&query, call.app.now())?;
