@@ -42,6 +42,7 @@ def prepare(client):
         client.get(f"/v1/resource/badtype/{rid}/metric/cpu").expect(200).json()["id"] for rid in (RESOURCE, OTHER))
     measures = [{"timestamp": 1_425_652_437 + n, "value": n} for n in range(5)]
     owner.post(f"/v1/metric/{names['{metric}']}/measures", measures).expect(202)
+    owner.get(f"/v1/metric/{names['{metric}']}/measures?refresh=true").expect(200)
     return Side(client, names)
 
 
