@@ -31,9 +31,9 @@ pub struct Limits {
     pub linger_timeout: Duration,
     /// Measures of a request (413).
     pub measures_max: usize,
-    /// Metrics of a batch (413).
+    /// Metrics of a batch, or of a resource in a request (413).
     pub batch_metrics_max: usize,
-    /// Bytes of a remote write once it is inflated (413).
+    /// Bytes of a compressed body once it is inflated (413).
     pub inflated_bytes_max: usize,
     /// Resources, and series of their metrics, of an aggregation across metrics (413).
     pub aggregate_references_max: usize,

@@ -10,9 +10,10 @@ use support::{Request, Server};
 
 const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("admin")];
 
-/// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`. What would change the state for the
+/// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
+/// type `t`, with a metric `m`. What would change the state for the
 /// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 27] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 54] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
@@ -28,7 +29,8 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 27] = [
     ("POST", "/v1/archive_policy_rule", Some("{}"), [401, 403, 403, 400]),
     ("GET", "/v1/archive_policy_rule/r", None, [401, 200, 200, 200]),
     ("PATCH", "/v1/archive_policy_rule/r", Some("{}"), [401, 403, 403, 400]),
-    ("DELETE", "/v1/archive_policy_rule/nope", None, [401, 403, 403, 404]),
+    ("DELETE", "/v1/archive_policy_rule/nope", None, [401, 404, 404, 404]),
+    ("DELETE", "/v1/archive_policy_rule/r", None, [401, 403, 403, 204]),
     ("GET", "/v1/metric", None, [401, 200, 200, 200]),
     ("POST", "/v1/metric", Some(r#"{"archive_policy_name": "p"}"#), [401, 201, 201, 201]),
     ("GET", "/v1/metric/{id}", None, [401, 403, 200, 200]),
@@ -40,6 +42,42 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 27] = [
     ("POST", "/v1/batch/metrics/measures", Some(r#"{"{id}": []}"#), [401, 403, 202, 202]),
     ("DELETE", "/v1/metric/{id}", None, [401, 403, 204, 404]),
     ("GET", "/v1/nothing", None, [404; 4]),
+    ("GET", "/v1/resource", None, [200; 4]),
+    ("GET", "/v1/resource_type", None, [401, 200, 200, 200]),
+    ("POST", "/v1/resource_type", Some("{}"), [401, 403, 403, 400]),
+    ("GET", "/v1/resource_type/t", None, [401, 200, 200, 200]),
+    ("PATCH", "/v1/resource_type/t", Some("{}"), [401, 403, 403, 415]),
+    ("DELETE", "/v1/resource_type/t", None, [401, 403, 403, 400]),
+    ("GET", "/v1/resource/nope", None, [401, 404, 404, 404]),
+    ("GET", "/v1/resource/t", None, [401, 200, 200, 200]),
+    ("POST", "/v1/resource/t", Some("{}"), [401, 400, 400, 400]),
+    ("DELETE", "/v1/resource/t", Some("{}"), [401, 400, 400, 400]),
+    ("GET", "/v1/resource/t/res", None, [401, 404, 200, 404]),
+    ("GET", "/v1/resource/t/{res}", None, [401, 403, 200, 200]),
+    ("PATCH", "/v1/resource/t/{res}", Some("[]"), [401, 403, 400, 400]),
+    ("GET", "/v1/resource/t/{res}/history", None, [401, 403, 200, 200]),
+    ("GET", "/v1/resource/t/{res}/metric", None, [401, 403, 200, 200]),
+    ("POST", "/v1/resource/t/{res}/metric", Some("[]"), [401, 403, 400, 400]),
+    ("GET", "/v1/resource/t/{res}/metric/nope", None, [401, 404, 404, 404]),
+    ("GET", "/v1/resource/t/{res}/metric/m", None, [401, 403, 200, 200]),
+    ("GET", "/v1/resource/t/{res}/metric/m/measures", None, [401, 403, 200, 200]),
+    ("POST", "/v1/resource/t/{res}/metric/m/measures", Some("[]"), [401, 403, 202, 202]),
+    ("DELETE", "/v1/resource/t/{res}/metric/m", None, [401, 403, 204, 404]),
+    (
+        "POST",
+        "/v1/metric",
+        Some(r#"{"archive_policy_name": "p", "resource_id": "{res}", "name": "n"}"#),
+        [401, 403, 201, 400],
+    ),
+    (
+        "POST",
+        "/v1/resource/t",
+        Some(r#"{"id": "x", "metrics": {"m": {"archive_policy_name": "p", "resource_id": "{res}"}}}"#),
+        [401, 403, 201, 201],
+    ),
+    ("DELETE", "/v1/resource/t/{res}", None, [401, 403, 204, 404]),
+    ("DELETE", "/v1/resource/t/nope", None, [401, 404, 404, 404]),
+    ("PUT", "/v1/resource/t/nope", None, [401, 405, 405, 405]),
 ];
 
 #[tokio::test]
@@ -53,10 +91,18 @@ async fn each_caller_gets_what_the_policy_gives() {
         Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#).user(Some("creator"));
     let location = server.ask(metric).await.header("location").expect("the metric's address").to_owned();
     let id = location.rsplit('/').next().expect("it ends in the id");
+    assert_eq!(
+        server.ask(Request::new("POST", "/v1/resource_type").body(r#"{"name": "t"}"#)).await.status,
+        201
+    );
+    let resource = r#"{"id": "res", "metrics": {"m": {"archive_policy_name": "p"}}}"#;
+    let resource = Request::new("POST", "/v1/resource/t").body(resource).user(Some("creator"));
+    let location = server.ask(resource).await.header("location").expect("the resource's address").to_owned();
+    let resource = location.rsplit('/').next().expect("it ends in the id");
 
     for (method, path, body, expected) in ROUTES {
-        let path = path.replace("{id}", id);
-        let body = body.map(|body| body.replace("{id}", id));
+        let path = path.replace("{id}", id).replace("{res}", resource);
+        let body = body.map(|body| body.replace("{id}", id).replace("{res}", resource));
         let mut statuses = Vec::new();
         for user in CALLERS {
             let request = Request { body: body.as_deref(), user, ..Request::new(method, &path) };

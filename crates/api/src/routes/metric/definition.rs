@@ -120,10 +120,17 @@ pub async fn complete(call: &Call<'_>, given: Given) -> Result<Definition, ApiEr
 }
 
 /// [`complete`] for all metrics of a resource.
+///
+/// # Errors
+/// Those of [`complete`], and 413 where there are too many.
 pub async fn complete_named(
     call: &Call<'_>,
     given: Vec<(String, GivenNamed)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+    let metrics_max = call.app.options().limits.batch_metrics_max;
+    if given.len() > metrics_max {
+        return Err(ApiError::too_large(format!("There are more than {metrics_max} metrics")));
+    }
     let mut changes = Vec::with_capacity(given.len());
     for (name, given) in given {
         storable(&name)?;

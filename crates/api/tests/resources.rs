@@ -1,0 +1,200 @@
+//! Resources over HTTP: their versions and conditional requests, their history page by page, the bodies of answers.
+
+mod support;
+
+use gnudi_api::ApiOptions;
+use support::{Answer, Request, Server};
+
+const TYPE: &str = r#"{"name": "inst", "attributes": {
+    "name": {"type": "string"}, "size": {"type": "number", "required": false, "min": 1}}}"#;
+
+/// What an id of the administrator's becomes.
+const ID: &str = "775832c9-5ea8-5a32-a960-d0c077215071";
+
+/// sha1(ID + "2026-11-21T12:34:56.789012+00:00")
+const TAG: &str = "\"8d393f6a5d366a1940a48c32a6f88929693aa0ed\"";
+
+async fn server() -> Server {
+    let server = Server::start(ApiOptions { max_limit: 2, ..ApiOptions::default() }).await;
+    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
+    assert_eq!(server.ask(Request::new("POST", "/v1/resource_type").body(TYPE)).await.status, 201);
+    server
+}
+
+async fn create(server: &Server, body: &str) -> Answer {
+    server.ask(Request::new("POST", "/v1/resource/inst").body(body)).await
+}
+
+fn shown(of_type: &str) -> String {
+    [
+        r#"{"id": "775832c9-5ea8-5a32-a960-d0c077215071", "creator": "admin", "#,
+        r#""started_at": "2026-11-21T12:34:56.789012+00:00", "#,
+        r#""revision_start": "2026-11-21T12:34:56.789012+00:00", "ended_at": null, "user_id": "u", "#,
+        r#""project_id": null, "original_resource_id": "a", "type": "inst", "#,
+        of_type,
+        r#""revision_end": null, "created_by_user_id": "admin", "created_by_project_id": "", "metrics": {}}"#,
+    ]
+    .concat()
+}
+
+#[tokio::test]
+async fn a_resource_is_shown_with_its_version() {
+    let server = server().await;
+    let created = create(&server, r#"{"id": "a", "name": "x", "user_id": "u"}"#).await;
+    let of_type = r#""name": "x", "size": null, "#;
+    assert_eq!((created.status, created.body.as_str()), (201, shown(of_type).as_str()));
+    let location = format!("http://localhost:8041/v1/resource/inst/{ID}");
+    let at = |answer: &Answer, name: &str| answer.header(name).map(str::to_owned);
+    assert_eq!(at(&created, "location"), Some(location));
+    for (path, of_type) in [("/v1/resource/inst/a", of_type), ("/v1/resource/generic/a", "")] {
+        let answer = server.ask(Request::new("GET", path)).await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, shown(of_type).as_str()), "{path}");
+        assert_eq!(at(&answer, "etag").as_deref(), Some(TAG));
+        assert_eq!(at(&answer, "last-modified").as_deref(), Some("Sat, 21 Nov 2026 12:34:56 GMT"));
+    }
+    assert_eq!(server.ask(Request::new("GET", "/v1/resource/nope/a")).await.status, 404);
+    assert_eq!(create(&server, r#"{"id": "a", "name": "x"}"#).await.status, 409);
+}
+
+#[tokio::test]
+async fn conditions_decide_what_is_done() {
+    let server = server().await;
+    create(&server, r#"{"id": "a", "name": "x"}"#).await;
+    let (since, other) = ("Sat, 21 Nov 2026 12:34:56 GMT", "\"x\"");
+    let ask = async |method: &str, name: &str, value: &str, body: Option<&str>| {
+        let headers = [(name, value)];
+        let request = Request { body, ..Request::new(method, "/v1/resource/inst/a").headers(&headers) };
+        let answer = server.ask(request).await;
+        (answer.status, answer.body.is_empty())
+    };
+    let precondition_failed = (412, false);
+    for (name, value, read) in [
+        ("If-Match", TAG, (200, false)),
+        ("If-Match", other, precondition_failed),
+        ("If-None-Match", TAG, (304, true)),
+        ("If-None-Match", other, (200, false)),
+        ("If-Modified-Since", since, (304, true)),
+        ("If-Unmodified-Since", since, (200, false)),
+        ("If-Unmodified-Since", "Sat, 21 Nov 2026 12:34:55 GMT", precondition_failed),
+    ] {
+        assert_eq!(ask("GET", name, value, None).await, read, "{name}: {value}");
+    }
+    // Conditions come before the body, and what they refuse changes nothing.
+    assert_eq!(ask("PATCH", "If-Match", other, Some("[]")).await, precondition_failed);
+    assert_eq!(ask("PATCH", "If-None-Match", TAG, Some(r#"{"size": 5}"#)).await, precondition_failed);
+    assert_eq!(ask("DELETE", "If-Match", other, None).await, precondition_failed);
+    assert!(server.ask(Request::new("GET", "/v1/resource/inst/a")).await.body.contains(r#""size": null"#));
+    assert_eq!(ask("PATCH", "If-Match", TAG, Some(r#"{"size": 5}"#)).await, (200, false));
+    assert_eq!(ask("DELETE", "If-Match", TAG, None).await, (204, true));
+    assert_eq!(ask("GET", "If-None-Match", TAG, None).await, (404, false));
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_makes_no_revision() {
+    let server = server().await;
+    create(&server, r#"{"id": "a", "name": "x", "size": 2, "ended_at": "2030-01-01"}"#).await;
+    let revisions = async || {
+        let history = server.ask(Request::new("GET", "/v1/resource/inst/a/history?details=true")).await;
+        history.body.matches("revision_start").count()
+    };
+    let patch = async |body: &str| {
+        let answer = server.ask(Request::new("PATCH", "/v1/resource/inst/a").body(body)).await;
+        (answer.status, answer.header("etag").is_some())
+    };
+    assert_eq!(patch("{}").await, (200, true));
+    assert_eq!(
+        patch(r#"{"size": 2.0, "name": "x", "user_id": null, "ended_at": 1893456000}"#).await,
+        (200, false)
+    );
+    let with_metric = r#"{"metrics": {"m": {"archive_policy_name": "p"}}, "size": 2}"#;
+    assert_eq!(patch(with_metric).await, (200, true));
+    assert_eq!(revisions().await, 1);
+    // An end before the start, and none: nothing takes the end of a resource away.
+    for refused in
+        [r#"{"ended_at": 5}"#, r#"{"ended_at": null}"#, r#"{"started_at": "2031-01-01"}"#, r#"{"size": 0}"#]
+    {
+        assert_eq!(patch(refused).await, (400, false), "{refused}");
+    }
+    assert_eq!(revisions().await, 1);
+    assert_eq!(patch(r#"{"size": 3}"#).await, (200, true));
+    assert_eq!(revisions().await, 2);
+}
+
+#[tokio::test]
+async fn listings_go_on_page_by_page() {
+    let server = server().await;
+    for id in ["a", "b", "c"] {
+        create(&server, &format!(r#"{{"id": "{id}", "name": "{id}"}}"#)).await;
+    }
+    for size in 1..=3 {
+        let patch = format!(r#"{{"size": {size}}}"#);
+        server.ask(Request::new("PATCH", "/v1/resource/inst/a").body(&patch)).await;
+    }
+    for (first, pages, revisions) in [
+        ("/v1/resource/inst?sort=name&attrs=id&attrs=revision_end&attrs=size", 2, 3),
+        ("/v1/resource/generic?sort=id:desc&attrs=id&attrs=created_by_user_id", 2, 3),
+        ("/v1/resource/inst?history=true&sort=size:desc-nullslast&attrs=id&attrs=size", 4, 6),
+        ("/v1/resource/inst/a/history?sort=size", 3, 4),
+    ] {
+        let (mut next, mut seen, mut bodies) = (Some(first.to_owned()), Vec::new(), Vec::new());
+        while let Some(path) = next {
+            let answer = server.ask(Request::new("GET", &path)).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            seen.extend(answer.body.split("{\"id\": ").skip(1).map(str::to_owned));
+            bodies.push(answer.body.clone());
+            next = answer.header("link").map(|link| {
+                let link = link.strip_prefix("<http://localhost:8041").expect("an address of this server");
+                link.strip_suffix(">; rel=\"next\"").expect("the next page").to_owned()
+            });
+        }
+        let ends = |item: &String| item.trim_end_matches([',', ' ', ']']).to_owned();
+        let mut distinct: Vec<String> = seen.iter().map(ends).collect();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(
+            (bodies.len(), seen.len(), distinct.len()),
+            (pages, revisions, revisions),
+            "{first}: {bodies:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_shown_with_their_resource() {
+    let server = server().await;
+    create(&server, r#"{"id": "a", "name": "x"}"#).await;
+    let metrics = r#"{"m": {"archive_policy_name": "p", "unit": "B"}}"#;
+    let added = server.ask(Request::new("POST", "/v1/resource/inst/a/metric").body(metrics)).await;
+    assert_eq!(added.status, 200);
+    assert!(added.body.contains(&format!(r#""resource_id": "{ID}""#)), "{}", added.body);
+    let again = server.ask(Request::new("POST", "/v1/resource/inst/a/metric").body(metrics)).await;
+    assert_eq!((again.status, again.body.contains("Named metric m already exists")), (409, true));
+    let shown = server.ask(Request::new("GET", "/v1/resource/generic/a/metric/m")).await.body;
+    let resource = r#""resource": {"id": "775832c9-5ea8-5a32-a960-d0c077215071", "creator": "admin", "#;
+    assert!(shown.contains(resource) && shown.contains(r#""unit": "B""#), "{shown}");
+    assert!(!shown.contains("metrics") && !shown.contains(r#""size""#), "{shown}");
+    let named = r#"{"archive_policy_name": "p", "resource_id": "a", "name": "n"}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/metric").body(named)).await.status, 201);
+    let nameless = r#"{"archive_policy_name": "p", "resource_id": "a"}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/metric").body(nameless)).await.status, 400);
+    let homeless = r#"{"archive_policy_name": "p", "resource_id": "zz", "name": "n"}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/metric").body(homeless)).await.status, 404);
+}
+
+#[tokio::test]
+async fn many_metrics_in_one_request_are_refused() {
+    let mut options = ApiOptions::default();
+    options.limits.batch_metrics_max = 2;
+    let server = Server::start(options).await;
+    let body = |metrics: usize| {
+        let id = "00000000-0000-0000-0000-000000000001";
+        let metrics: Vec<String> = (0..metrics).map(|index| format!(r#""m{index}": "{id}""#)).collect();
+        format!(r#"{{"id": "a", "metrics": {{{}}}}}"#, metrics.join(","))
+    };
+    let status = async |metrics: usize| {
+        server.ask(Request::new("POST", "/v1/resource/generic").body(&body(metrics))).await.status
+    };
+    assert_eq!((status(2).await, status(3).await), (400, 413));
+    assert_eq!(server.ask(Request::new("GET", "/v1/resource/generic/a")).await.status, 404);
+}
