@@ -114,12 +114,11 @@ impl Stacks {
     /// Joins what binds more than the connective to operands; `None` where that nests too deep.
     fn reduce(&mut self, connective: usize) -> Option<()> {
         while self.waiting.last().is_some_and(|waiting| waiting.binds_more_than(connective)) {
-            let operand = match self.waiting.pop() {
-                Some(Waiting::Chain(place, count)) => self.chain(CONNECTIVES[place], count),
-                _ => {
-                    let Operand { document, depth } = self.pop_operand();
-                    Operand { document: Value::object([(NOT, document)]), depth: depth + 1 }
-                }
+            let operand = if let Some(Waiting::Chain(place, count)) = self.waiting.pop() {
+                self.chain(CONNECTIVES[place], count)
+            } else {
+                let Operand { document, depth } = self.pop_operand();
+                Operand { document: Value::object([(NOT, document)]), depth: depth + 1 }
             };
             if operand.depth >= FILTER_DEPTH_MAX {
                 return None;
@@ -222,13 +221,10 @@ impl<'t> Reader<'t> {
         self.skip_space();
         let comparison = COMPARISONS.into_iter().find(|word| self.symbol(word))?;
         let start = self.at;
-        let value = match self.term() {
-            Some(value) => value,
-            None => {
-                self.at = start;
-                self.list()?
-            }
-        };
+        let value = self.term().or_else(|| {
+            self.at = start;
+            self.list()
+        })?;
         Some(Value::object([(comparison, Value::Object(vec![(field, value)]))]))
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use gnudi_engine::MeasuresQuery;
+use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
+use gnudi_series::cross::CrossSeries;
 use hyper::StatusCode;
 
 use crate::{
@@ -21,11 +22,8 @@ use crate::{
     router::{Call, parse_uuid},
 };
 
-/// Measures of an answer (400).
-const ROWS_MAX: usize = 2_000_000;
-
-/// About the longest row.
-const ROW_BYTES: usize = 64;
+/// Points of the metrics that are searched (413).
+const POINTS_MAX: usize = 1 << 23;
 
 /// What a search asks for, of any metric.
 struct Wanted {
@@ -53,32 +51,50 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     }
     request::expect_json(call.parts)?;
     let wanted = wanted(&query, Predicate::read(&json::parse(&text)?)?, call.app.now())?;
-    let mut asked = Vec::with_capacity(metrics.len());
+    let mut reads = Vec::with_capacity(metrics.len());
     for metric in &metrics {
         let policy = policy(call, metric).await?;
         let aggregations = aggregations(&policy, &wanted)?;
-        asked.push((metric, policy, aggregations));
-    }
-    let mut answer = vec![b'{'];
-    let mut rows_left = ROWS_MAX;
-    for (metric, policy, aggregations) in asked {
-        if aggregations.is_empty() {
-            continue;
+        if !aggregations.is_empty() {
+            reads.push(MetricRead { metric: metric.id, policy, aggregations });
         }
-        let mut rows = rows(call, metric, &policy, aggregations, &wanted).await?;
-        rows_left = rows_left
-            .checked_sub(rows.len())
-            .ok_or_else(|| ApiError::bad_request(format!("More than {ROWS_MAX} measures match")))?;
+    }
+    let reads: Arc<[MetricRead]> = reads.into();
+    let engine = call.app.engine();
+    let found = engine.measures_of_many(reads.clone(), wanted.start, wanted.stop, POINTS_MAX).await;
+    let found = found.map_err(|error| match error {
+        CrossMeasuresError::TooManyPoints => ApiError::too_large(format!(
+            "more than {POINTS_MAX} points would have to be searched: ask for fewer metrics or less time"
+        )),
+        other => other.into(),
+    })?;
+    let predicate = wanted.predicate;
+    let answer = tokio::task::spawn_blocking(move || answer(&reads, found, &predicate)).await;
+    Ok(reply::json_bytes(StatusCode::OK, answer.map_err(|_| ApiError::internal())?))
+}
+
+/// The measures for which the query holds, as a JSON object by metric.
+fn answer(reads: &[MetricRead], found: Vec<Vec<CrossSeries>>, predicate: &Predicate) -> Vec<u8> {
+    let mut answer = vec![b'{'];
+    for (read, series) in reads.iter().zip(found) {
+        let columns = read.aggregations.iter().zip(series).map(|(aggregation, series)| {
+            let mut granularity = Vec::new();
+            float::write(aggregation.granularity.as_secs_f64(), &mut granularity);
+            let points = series.timestamps.iter().copied().zip(series.values);
+            let (timestamps, values): (Vec<Timestamp>, Vec<f64>) =
+                points.filter(|(_, value)| predicate.holds(*value)).unzip();
+            let granularity = String::from_utf8(granularity).expect("floats are ASCII");
+            Column { granularity, timestamps: timestamps.into(), values }
+        });
         if answer.len() > 1 {
             answer.extend_from_slice(b", ");
         }
-        answer.reserve(rows.len() * ROW_BYTES + ROW_BYTES);
-        json::write_string(&metric.id.to_string(), &mut answer);
+        json::write_string(&read.metric.to_string(), &mut answer);
         answer.extend_from_slice(b": ");
-        rows.write(usize::MAX, &mut answer);
+        Rows::new(columns.collect()).write(usize::MAX, &mut answer);
     }
     answer.push(b'}');
-    Ok(reply::json_bytes(StatusCode::OK, answer))
+    answer
 }
 
 /// The ids of `metric_id`, each once.
@@ -163,26 +179,4 @@ fn aggregations(policy: &ArchivePolicy, wanted: &Wanted) -> Result<Vec<Aggregati
         })
     };
     granularities.into_iter().map(aggregation).collect()
-}
-
-/// The measures of a metric for which the query holds.
-async fn rows(
-    call: &Call<'_>,
-    metric: &Metric,
-    policy: &ArchivePolicy,
-    aggregations: Vec<Aggregation>,
-    wanted: &Wanted,
-) -> Result<Rows, ApiError> {
-    let asked = MeasuresQuery { aggregations, start: wanted.start, stop: wanted.stop, resample: None };
-    let found = call.app.engine().measures(metric.id, policy, &asked).await?;
-    let columns = found.into_iter().map(|measures| {
-        let mut granularity = Vec::new();
-        float::write(measures.granularity.as_secs_f64(), &mut granularity);
-        let points = measures.timestamps.into_iter().zip(measures.values);
-        let (timestamps, values): (Vec<Timestamp>, Vec<f64>) =
-            points.filter(|(_, value)| wanted.predicate.holds(*value)).unzip();
-        let granularity = String::from_utf8(granularity).expect("floats are ASCII");
-        Column { granularity, timestamps: timestamps.into(), values }
-    });
-    Ok(Rows::new(columns.collect()))
 }
