@@ -183,7 +183,7 @@ fn what_policies_do_not_have_is_refused() {
 fn a_query_reads_a_bounded_number_of_points() {
     let policy = policy(&[10], &["mean"]);
     run(async {
-        let engine = engine(&[policy.clone()], &[(0..1000).step_by(10).collect()]).await;
+        let engine = engine(std::slice::from_ref(&policy), &[(0..1000).step_by(10).collect()]).await;
         let method = "mean".parse().unwrap();
         let aggregations = vec![policy.aggregation(method, Timespan::from_secs(10)).unwrap()];
         let reads: Arc<[MetricRead]> =
