@@ -1,6 +1,4 @@
-"""Prints, at the end of a run, how much of Gnocchi's functional suite passes, and which steps do not on purpose."""
-
-from gnocchi_suite import files
+"""Prints, at the end of a run, how much of Gnocchi's functional suite passes."""
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -13,6 +11,3 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("Gnocchi's functional suite")
     passed, steps = (sum(count[name] for count in counts) for name in ("steps_passed", "steps"))
     write(f"{passed} of {steps} steps passed in {len(counts)} files")
-    for file, names in files.DEVIATING.items():
-        for name, reason in names.items():
-            write(f"  otherwise on purpose: {file}, {name!r}: {reason}")

@@ -44,10 +44,7 @@ def load(file):
 
 
 def run(file, host, port):
-    """The outcome of every step of `file`, in order.
-
-    A step that the suite expects to fail names a defect of Gnocchi: it may fail or pass.
-    """
+    """The outcome of every step of `file`, in order."""
     suite = suitemaker.test_suite_from_dict(
         unittest.defaultTestLoader, file, load(file), str(DIRECTORY), host, port, None, None, prefix=PREFIX,
         handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
