@@ -1,5 +1,6 @@
 """Bodies and arguments that the routes of InfluxDB and Prometheus refuse: none is answered 500, none changes anything."""
 
+import gzip
 import struct
 
 import pytest
@@ -139,6 +140,23 @@ def test_nobody_and_those_who_may_not(server):
     assert state(client) == before
     version_2 = {"Content-Type": "application/x-protobuf;proto=io.prometheus.write.v2.Request"}
     assert client.post(REMOTE, snappy(GOOD), headers=version_2).status == 415
+    assert state(client) == before
+
+
+@pytest.mark.parametrize(("encoding", "body", "status"), [
+    ("gzip", b"m,host=h f=1", 400),
+    ("gzip", b"", 400),
+    ("gzip", gzip.compress(b"m,host=h f=1")[:-1], 400),
+    ("gzip", gzip.compress(b"m,host=h f="), 400),
+    ("gzip", gzip.compress(bytes(70 << 20)), 413),
+    ("deflate", b"m,host=h f=1", 415),
+    ("gzip, gzip", b"m,host=h f=1", 415),
+])
+def test_compressed_bodies_that_are_refused(server, encoding, body, status):
+    client = server.client()
+    before = state(client)
+    answer = client.post(WRITE, body, headers={"Content-Encoding": encoding})
+    assert (answer.status, answer.json()["code"]) == (status, status), answer
     assert state(client) == before
 
 

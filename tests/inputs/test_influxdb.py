@@ -1,11 +1,13 @@
 """InfluxDB's lines by a real client (PyPI's `influxdb`), and by hand what it does not send."""
 
+import gzip
+import http.client
 import threading
 
 import pytest
 from inputs.stored import metrics_of, points, values
 from influxdb import InfluxDBClient
-from support.http import create_policy
+from support.http import basic, create_policy
 
 LINES = {"Content-Type": "text/plain"}
 
@@ -106,6 +108,23 @@ def test_a_deleted_resource_comes_back_with_the_next_line(server):
         metric = metrics_of(server.client(), "db", "h")["m.f"]
         assert values(server.client(), metric) == [float(value)]
         server.client().delete("/v1/resource/db/h").expect(204)
+
+
+def test_compressed_and_in_chunks(server):
+    """As telegraf writes, and as clients that do not know the length of what they write."""
+    lines = "".join(f"m,host=h f={number} {1700000000 + number}\n" for number in range(100)).encode()
+    client = server.client()
+    path = "/v1/influxdb/write?db=db&precision=s"
+    client.post(path, gzip.compress(lines), headers={**LINES, "Content-Encoding": "gzip"}).expect(204)
+    metric = metrics_of(client, "db", "h")["m.f"]
+    assert values(client, metric) == [float(number) for number in range(100)]
+    # Each chunk ends in the middle of a line.
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    pieces = (lines[start:start + 33] for start in range(0, len(lines), 33))
+    connection.request("POST", path, pieces, {**LINES, **basic("ann")}, encode_chunked=True)
+    assert connection.getresponse().status == 204
+    connection.close()
+    assert len(values(client, metrics_of(server.client("ann"), "db", "h")["m.f"])) == 100
 
 
 def test_who_may_write(server):

@@ -1,6 +1,8 @@
 //! Lines of InfluxDB's protocol: the same as Gnocchi reads out of them (`data/lines.jsonl`, recorded by
 //! `tests/oracle/record_lines.py`), whatever is written is read back, and no bytes are too much.
 
+use std::fmt::Write;
+
 use gnudi_api::{
     influxdb::{
         Line,
@@ -125,7 +127,7 @@ proptest! {
     ) {
         let mut line = escaped(&measurement);
         for (key, value) in &tags {
-            line += &format!(",{}={}", escaped(key), escaped(value));
+            write!(line, ",{}={}", escaped(key), escaped(value)).expect("a String takes it");
         }
         line.push(' ');
         let written: Vec<String> = fields
@@ -137,7 +139,7 @@ proptest! {
             .collect();
         line += &written.join(",");
         if let Some(timestamp) = timestamp {
-            line += &format!(" {timestamp}");
+            write!(line, " {timestamp}").expect("a String takes it");
         }
         let expected = Parts {
             measurement,

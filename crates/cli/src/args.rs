@@ -91,8 +91,8 @@ pub struct CollectorArgs {
     /// The server that measures are posted to.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
     pub endpoint: String,
-    /// As whom to post; the environment variable GNUDI_PASSWORD may hold a password [default: the creator that the
-    /// configuration names, else admin].
+    /// As whom to post [default: the creator that the configuration names, else admin]. The environment variable
+    /// `GNUDI_PASSWORD` may hold a password.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// Log at level debug.

@@ -42,7 +42,7 @@ impl Parcel {
 /// The parcels of a request, one per resource.
 #[derive(Clone, Debug, Default)]
 pub struct Parcels {
-    parcels: Vec<Parcel>,
+    all: Vec<Parcel>,
     places: HashMap<Uuid, usize>,
     names: HashMap<String, usize>,
 }
@@ -57,7 +57,7 @@ impl Parcels {
         attributes: impl FnOnce() -> BTreeMap<Text, AttributeValue>,
     ) -> &mut Parcel {
         if let Some(&place) = self.names.get(name) {
-            return &mut self.parcels[place];
+            return &mut self.all[place];
         }
         let original_resource_id = shortened(name.replace('/', "_"));
         let id = resource_id::check(&Value::from(original_resource_id.as_str()), creator)
@@ -65,24 +65,24 @@ impl Parcels {
         // Two names may be one UUID.
         let place = *self.places.entry(id).or_insert_with(|| {
             let attributes = attributes();
-            self.parcels.push(Parcel { id, original_resource_id, attributes, ..Parcel::default() });
-            self.parcels.len() - 1
+            self.all.push(Parcel { id, original_resource_id, attributes, ..Parcel::default() });
+            self.all.len() - 1
         });
         self.names.insert(name.to_owned(), place);
-        &mut self.parcels[place]
+        &mut self.all[place]
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Parcel> {
-        self.parcels.iter()
+        self.all.iter()
     }
 
     pub fn get(&self, index: usize) -> &Parcel {
-        &self.parcels[index]
+        &self.all[index]
     }
 
     /// How many metrics there are in all parcels.
     pub fn metrics(&self) -> usize {
-        self.parcels.iter().map(|parcel| parcel.metrics.len()).sum()
+        self.all.iter().map(|parcel| parcel.metrics.len()).sum()
     }
 }
 

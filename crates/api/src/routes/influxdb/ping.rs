@@ -13,10 +13,9 @@ use crate::{
 const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 
 /// 204: the server is there.
-#[expect(clippy::unused_async, reason = "handlers are async")]
 pub async fn ping(_: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let mut response = reply::no_content();
-    let version = format!("Gnocchi {}", GNOCCHI_VERSION);
+    let version = format!("Gnocchi {GNOCCHI_VERSION}");
     let version = HeaderValue::from_str(&version).expect("letters and digits");
     response.headers_mut().insert(VERSION, version);
     Ok(response)

@@ -2,11 +2,14 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
+use bytes::Bytes;
 use gnudi_model::{Measure, Timestamp};
+use hyper::{StatusCode, header::CONTENT_ENCODING};
 
 use crate::{
     body::RequestBody,
     error::ApiError,
+    gunzip::gunzip,
     influxdb::{
         Line, Precision,
         line::{FieldValue, NoLine},
@@ -38,7 +41,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
         Some(header) => std::str::from_utf8(header.as_bytes())
             .map_err(|_| ApiError::argument(TAG_HEADER, "Must be UTF-8"))?,
     };
-    let input = body.read().await?;
+    let input = lines(call, body).await?;
     let reading = Reading {
         tag,
         precision,
@@ -51,6 +54,19 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
     let to = Destination { resource_type: database, type_to_create: None };
     provision::deliver(call, to, &parcels).await?;
     Ok(reply::no_content())
+}
+
+/// The body, which telegraf compresses unless told otherwise.
+async fn lines(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
+    let encoding = call.parts.headers.get(CONTENT_ENCODING).map_or(&b""[..], |header| header.as_bytes());
+    match encoding.to_ascii_lowercase().as_slice() {
+        b"" | b"identity" => body.read().await,
+        b"gzip" => {
+            let bytes_max = call.app.options().limits.inflated_bytes_max;
+            Ok(gunzip(&body.read().await?, bytes_max)?.into())
+        }
+        _ => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "")),
+    }
 }
 
 /// How the lines of a request are read.
