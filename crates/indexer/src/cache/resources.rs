@@ -115,6 +115,13 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         self.see_through(write, forget).await
     }
 
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+        let ids = ids.to_vec();
+        let (resources, forgotten) = (self.resources.clone(), ids.clone());
+        let write = |index: Arc<I>| async move { index.end_resources(&ids, now).await };
+        self.see_through(write, move |_| resources.invalidate(forgotten)).await
+    }
+
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         let ids = ids.to_vec();
         let (metrics, resources, forgotten) = (self.metrics.clone(), self.resources.clone(), ids.clone());

@@ -58,6 +58,7 @@ const CASES: &[(&str, Case)] = cases![
     resource::metrics_are_added_or_replaced,
     resource::deletion_takes_all_along,
     resource::those_that_ended,
+    resource::those_that_are_ended,
     resource::an_end_stays,
     resource::many_callers_at_once,
     resource::many_at_once,

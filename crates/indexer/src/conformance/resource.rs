@@ -479,6 +479,23 @@ pub(in crate::conformance) async fn those_that_ended(indexer: &dyn Indexer) {
     assert_eq!(before(100, 10).await, [5, 1, 4]);
 }
 
+pub(in crate::conformance) async fn those_that_are_ended(indexer: &dyn Indexer) {
+    create_type(indexer).await;
+    let ended = NewResource { ended_at: Some(at(5)), ..new_resource(2) };
+    let later = NewResource { started_at: at(50), ..new_resource(3) };
+    assert_eq!(create_resources(indexer, vec![instance(1), ended, later, instance(4)]).await, vec![None; 4]);
+    let ids = [1, 2, 3, 9, 4, 1].map(uuid);
+    assert_eq!(indexer.end_resources(&ids, at(20)).await, Ok(2));
+    assert_eq!(indexer.end_resources(&ids, at(30)).await, Ok(0));
+    for (number, ended_at) in [(1, Some(at(20))), (2, Some(at(5))), (3, None), (4, Some(at(20)))] {
+        assert_eq!(shown(indexer, number).await.ended_at, ended_at);
+    }
+    let history = revisions(indexer, 1).await;
+    let ends: Vec<_> = history.iter().map(|was| (was.revision_end, was.ended_at)).collect();
+    assert_eq!(ends, [(Some(at(20)), None), (None, Some(at(20)))]);
+    assert_eq!(history[0].attributes, history[1].attributes);
+}
+
 /// Nothing but a change that says so takes away the end of a resource.
 pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
     create_low(indexer).await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Resource, resource_type::GENERIC};
+use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
 use sqlx::{Executor, Row};
 use uuid::Uuid;
 
@@ -20,7 +20,6 @@ use crate::{
     sql::{
         Connection,
         failure::Failure,
-        interner::Texts,
         types::StoredType,
         writer::{Change, Context},
     },
@@ -30,7 +29,6 @@ pub(super) struct Update {
     resource_type: String,
     id: Uuid,
     change: ResourceChange,
-    texts: Arc<Texts>,
 }
 
 /// A resource as its row is.
@@ -44,8 +42,8 @@ struct Current {
 }
 
 impl Update {
-    pub(super) fn new(resource_type: &str, id: Uuid, change: ResourceChange, texts: Arc<Texts>) -> Self {
-        Update { resource_type: resource_type.to_owned(), id, change, texts }
+    pub(super) fn new(resource_type: &str, id: Uuid, change: ResourceChange) -> Self {
+        Update { resource_type: resource_type.to_owned(), id, change }
     }
 
     async fn current(&self, connection: &mut Connection, context: &Context) -> Result<Current, Failure> {
@@ -67,7 +65,8 @@ impl Update {
         }
         check_attributes(&asked_for.resource_type, self.change.attributes.keys())
             .map_err(Failure::Refused)?;
-        let resource = row::decode(&row, &types, Attributes::All, &self.texts).map_err(Failure::Refused)?;
+        let resource =
+            row::decode(&row, &types, Attributes::All, &context.texts).map_err(Failure::Refused)?;
         Ok(Current {
             resource: resource.expect("a type that a resource refers to is there"),
             number: row.try_get(row::NUMBER)?,
@@ -124,13 +123,27 @@ impl Update {
         Ok(())
     }
 
+    /// All but the metrics.
+    async fn change(&self, connection: &mut Connection, current: &Current) -> Result<Resource, Failure> {
+        let mut resource = changed(&current.resource, &self.change);
+        check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
+        if resource != current.resource {
+            if self.change.create_revision {
+                resource.revision_start = self.change.now.max(current.resource.revision_start);
+            }
+            self.write(connection, current, &resource, self.change.create_revision).await?;
+        }
+        Ok(resource)
+    }
+
     /// Answers with the metrics that the resource had and has no more.
     async fn update_metrics(
         &self,
         connection: &mut Connection,
+        context: &Context,
         resource: &mut Resource,
     ) -> Result<Vec<MetricId>, Failure> {
-        let before = set_metrics(connection, &self.texts, resource, &[], self.change.now).await?;
+        let before = set_metrics(connection, &context.texts, resource, &[], self.change.now).await?;
         let Some(metrics) = &self.change.metrics else {
             resource.metrics = before;
             return Ok(Vec::new());
@@ -141,7 +154,8 @@ impl Update {
                 .execute(&mut *connection)
                 .await?;
         }
-        resource.metrics = set_metrics(connection, &self.texts, resource, metrics, self.change.now).await?;
+        resource.metrics =
+            set_metrics(connection, &context.texts, resource, metrics, self.change.now).await?;
         let is_kept = |id: MetricId| resource.metrics.iter().any(|metric| metric.id == id);
         Ok(before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect())
     }
@@ -152,15 +166,8 @@ impl Update {
         context: &Context,
     ) -> Result<UpdatedResource, Failure> {
         let current = self.current(connection, context).await?;
-        let mut resource = changed(&current.resource, &self.change);
-        check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
-        if resource != current.resource {
-            if self.change.create_revision {
-                resource.revision_start = self.change.now.max(current.resource.revision_start);
-            }
-            self.write(connection, &current, &resource, self.change.create_revision).await?;
-        }
-        let detached = self.update_metrics(connection, &mut resource).await?;
+        let mut resource = self.change(connection, &current).await?;
+        let detached = self.update_metrics(connection, context, &mut resource).await?;
         if self.resource_type == GENERIC {
             resource.attributes.clear();
         }
@@ -186,6 +193,39 @@ impl Change for Update {
             connection.execute("RELEASE updated").await?;
         }
         outcome
+    }
+}
+
+/// Ends resources that have not ended; answers how many.
+pub(super) struct End {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) now: Timestamp,
+}
+
+#[async_trait]
+impl Change for End {
+    type Answer = u64;
+
+    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
+        let mut ended = 0;
+        for id in self.ids {
+            let change = ResourceChange {
+                ended_at: Some(Some(self.now)),
+                create_revision: true,
+                now: self.now,
+                ..ResourceChange::default()
+            };
+            let update = Update::new(GENERIC, id, change);
+            let current = match update.current(connection, context).await {
+                Err(Failure::Refused(IndexerError::NoSuchResource(_))) => continue,
+                current => current?,
+            };
+            if current.resource.ended_at.is_none() && current.resource.started_at <= self.now {
+                update.change(connection, &current).await?;
+                ended += 1;
+            }
+        }
+        Ok(ended)
     }
 }
 
