@@ -6,6 +6,7 @@
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use gnudi_api::measures::{
+    ReadBy, named, read_batch,
     scan::{self, Scan},
     slow,
     write::{Column, Rows},
@@ -13,6 +14,7 @@ use gnudi_api::measures::{
 use gnudi_model::Timestamp;
 
 const MEASURES: usize = 5_000;
+const METRICS: usize = 2_000;
 const POINTS: usize = 43_200;
 const ROUNDS: usize = 100;
 
@@ -68,11 +70,37 @@ fn main() {
         let bytes = bodies[0].len() as f64 / MEASURES as f64;
         println!("  {name:32} {fast:6.1} ns/measure ({:.2} GB/s)   slow parser {slow:6.1} ns", bytes / fast);
     }
+    println!("reading batches, {METRICS} metrics a body, 10 of each resource");
+    for (name, measures) in [("one measure each", 1), ("five measures each", 5)] {
+        let list = |round: usize, metric: usize| list((round * METRICS + metric) * measures, measures);
+        let by_id = |round: usize| object((0..METRICS).map(|n| (id(n).to_string(), list(round, n))));
+        let by_name = |round: usize| {
+            let metrics = |resource: usize| {
+                object((0..10).map(|n| (format!("disk.device.{n}.bytes"), list(round, resource * 10 + n))))
+            };
+            object((0..METRICS / 10).map(|n| (id(n).to_string(), metrics(n))))
+        };
+        let bodies: Vec<String> = (0..ROUNDS).map(by_id).collect();
+        let (mut parts, mut out) = (Vec::new(), Vec::new());
+        let of_ids = best(&bodies, METRICS, |body| {
+            let body = black_box(body.as_bytes());
+            read_batch(body, || Timestamp(0), usize::MAX, &mut parts, &mut out).expect("the body is right");
+        });
+        let bodies: Vec<String> = (0..ROUNDS).map(by_name).collect();
+        let of_names = best(&bodies, METRICS, |body| {
+            let body = black_box(body.as_bytes());
+            let read = named::read(body, "admin", || Timestamp(0), usize::MAX, &mut out);
+            assert_eq!(black_box(read.expect("the body is right")).1, ReadBy::Scanner);
+        });
+        println!("  {name:32} {of_ids:6.1} ns/metric by id   {of_names:6.1} ns/metric by resource and name");
+    }
     println!("printing, {POINTS} points an answer");
     for (name, value) in PRINTED {
         let column = |round: usize| Column {
             granularity: "60.0".to_owned(),
-            timestamps: Arc::new((0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64)).collect()),
+            timestamps: Arc::new(
+                (0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64)).collect(),
+            ),
             values: (0..POINTS).map(|n| value(round * POINTS + n)).collect(),
         };
         let columns: Vec<Column> = (0..ROUNDS / 5).map(column).collect();
@@ -92,6 +120,20 @@ fn best<T>(inputs: &[T], items: usize, mut round: impl FnMut(&T)) -> f64 {
         start.elapsed().as_nanos() as f64 / items as f64
     };
     inputs.iter().map(time).fold(f64::INFINITY, f64::min)
+}
+
+fn id(n: usize) -> uuid::Uuid {
+    uuid::Uuid::from_u128((n as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+}
+
+fn list(first: usize, measures: usize) -> String {
+    let measure = |n| format!("{{\"timestamp\": {}, \"value\": {:.2}}}", iso(n), 100.0 * random(n));
+    format!("[{}]", (first..first + measures).map(measure).collect::<Vec<_>>().join(", "))
+}
+
+fn object(entries: impl Iterator<Item = (String, String)>) -> String {
+    let entries: Vec<String> = entries.map(|(key, value)| format!("\"{key}\": {value}")).collect();
+    format!("{{{}}}", entries.join(", "))
 }
 
 fn body(first: usize, timestamp: Text, value: Text) -> Vec<u8> {
