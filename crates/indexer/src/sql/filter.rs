@@ -44,9 +44,59 @@ pub(super) struct Columns<'a> {
     pub(super) rows: Rows,
     /// All attributes that conditions and orders name.
     pub(super) attributes: &'a BTreeMap<Text, StoredAttribute>,
+    /// Comparisons that so many values pass that they are better made row by row.
+    pub(super) common: &'a [&'a Test],
+}
+
+/// How many comparisons of a filter are measured.
+const TESTS_MEASURED_MAX: usize = 16;
+
+/// A comparison with an attribute's values, or its negation.
+pub(super) struct Measured<'c> {
+    name: &'c Text,
+    pub(super) test: &'c Test,
+    negate: bool,
+}
+
+/// The comparisons whose values an index can count quickly.
+pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut Vec<Measured<'c>>) {
+    match condition {
+        Condition::Not(condition) => measurable(condition, !negate, found),
+        Condition::All(conditions) | Condition::Any(conditions) => {
+            conditions.iter().for_each(|condition| measurable(condition, negate, found));
+        }
+        Condition::Test(Field::Attribute { name, .. }, test) => {
+            let is_quick = match Leaf::new(test, negate).found() {
+                Leaf::Like(pattern) => !pattern.prefix().is_empty(),
+                Leaf::Compare(..) | Leaf::In(_) => true,
+                _ => false,
+            };
+            if is_quick && found.len() < TESTS_MEASURED_MAX {
+                found.push(Measured { name, test, negate });
+            }
+        }
+        Condition::Test(..) => {}
+    }
+}
+
+/// A row with a column for each comparison: how many values it finds, up to so many.
+pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_max: u32) -> Query {
+    let mut query = QueryBuilder::new("SELECT ");
+    let (table, ..) = columns.rows.values();
+    for (at, Measured { name, test, negate }) in measured.iter().enumerate() {
+        let number = columns.attributes[*name].number;
+        let separator = if at > 0 { ", " } else { "" };
+        query.push(format_args!(
+            "{separator}(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE attribute_number = {number} AND "
+        ));
+        push_leaf(&mut query, VALUE, false, &Leaf::new(test, *negate).found(), bind_sortable);
+        query.push(format_args!(" LIMIT {rows_max}))"));
+    }
+    query
 }
 
 /// A comparison or its negation, whichever was meant.
+#[derive(Clone, Copy)]
 enum Leaf<'t> {
     IsNull,
     IsNotNull,
@@ -76,6 +126,23 @@ impl<'t> Leaf<'t> {
             (Test::Like(pattern), false) => Leaf::Like(pattern),
             (Test::Like(pattern), true) => Leaf::NotLike(pattern),
         }
+    }
+
+    /// What is looked for among values: what the comparison finds, or what it excludes.
+    fn found(&self) -> Leaf<'t> {
+        match *self {
+            Leaf::Differs(value) | Leaf::Compare(Comparison::NotEqual, value) => equal(value),
+            Leaf::NotIn(values) => Leaf::In(values),
+            Leaf::NotLike(pattern) => Leaf::Like(pattern),
+            leaf => leaf,
+        }
+    }
+
+    fn excludes(&self) -> bool {
+        matches!(
+            self,
+            Leaf::Differs(_) | Leaf::Compare(Comparison::NotEqual, _) | Leaf::NotIn(_) | Leaf::NotLike(_)
+        )
     }
 }
 
@@ -120,7 +187,8 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
         (Field::Attribute { name, .. }, rows) => {
             let attribute = &columns.attributes[name];
             let holds = |value: Option<Scalar>| test.evaluate(value.as_ref()) == Some(!negate);
-            Attribute { rows, attribute, fills: Fills::new(attribute, holds) }.push(query, &leaf);
+            let is_common = columns.common.iter().any(|common| std::ptr::eq(*common, test));
+            Attribute { rows, attribute, is_common, fills: Fills::new(attribute, holds) }.push(query, &leaf);
         }
         (Field::Revision, Rows::Current) => push_truth(query, test.evaluate(Some(&CURRENT)), negate),
         (Field::RevisionEnd, Rows::Current) => push_truth(query, test.evaluate(None), negate),
@@ -128,6 +196,10 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
             query.push("r.type_number IN (SELECT number FROM resource_type WHERE ");
             push_leaf(query, "name", false, &leaf, bind);
             query.push(")");
+        }
+        (Field::Creator, _) if matches!(leaf, Leaf::Like(pattern) if pattern.prefix().is_empty()) => {
+            let Test::Like(pattern) = test else { unreachable!("the leaf is its test") };
+            push_creators(query, pattern);
         }
         (field, rows) => push_leaf(query, column_of(field, rows), field.is_nullable(), &leaf, bind),
     }
@@ -193,7 +265,7 @@ fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, leaf: &Leaf
         Leaf::NotIn(values) => push_list(query.push(format_args!("{expression} NOT IN (")), values, bind),
         Leaf::Like(pattern) => push_like(query, expression, pattern, bind),
         Leaf::NotLike(pattern) => {
-            query.push(format_args!("CAST({expression} AS TEXT) NOT GLOB ")).push_bind(pattern.glob());
+            query.push(format_args!("{} NOT GLOB ", text_of(expression))).push_bind(pattern.glob());
         }
         Leaf::Never => drop(query.push("FALSE")),
     }
@@ -239,8 +311,27 @@ fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind)
         }
         query.push(" AND ");
     }
-    query.push(format_args!("CAST({expression} AS TEXT) GLOB ")).push_bind(pattern.glob());
+    query.push(format_args!("{} GLOB ", text_of(expression))).push_bind(pattern.glob());
     query.push(")");
+}
+
+/// The values' index has bytes.
+fn text_of(expression: &str) -> &str {
+    if expression == VALUE { "CAST(value AS TEXT)" } else { expression }
+}
+
+/// The column of the values' index.
+const VALUE: &str = "value";
+
+/// Creators are few beside what they created, so each is looked at once, by jumps in their index. A resource's past has the
+/// creator that it has.
+fn push_creators(query: &mut Query, pattern: &Pattern) {
+    query.push(
+        "r.creator IN (WITH RECURSIVE c (creator) AS (SELECT MIN(creator) FROM resource UNION ALL \
+         SELECT (SELECT MIN(creator) FROM resource WHERE creator > c.creator) FROM c WHERE c.creator IS NOT NULL) \
+         SELECT creator FROM c WHERE creator GLOB ",
+    );
+    query.push_bind(pattern.glob()).push(")");
 }
 
 /// The least text above all that begin with the prefix.
@@ -260,6 +351,7 @@ fn successor(prefix: &str) -> Option<String> {
 struct Attribute<'a> {
     rows: Rows,
     attribute: &'a StoredAttribute,
+    is_common: bool,
     fills: Fills,
 }
 
@@ -302,7 +394,9 @@ impl Attribute<'_> {
         match (leaf, &self.fills) {
             (Leaf::Never, _) => drop(query.push("FALSE")),
             // What holds for null, and for all but a few.
-            (Leaf::Differs(value), Fills::All) => self.push_set(query, "NOT IN", &equal(value)),
+            (Leaf::Differs(_), Fills::All) if !self.is_common => {
+                self.push_set(query, "NOT IN", &leaf.found());
+            }
             (leaf, Fills::None) => self.push_own(query, leaf, &own),
             (Leaf::IsNotNull, Fills::All) => drop(query.push("TRUE")),
             (leaf, fills) => {
@@ -315,17 +409,19 @@ impl Attribute<'_> {
 
     /// Appends what is true for rows with a value of their own.
     fn push_own(&self, query: &mut Query, leaf: &Leaf<'_>, own: &str) {
-        let excluded = match leaf {
-            Leaf::IsNull | Leaf::Never => return drop(query.push("FALSE")),
-            Leaf::IsNotNull => return drop(query.push(format_args!("{own} IS NOT NULL"))),
-            Leaf::Compare(Comparison::NotEqual, value) | Leaf::Differs(value) => equal(value),
-            Leaf::NotIn(values) => Leaf::In(values),
-            Leaf::NotLike(pattern) => Leaf::Like(pattern),
-            Leaf::Compare(..) | Leaf::In(_) | Leaf::Like(_) => return self.push_set(query, "IN", leaf),
-        };
-        query.push(format_args!("({own} IS NOT NULL AND "));
-        self.push_set(query, "NOT IN", &excluded);
-        query.push(")");
+        match leaf {
+            Leaf::IsNull | Leaf::Never => drop(query.push("FALSE")),
+            Leaf::IsNotNull => drop(query.push(format_args!("{own} IS NOT NULL"))),
+            leaf if self.is_common => {
+                push_leaf(query, &own_value(self.attribute.number), false, leaf, bind_json);
+            }
+            leaf if leaf.excludes() => {
+                query.push(format_args!("({own} IS NOT NULL AND "));
+                self.push_set(query, "NOT IN", &leaf.found());
+                query.push(")");
+            }
+            leaf => self.push_set(query, "IN", leaf),
+        }
     }
 
     /// Appends what is true for rows that are in the set of those that have such a value of their own, or that are not.
@@ -335,7 +431,7 @@ impl Attribute<'_> {
         query.push(format_args!(
             "{own_row} {is_in} (SELECT {row} FROM {table} WHERE attribute_number = {number} AND "
         ));
-        push_leaf(query, "value", false, leaf, bind_sortable);
+        push_leaf(query, VALUE, false, leaf, bind_sortable);
         query.push(")");
     }
 }
@@ -347,6 +443,11 @@ fn equal(value: &Scalar) -> Leaf<'_> {
 /// The JSON type of a row's own value; NULL where it has none.
 fn own_type(number: i64) -> String {
     format!("json_type(r.attributes, '$.\"{number}\"')")
+}
+
+/// A row's own value as its JSON has it; NULL where it has none.
+fn own_value(number: i64) -> String {
+    format!("json_extract(r.attributes, '$.\"{number}\"')")
 }
 
 fn versions(fills: &Fills) -> String {
@@ -365,7 +466,7 @@ fn versions(fills: &Fills) -> String {
 
 /// The expression that orders rows by an attribute; its values compare as the attribute's do.
 pub(super) fn push_attribute(query: &mut Query, attribute: &StoredAttribute) {
-    let own = format!("json_extract(r.attributes, '$.\"{}\"')", attribute.number);
+    let own = own_value(attribute.number);
     if attribute.fills.is_empty() {
         query.push(own);
         return;

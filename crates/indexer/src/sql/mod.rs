@@ -51,7 +51,12 @@ pub struct SqliteOptions {
     pub page_cache_bytes: u32,
     /// How large the file may grow; a write beyond it answers [`IndexerError::NoSpace`].
     pub bytes_max: Option<u64>,
+    /// How many resources a filter's comparison may find to be looked up one by one; others are met in the listing's order.
+    pub rows_rare_max: u32,
 }
+
+/// Finding a row by itself costs as much as passing over some 20 others.
+const ROWS_RARE_MAX: u32 = 2000;
 
 impl SqliteOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -61,6 +66,7 @@ impl SqliteOptions {
             busy_timeout: Duration::from_secs(10),
             page_cache_bytes: 32 << 20,
             bytes_max: None,
+            rows_rare_max: ROWS_RARE_MAX,
         }
     }
 }
@@ -111,6 +117,7 @@ pub struct SqlIndexer {
     writer: Writer,
     texts: Arc<Texts>,
     types: TypeCache,
+    rows_rare_max: u32,
 }
 
 impl SqlIndexer {
@@ -131,7 +138,13 @@ impl SqlIndexer {
             .acquire_timeout(options.busy_timeout)
             .connect_with(connect.pragma("query_only", "ON"))
             .await?;
-        Ok(SqlIndexer { readers, writer, texts, types: TypeCache::default() })
+        Ok(SqlIndexer {
+            readers,
+            writer,
+            texts,
+            types: TypeCache::default(),
+            rows_rare_max: options.rows_rare_max,
+        })
     }
 
     /// The resource types as they are now.

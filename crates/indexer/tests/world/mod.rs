@@ -95,7 +95,10 @@ pub struct World {
 impl World {
     pub async fn new(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let index = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+        let mut options = SqliteOptions::new(folder.path().join("index"));
+        // What is common in a world that is so small, and in one where nothing is.
+        options.rows_rare_max = [3, 1000][seed as usize % 2];
+        let index = SqlIndexer::open(&options).await.unwrap();
         let now = Timestamp::from_secs(SECONDS.start as i64);
         let mut world =
             World { model: MemoryIndexer::default(), index, chance: Chance(seed), now, _folder: folder };

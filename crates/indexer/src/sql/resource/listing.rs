@@ -3,30 +3,22 @@
 //! Pages are cut as those of metrics are (`sql/listing.rs`): what lies behind the marker is read in pieces that follow each
 //! other. Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
-use sqlx::QueryBuilder;
-use uuid::Uuid;
+use gnudi_model::{Resource, resource_type::GENERIC};
+use sqlx::{QueryBuilder, Row};
 
-use super::{
-    DELETED_AT_ONCE_MAX,
-    delete::delete_some,
-    row::{Attributes, COLUMNS, HISTORY_COLUMNS, decode, id_of},
-};
+use super::row::{Attributes, COLUMNS, HISTORY_COLUMNS};
 use crate::{
-    DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker, SortDirection,
-    filter::{Condition, Field, FieldSort, Scalar, Scope, invalid_marker, order_of},
+    IndexerError, ResourceListing, ResourceMarker, SortDirection,
+    filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
-        Connection, Database, SqlIndexer,
-        failure::{Failure, indexer_error},
-        filter::{Columns, Rows, bind, bind_json, column_of, push_attribute, push_condition},
-        interner::Texts,
-        metric::push_uuids,
-        types,
+        Database, SqlIndexer,
+        failure::indexer_error,
+        filter::{
+            Columns, Rows, bind, bind_json, column_of, measurable, measuring, push_attribute, push_condition,
+        },
         types::{StoredType, Types},
-        writer::Change,
     },
 };
 
@@ -41,7 +33,12 @@ pub(super) async fn list(
     let scope = Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
     let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
     let order = order_of(&listing.page.sorts, scope)?;
-    let search = Search { indexer, types: &types, stored, listing, order: &order };
+    let rows: &[Rows] = if listing.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
+    let mut common = Vec::new();
+    for rows in rows {
+        common.push(common_tests(indexer, stored, *rows, condition.as_ref()).await?);
+    }
+    let search = Search { indexer, types: &types, stored, listing, order: &order, common: &common };
     let pieces = match listing.page.marker {
         None => vec![Piece::default()],
         Some(marker) => pieces_behind(&search.marker(marker).await?, &order),
@@ -65,6 +62,8 @@ struct Search<'a> {
     stored: &'a StoredType,
     listing: &'a ResourceListing,
     order: &'a [FieldSort],
+    /// For what is, and for what was where that is listed: the tests that are common.
+    common: &'a [Vec<&'a Test>],
 }
 
 /// A part of the order whose leading fields have the marker's values.
@@ -171,7 +170,8 @@ impl Search<'_> {
         self.push_select(query, rows, self.listing.history);
         if let Some(condition) = condition {
             query.push(" AND ");
-            push_condition(query, columns(rows, self.stored), condition, false);
+            let common = &self.common[rows as usize];
+            push_condition(query, columns(rows, self.stored, common), condition, false);
         }
         for (sort, value) in self.order.iter().zip(&piece.equal) {
             query.push(" AND ");
@@ -238,12 +238,39 @@ fn is_generic(stored: &StoredType) -> bool {
     stored.resource_type.name == GENERIC
 }
 
-fn columns(rows: Rows, stored: &StoredType) -> Columns<'_> {
-    Columns { rows, attributes: &stored.attributes }
+pub(super) fn columns<'a>(rows: Rows, stored: &'a StoredType, common: &'a [&'a Test]) -> Columns<'a> {
+    Columns { rows, attributes: &stored.attributes, common }
+}
+
+/// Those of the filter's comparisons that are better not made by sets.
+pub(super) async fn common_tests<'c>(
+    indexer: &SqlIndexer,
+    stored: &StoredType,
+    rows: Rows,
+    condition: Option<&'c Condition>,
+) -> Result<Vec<&'c Test>, IndexerError> {
+    let mut tests = Vec::new();
+    if let Some(condition) = condition {
+        measurable(condition, false, &mut tests);
+    }
+    if tests.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rare_max = indexer.rows_rare_max;
+    let mut query = measuring(columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
+    let broken = |error: sqlx::Error| indexer_error(&error);
+    let row = query.build().fetch_one(&indexer.readers).await.map_err(broken)?;
+    let mut common = Vec::new();
+    for (at, measured) in tests.iter().enumerate() {
+        if row.try_get::<i64, _>(at).map_err(broken)? > i64::from(rare_max) {
+            common.push(measured.test);
+        }
+    }
+    Ok(common)
 }
 
 /// What follows the columns: the table, and a condition that all rows of the type fulfil.
-fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType) {
+pub(super) fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType) {
     query.push(format_args!(" FROM {} r WHERE ", rows.table()));
     if is_generic(stored) {
         query.push("TRUE");
@@ -270,68 +297,5 @@ fn bind_key(query: &mut Query, field: &Field, value: &Scalar) {
     }
 }
 
-/// Searches first, then deletes some at a time, after looking whether the filter still takes them.
-pub(super) async fn delete_matching(
-    indexer: &SqlIndexer,
-    resource_type: &str,
-    filter: &Filter,
-    now: Timestamp,
-) -> Result<DeletedResources, IndexerError> {
-    let types = indexer.types().await?;
-    let stored = types.named(resource_type)?;
-    let condition =
-        Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
-    let mut query = QueryBuilder::new("SELECT r.id");
-    push_rows(&mut query, Rows::Current, stored);
-    query.push(" AND ");
-    push_condition(&mut query, columns(Rows::Current, stored), &condition, false);
-    let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
-    let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
-    let ids = ids.map_err(|error| indexer_error(&error))?;
-    let mut deleted = DeletedResources::default();
-    for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
-        let change = DeleteMatching {
-            ids: ids.to_vec(),
-            resource_type: resource_type.to_owned(),
-            filter: filter.clone(),
-            now,
-            texts: indexer.texts.clone(),
-        };
-        for (id, metrics) in indexer.writer.change(change).await? {
-            deleted.ids.push(id);
-            deleted.metrics.extend(metrics);
-        }
-    }
-    Ok(deleted)
-}
-
-struct DeleteMatching {
-    ids: Vec<Uuid>,
-    resource_type: String,
-    filter: Filter,
-    now: Timestamp,
-    texts: Arc<Texts>,
-}
-
-#[async_trait]
-impl Change for DeleteMatching {
-    type Answer = HashMap<Uuid, Vec<MetricId>>;
-
-    async fn apply(self, connection: &mut Connection) -> Result<Self::Answer, Failure> {
-        let types = types::load(&mut *connection).await.map_err(Failure::Broken)?;
-        let stored = types.named(&self.resource_type).map_err(Failure::Refused)?;
-        let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
-        let condition = Condition::read(&self.filter, scope).map_err(Failure::Refused)?;
-        let mut query = QueryBuilder::<Database>::new(format!("SELECT {COLUMNS}"));
-        push_rows(&mut query, Rows::Current, stored);
-        query.push(" AND r.id IN (");
-        push_uuids(&mut query, &self.ids);
-        let mut ids = Vec::with_capacity(self.ids.len());
-        for row in query.build().fetch_all(&mut *connection).await? {
-            let found = decode(&row, &types, Attributes::All, &self.texts);
-            let found = found.map_err(Failure::Broken)?;
-            ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
-        }
-        Ok(if ids.is_empty() { HashMap::new() } else { delete_some(connection, &types, &ids).await? })
-    }
-}
+#[cfg(test)]
+mod tests;

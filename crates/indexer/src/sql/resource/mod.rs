@@ -5,6 +5,7 @@
 
 pub(super) mod create;
 pub(super) mod delete;
+mod delete_matching;
 mod listing;
 mod row;
 mod update;
@@ -34,6 +35,8 @@ use row::Attributes;
 
 /// How many resources are deleted in one transaction: other writes come in between.
 const DELETED_AT_ONCE_MAX: usize = 256;
+/// As with deletions.
+const ENDED_AT_ONCE_MAX: usize = 64;
 
 #[async_trait]
 impl Resources for SqlIndexer {
@@ -81,7 +84,15 @@ impl Resources for SqlIndexer {
         id: Uuid,
         change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
-        self.writer.change(update::Update::new(resource_type, id, change, self.texts.clone())).await
+        self.writer.change(update::Update::new(resource_type, id, change)).await
+    }
+
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+        let mut ended = 0;
+        for ids in ids.chunks(ENDED_AT_ONCE_MAX) {
+            ended += self.writer.change(update::End { ids: ids.to_vec(), now }).await?;
+        }
+        Ok(ended)
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
@@ -98,7 +109,7 @@ impl Resources for SqlIndexer {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<DeletedResources, IndexerError> {
-        listing::delete_matching(self, resource_type, filter, now).await
+        delete_matching::delete_matching(self, resource_type, filter, now).await
     }
 
     async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {

@@ -77,7 +77,8 @@ CREATE TABLE resource_history (
 );
 
 CREATE INDEX ix_resource_history_id ON resource_history (id, revision_start, revision_end);
-CREATE INDEX ix_resource_history_type ON resource_history (type_number, revision_start, revision_end);
+CREATE INDEX ix_resource_history_type ON resource_history (type_number, revision_start, started_at, id);
+CREATE INDEX ix_resource_history_revision ON resource_history (revision_start, started_at, id);
 CREATE INDEX ix_resource_history_project ON resource_history (project_id, revision_start) WHERE project_id IS NOT NULL;
 
 CREATE TABLE resource_history_value (

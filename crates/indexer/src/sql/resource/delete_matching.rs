@@ -1,0 +1,91 @@
+//! Deletion of what a filter takes.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use gnudi_model::{MetricId, Timestamp};
+use sqlx::QueryBuilder;
+use uuid::Uuid;
+
+use super::{
+    DELETED_AT_ONCE_MAX,
+    delete::delete_some,
+    listing::{columns, common_tests, push_rows},
+    row::{Attributes, COLUMNS, decode, id_of},
+};
+use crate::{
+    DeletedResources, Filter, IndexerError,
+    filter::{Condition, Scope},
+    sql::{
+        Connection, Database, SqlIndexer,
+        failure::{Failure, indexer_error},
+        filter::{Rows, push_condition},
+        metric::push_uuids,
+        writer::{Change, Context},
+    },
+};
+
+/// Searches first, then deletes some at a time, after looking whether the filter still takes them.
+pub(super) async fn delete_matching(
+    indexer: &SqlIndexer,
+    resource_type: &str,
+    filter: &Filter,
+    now: Timestamp,
+) -> Result<DeletedResources, IndexerError> {
+    let types = indexer.types().await?;
+    let stored = types.named(resource_type)?;
+    let condition =
+        Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
+    let mut query = QueryBuilder::new("SELECT r.id");
+    push_rows(&mut query, Rows::Current, stored);
+    query.push(" AND ");
+    let common = common_tests(indexer, stored, Rows::Current, Some(&condition)).await?;
+    push_condition(&mut query, columns(Rows::Current, stored, &common), &condition, false);
+    let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
+    let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
+    let ids = ids.map_err(|error| indexer_error(&error))?;
+    let mut deleted = DeletedResources::default();
+    for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
+        let change = DeleteMatching {
+            ids: ids.to_vec(),
+            resource_type: resource_type.to_owned(),
+            filter: filter.clone(),
+            now,
+        };
+        for (id, metrics) in indexer.writer.change(change).await? {
+            deleted.ids.push(id);
+            deleted.metrics.extend(metrics);
+        }
+    }
+    Ok(deleted)
+}
+
+struct DeleteMatching {
+    ids: Vec<Uuid>,
+    resource_type: String,
+    filter: Filter,
+    now: Timestamp,
+}
+
+#[async_trait]
+impl Change for DeleteMatching {
+    type Answer = HashMap<Uuid, Vec<MetricId>>;
+
+    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure> {
+        let types = context.types(connection).await.map_err(Failure::Broken)?;
+        let stored = types.named(&self.resource_type).map_err(Failure::Refused)?;
+        let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
+        let condition = Condition::read(&self.filter, scope).map_err(Failure::Refused)?;
+        let mut query = QueryBuilder::<Database>::new(format!("SELECT {COLUMNS}"));
+        push_rows(&mut query, Rows::Current, stored);
+        query.push(" AND r.id IN (");
+        push_uuids(&mut query, &self.ids);
+        let mut ids = Vec::with_capacity(self.ids.len());
+        for row in query.build().fetch_all(&mut *connection).await? {
+            let found = decode(&row, &types, Attributes::All, &context.texts);
+            let found = found.map_err(Failure::Broken)?;
+            ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
+        }
+        Ok(if ids.is_empty() { HashMap::new() } else { delete_some(connection, &types, &ids).await? })
+    }
+}

@@ -1,0 +1,214 @@
+//! Which indexes serve the listings.
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Timestamp};
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    Comparison, Filter, FilterValue, NewResource, ResourceChange, ResourcePage, ResourceSort, ResourceTypes,
+    Resources, SqliteOptions,
+};
+
+const COUNT: u128 = 4000;
+
+fn at(number: u128) -> Timestamp {
+    Timestamp(1_700_000_000_000_000_000 + number as i64 * 1_000_000)
+}
+
+fn resource(number: u128) -> NewResource {
+    NewResource {
+        id: Uuid::from_u128(number << 100 | number),
+        resource_type: "instance".to_owned(),
+        original_resource_id: number.to_string(),
+        creator: format!("user{}:project{}", number % 10, number % 100),
+        user_id: Some(format!("user{}", number % 200)),
+        project_id: Some(format!("project{}", number % 100)),
+        started_at: at(number),
+        ended_at: number.is_multiple_of(50).then(|| at(number + 1)),
+        attributes: BTreeMap::from([
+            ("host".into(), AttributeValue::String(format!("host{}", number % 400).as_str().into())),
+            ("flavor".into(), AttributeValue::String(format!("flavor{}", number % 4).as_str().into())),
+        ]),
+        metrics: Vec::new(),
+        now: at(number),
+    }
+}
+
+/// Several types, and half of the resources with a past.
+async fn populated() -> (tempfile::TempDir, SqlIndexer) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = SqliteOptions::new(folder.path().join("index"));
+    options.rows_rare_max = 100;
+    let indexer = SqlIndexer::open(&options).await.unwrap();
+    let kind = AttributeKind::String { min_length: 0, max_length: 255 };
+    let attribute = |name: &str| (name.into(), Attribute { kind, required: false, fill: None });
+    let attributes = BTreeMap::from([attribute("host"), attribute("flavor")]);
+    indexer.create_resource_type(ResourceType { name: "instance".into(), attributes }).await.unwrap();
+    let created = indexer.create_resources((0..COUNT).map(resource).collect()).await;
+    assert!(created.iter().all(Result::is_ok));
+    let others = (COUNT..COUNT * 2).map(|number| NewResource {
+        resource_type: GENERIC.to_owned(),
+        attributes: BTreeMap::new(),
+        ..resource(number)
+    });
+    assert!(indexer.create_resources(others.collect()).await.iter().all(Result::is_ok));
+    let changes = (0..COUNT).step_by(2).map(|number| {
+        let change = ResourceChange {
+            user_id: Some(None),
+            create_revision: true,
+            now: at(number + COUNT),
+            ..ResourceChange::default()
+        };
+        indexer.update_resource("instance", resource(number).id, change)
+    });
+    assert!(futures_util::future::join_all(changes).await.iter().all(Result::is_ok));
+    indexer.close().await;
+    // Opened anew, the planner knows the tables.
+    (folder, SqlIndexer::open(&options).await.unwrap())
+}
+
+/// The plans of the pieces of a listing: of those behind the marker, and of the first page.
+async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
+    let types = indexer.types().await.unwrap();
+    let stored = types.named(&listing.resource_type).unwrap();
+    let scope = Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
+    let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope).unwrap());
+    let order = order_of(&listing.page.sorts, scope).unwrap();
+    let mut common = Vec::new();
+    for rows in [Rows::Current, Rows::Past] {
+        common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap());
+    }
+    let search = Search { indexer, types: &types, stored, listing, order: &order, common: &common };
+    let marker = ResourceMarker { id: resource(77).id, revision: Resource::CURRENT };
+    let mut pieces = pieces_behind(&search.marker(marker).await.unwrap(), &order);
+    pieces.push(Piece::default());
+    let mut plans = Vec::new();
+    for piece in &pieces {
+        let mut query = search.statement(condition.as_ref(), piece, 100);
+        let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
+        let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
+        let steps: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
+        plans.push(format!("{}\n{}", query.sql().as_str(), steps.join("\n")));
+    }
+    plans
+}
+
+fn text(text: &str) -> FilterValue {
+    FilterValue::Text(text.to_owned())
+}
+
+fn compare(field: &str, comparison: Comparison, value: FilterValue) -> Filter {
+    Filter::Compare { comparison, field: field.to_owned(), value }
+}
+
+fn equal(field: &str, value: &str) -> Filter {
+    compare(field, Comparison::Equal, text(value))
+}
+
+fn like(field: &str, pattern: &str) -> Filter {
+    Filter::Like { field: field.to_owned(), pattern: text(pattern) }
+}
+
+fn listing(resource_type: &str, history: bool, filter: Option<Filter>, sorts: &[&str]) -> ResourceListing {
+    let sorts = sorts
+        .iter()
+        .map(|field| ResourceSort { field: (*field).to_owned(), direction: SortDirection::Ascending });
+    ResourceListing {
+        resource_type: resource_type.to_owned(),
+        filter,
+        history,
+        details: false,
+        page: ResourcePage { limit: Some(100), marker: None, sorts: sorts.collect() },
+        now: at(0),
+    }
+}
+
+const USUAL: &[&str] = &["revision_start", "started_at"];
+
+/// No piece of a common listing reads all resources, and those that walk in the usual order are not sorted.
+#[tokio::test]
+async fn an_index_serves_every_piece() {
+    let (_folder, indexer) = populated().await;
+    let id = || compare("id", Comparison::Equal, FilterValue::Uuid(resource(5).id));
+    let host = || equal("host", "host7");
+    let either = || Filter::Or(vec![equal("project_id", "project7"), like("creator", "%:project7")]);
+    for (resource_type, filter, sorts, indexes) in [
+        ("instance", None, USUAL, &["r USING INDEX ix_resource_type"][..]),
+        (GENERIC, None, USUAL, &["r USING INDEX ix_resource_revision"]),
+        ("instance", Some(equal("flavor", "flavor3")), USUAL, &["r USING INDEX ix_resource_type"]),
+        ("instance", Some(Filter::Not(Box::new(host()))), USUAL, &["r USING INDEX ix_resource_type"]),
+        (GENERIC, Some(id()), USUAL, &["r USING INDEX sqlite_autoindex_resource_1"]),
+        ("instance", Some(id()), USUAL, &["r USING INDEX sqlite_autoindex_resource_1"]),
+        (GENERIC, Some(equal("original_resource_id", "5")), USUAL, &["ix_resource_original"]),
+        (GENERIC, Some(equal("project_id", "project7")), USUAL, &["ix_resource_project"]),
+        ("instance", Some(equal("user_id", "user7")), USUAL, &["ix_resource_user"]),
+        (GENERIC, Some(equal("creator", "user7:project7")), USUAL, &["ix_resource_creator"]),
+        (GENERIC, Some(either()), USUAL, &["resource USING COVERING INDEX ix_resource_creator"]),
+        (
+            "instance",
+            Some(host()),
+            USUAL,
+            &["r USING INTEGER PRIMARY KEY", "resource_value USING PRIMARY KEY"],
+        ),
+        (
+            "instance",
+            Some(Filter::And(vec![equal("flavor", "flavor3"), host()])),
+            USUAL,
+            &["r USING INTEGER PRIMARY KEY", "resource_value USING PRIMARY KEY"],
+        ),
+        ("instance", Some(like("host", "host77%")), USUAL, &["resource_value USING PRIMARY KEY"]),
+    ] {
+        let is_walked = filter.is_none() || indexes[0].starts_with("r USING INDEX ix_resource_type");
+        let plans = plans(&indexer, &listing(resource_type, false, filter, sorts)).await;
+        assert_all(&plans, indexes);
+        assert!(plans.iter().all(|plan| !is_walked || !plan.contains("TEMP B-TREE")), "{plans:#?}");
+    }
+}
+
+/// The first page uses the indexes, and no piece reads all rows of a table.
+fn assert_all(plans: &[String], indexes: &[&str]) {
+    let first = plans.last().unwrap();
+    for index in indexes {
+        assert!(first.contains(index), "no {index}: {first}");
+    }
+    for plan in plans {
+        assert!(plan.lines().all(|step| step != "SCAN r"), "{plan}");
+    }
+}
+
+/// G1455: neither does a listing of the history.
+#[tokio::test]
+async fn an_index_serves_every_history() {
+    let (_folder, indexer) = populated().await;
+    let id = || compare("id", Comparison::Equal, FilterValue::Uuid(resource(4).id));
+    let time = || FilterValue::Float(1_700_000_000.001);
+    for (resource_type, filter, indexes) in [
+        (
+            "instance",
+            Some(id()),
+            &["r USING INDEX ix_resource_history_id", "sqlite_autoindex_resource_1"][..],
+        ),
+        (GENERIC, Some(id()), &["r USING INDEX ix_resource_history_id", "sqlite_autoindex_resource_1"]),
+        ("instance", None, &["r USING INDEX ix_resource_history_type", "ix_resource_type"]),
+        (GENERIC, None, &["r USING INDEX ix_resource_history_revision", "ix_resource_revision"]),
+        (
+            GENERIC,
+            Some(equal("project_id", "project7")),
+            &["ix_resource_history_project", "ix_resource_project"],
+        ),
+        (
+            "instance",
+            Some(compare("revision_start", Comparison::Less, time())),
+            &["ix_resource_history_type", "ix_resource_type"],
+        ),
+        (
+            "instance",
+            Some(equal("host", "host8")),
+            &["resource_history_value USING PRIMARY KEY", "resource_value USING PRIMARY KEY"],
+        ),
+    ] {
+        assert_all(&plans(&indexer, &listing(resource_type, true, filter, USUAL)).await, indexes);
+    }
+}
