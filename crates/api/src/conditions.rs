@@ -56,19 +56,15 @@ impl Version {
     /// 412 where one does not hold.
     pub fn check(&self, request: &Parts) -> Result<Verdict, ApiError> {
         let headers = &request.headers;
-        if headers.is_empty() {
-            return Ok(Verdict::Proceed);
-        }
         let failed = || Err(ApiError::new(StatusCode::PRECONDITION_FAILED, ""));
         let reads = request.method == Method::GET || request.method == Method::HEAD;
         let time = |name| text(headers, name).and_then(|text| http_date::parse(&text));
-        match text(headers, IF_MATCH) {
-            Some(tags) if !names(&tags, &self.tag, Weak::Refused) => return failed(),
-            Some(_) => {}
-            None if time(IF_UNMODIFIED_SINCE).is_some_and(|time| time < self.since.secs()) => {
-                return failed();
-            }
-            None => {}
+        let holds = match text(headers, IF_MATCH) {
+            Some(tags) => names(&tags, &self.tag, Weak::Refused),
+            None => time(IF_UNMODIFIED_SINCE).is_none_or(|time| time >= self.since.secs()),
+        };
+        if !holds {
+            return failed();
         }
         let is_known = match text(headers, IF_NONE_MATCH) {
             Some(tags) => names(&tags, &self.tag, Weak::Taken),

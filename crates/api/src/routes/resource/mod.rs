@@ -28,7 +28,7 @@ pub use update::update;
 
 pub(crate) use attribute::{bound, check as check_attribute, real};
 pub(crate) use listing::Listing;
-pub(crate) use shown::{field, shown, shown_in_metric, write};
+pub(crate) use shown::{field, shown_in_metric, write};
 
 use std::sync::Arc;
 
