@@ -1,4 +1,4 @@
-//! `/`, `/v1/`, `/healthcheck` and `/metrics`: what needs no authentication.
+//! `/`, `/v1/`, `/v1/openapi.json`, `/healthcheck` and `/metrics`: what needs no authentication.
 
 use hyper::{
     Method, StatusCode,
@@ -10,16 +10,29 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
+    openapi,
     reply::{self, Response},
     router::Call,
 };
 
 /// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.
-const GNOCCHI_VERSION: &str = "4.7.1";
+pub const GNOCCHI_VERSION: &str = "4.7.1";
 
 /// What `/v1/` names.
-const SECTIONS: [&str; 6] =
-    ["archive_policy", "archive_policy_rule", "batch", "capabilities", "metric", "status"];
+const SECTIONS: [&str; 12] = [
+    "aggregates",
+    "aggregation",
+    "archive_policy",
+    "archive_policy_rule",
+    "batch",
+    "capabilities",
+    "influxdb",
+    "metric",
+    "resource",
+    "resource_type",
+    "search",
+    "status",
+];
 
 /// `/`
 pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
@@ -59,6 +72,11 @@ pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response,
     let mut all = vec![link("self", links.to("/v1"))];
     all.extend(SECTIONS.iter().map(|section| link(section, links.to(&format!("/v1/{section}")))));
     Ok(reply::json(StatusCode::OK, &Value::object([("version", "1.0".into()), ("links", all.into())])))
+}
+
+/// `/v1/openapi.json`
+pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    Ok(reply::json_bytes(StatusCode::OK, openapi::text().to_vec()))
 }
 
 /// `/healthcheck`, as oslo.middleware answers it without checks of its own.
