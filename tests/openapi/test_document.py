@@ -24,6 +24,13 @@ TIMEOUT_S = 400
 CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance"]
 PATH = "/v1/openapi.json"
+# Bodies that it cannot make; tests/inputs/ has them.
+LEFT_OUT = "/v1/prometheus/write"
+# 501 is Gnocchi's answer to queries of InfluxDB.
+CONFIG = """\
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "501"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +75,21 @@ def test_its_examples_fit_its_schemas(document):
             assert not [f"{where}: {error.message}" for error in errors]
 
 
-def test_the_server_keeps_to_it(server, tmp_path, pytestconfig):
+def make_what_the_examples_name(client, document):
+    for path, parameters in (("/v1/resource_type", ""), ("/v1/resource/{type}", "instance")):
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        client.post(path.replace("{type}", parameters), body).expect(201)
+
+
+def test_the_server_keeps_to_it(server, document, tmp_path, pytestconfig):
+    make_what_the_examples_name(server.client(), document)
+    (tmp_path / "schemathesis.toml").write_text(CONFIG)
     seed = pytestconfig.getoption("seed")
     seed = random.randrange(2**32) if seed is None else seed
     print(f"schemathesis: seed {seed}")
     done = subprocess.run(
-        [PROGRAM, "run", f"http://127.0.0.1:{server.port}{PATH}", "--auth", "admin:", "--seed", str(seed),
+        [PROGRAM, "--config-file", "schemathesis.toml", "run", f"http://127.0.0.1:{server.port}{PATH}", "--auth", "admin:", "--seed", str(seed),
+         "--exclude-path", LEFT_OUT,
          "--max-examples", str(EXAMPLES), "--phases", "examples,coverage,fuzzing", "--checks", ",".join(CHECKS)],
         cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, f"seed {seed}\n{done.stdout[-20_000:]}{done.stderr[-2_000:]}"
