@@ -38,3 +38,28 @@ pub fn parse_uuid(text: &str) -> Option<Uuid> {
         .then(|| Uuid::try_parse(&hex).ok())
         .flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_taken_in_pythons_forms() {
+        let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+        let expected = Some(Uuid::try_parse(id).unwrap());
+        for text in [
+            id.to_owned(),
+            id.to_uppercase(),
+            id.replace('-', ""),
+            format!("{{{id}}}"),
+            format!("urn:uuid:{id}"),
+            format!("uuid:{id}"),
+            "5d-fe182a51d24122b90bdf0f215b736e-".to_owned(),
+        ] {
+            assert_eq!(parse_uuid(&text), expected, "{text}");
+        }
+        for text in ["", "foo", &id[1..], "g".repeat(32).as_str(), "+5dfe182a51d24122b90bdf0f215b736"] {
+            assert_eq!(parse_uuid(text), None, "{text}");
+        }
+    }
+}

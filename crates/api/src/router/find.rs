@@ -1,0 +1,232 @@
+//! Finds the endpoint of a request.
+//!
+//! A path is found as pecan finds it: empty segments do not count, so that a trailing slash makes no difference.
+
+use std::borrow::Cow;
+
+use hyper::{Method, http::request::Parts};
+
+use super::{ANY_METHOD, Endpoint, Lookup, Route, routes};
+use crate::{error::ApiError, query::decode};
+
+/// The routes, ready to be searched.
+pub struct Router {
+    paths: matchit::Router<usize>,
+    routes: Vec<Route>,
+}
+
+/// The endpoint that serves a request.
+pub struct Found<'r> {
+    /// Where none does, what the client hears, once the thing that the path names is there.
+    pub(super) endpoint: Result<&'r Endpoint, ApiError>,
+    pub(super) lookup: Lookup,
+    /// The path of the route, with its parameters' names in place of their values.
+    pub route: &'static str,
+    /// The values of the path's parameters, decoded, in its order.
+    pub(super) parameters: Vec<String>,
+}
+
+/// Segments below these are looked for in vain among the routes themselves, not below one.
+const ROOTS: [&str; 2] = ["/", "/v1"];
+
+/// The end of the paths of a metric's measures.
+const MEASURES: &str = "/measures";
+
+impl Router {
+    pub fn new() -> Self {
+        let routes = routes();
+        let mut paths = matchit::Router::new();
+        for (index, route) in routes.iter().enumerate() {
+            paths.insert(pattern(route.path), index).expect("no two routes match the same path");
+        }
+        Router { paths, routes }
+    }
+
+    /// The method (`*` for any) and path, with `{name}` for a parameter, of every endpoint.
+    #[cfg(test)]
+    pub fn endpoints(&self) -> impl Iterator<Item = (&str, String)> {
+        self.routes.iter().flat_map(|route| {
+            route.endpoints.iter().map(|endpoint| (endpoint.method.as_str(), pattern(route.path)))
+        })
+    }
+
+    /// The endpoint of a request.
+    ///
+    /// # Errors
+    /// 404 where the path leads nowhere near a route; 405 for `CONNECT`, as this is no proxy.
+    pub fn find(&self, parts: &Parts, prefix: &str) -> Result<Found<'_>, ApiError> {
+        if parts.method == Method::CONNECT {
+            return Err(ApiError::method_not_allowed(Vec::new()));
+        }
+        let path = parts.uri.path();
+        let path = match path.strip_prefix(prefix) {
+            Some(path) if path.is_empty() || path.starts_with('/') => path,
+            // What watches the server itself need not know the prefix.
+            _ if matches!(path, "/healthcheck" | "/metrics") => path,
+            _ => return Err(ApiError::no_such_path()),
+        };
+        let path = normal(path).ok_or_else(ApiError::no_such_path)?;
+        let (index, parameters, exact) = self.nearest(&path)?;
+        let route = &self.routes[index];
+        let serves =
+            |endpoint: &&Endpoint| endpoint.method == parts.method || endpoint.method.as_str() == ANY_METHOD;
+        let endpoint = match route.endpoints.iter().find(serves) {
+            Some(endpoint) if exact => Ok(endpoint),
+            _ => Err(self.refusal(route, &parts.method, exact)),
+        };
+        Ok(Found { endpoint, lookup: route.lookup, route: route.path, parameters })
+    }
+
+    /// The route of the path, or the one that it would be below of; with its parameters.
+    fn nearest(&self, path: &str) -> Result<(usize, Vec<String>, bool), ApiError> {
+        let mut part = path;
+        loop {
+            if let Ok(matched) = self.paths.at(part) {
+                let exact = part.len() == path.len();
+                if !exact && ROOTS.contains(&self.routes[*matched.value].path) {
+                    break;
+                }
+                let parameters = matched.params.iter().map(|(_, value)| value.to_owned()).collect();
+                return Ok((*matched.value, parameters, exact));
+            }
+            match part.rfind('/') {
+                Some(slash @ 1..) => part = &part[..slash],
+                _ => break,
+            }
+        }
+        Err(ApiError::no_such_path())
+    }
+
+    /// What pecan says where a route has not this method, or not this segment below it: a segment too many is an argument too
+    /// many of the method, if there is one.
+    fn refusal(&self, route: &Route, method: &Method, exact: bool) -> ApiError {
+        if route.endpoints.is_empty() && route.path.contains(':') {
+            return ApiError::not_found("");
+        }
+        // Measures are an action of the metric there, and otherwise a segment too many.
+        let metric = route
+            .path
+            .strip_suffix(MEASURES)
+            .and_then(|path| self.routes.iter().find(|route| route.path == path));
+        let (controller, exact) = metric.map_or((route, exact), |metric| (metric, false));
+        let has_method = controller.endpoints.iter().any(|endpoint| endpoint.method == *method);
+        let is_metric = matches!(controller.lookup, Lookup::Metric | Lookup::NamedMetric);
+        let takes_arguments = !is_metric || *method != Method::GET;
+        if has_method && takes_arguments && !exact {
+            return ApiError::not_found("");
+        }
+        let methods = controller.endpoints.iter().map(|endpoint| method_text(&endpoint.method));
+        ApiError::method_not_allowed(methods.collect())
+    }
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Router::new()
+    }
+}
+
+/// A route in the form of the matching library, which writes `{id}` for `:id`.
+fn pattern(path: &str) -> String {
+    let segments = path.split('/').map(|segment| match segment.strip_prefix(':') {
+        Some(parameter) => format!("{{{parameter}}}"),
+        None => segment.to_owned(),
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn method_text(method: &Method) -> &'static str {
+    ["DELETE", "GET", "HEAD", "PATCH", "POST"]
+        .into_iter()
+        .find(|known| method.as_str() == *known)
+        .unwrap_or("")
+}
+
+/// The path, decoded, without empty segments; `None` where it is not UTF-8.
+fn normal(path: &str) -> Option<Cow<'_, str>> {
+    let decoded = if path.contains('%') {
+        Cow::Owned(String::from_utf8(decode(path, false)).ok()?)
+    } else {
+        Cow::Borrowed(path)
+    };
+    if decoded == "/" || !(decoded.ends_with('/') || decoded.contains("//") || decoded.is_empty()) {
+        return Some(decoded);
+    }
+    let segments: Vec<&str> = decoded.split('/').filter(|segment| !segment.is_empty()).collect();
+    Some(Cow::Owned(format!("/{}", segments.join("/"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn find(method: &str, path: &str, prefix: &str) -> Result<(&'static str, String), ApiError> {
+        let (parts, ()) = Request::builder().method(method).uri(path).body(()).unwrap().into_parts();
+        let router = Router::new();
+        let found = router.find(&parts, prefix)?;
+        found.endpoint.map(|_| (found.route, found.parameters.concat()))
+    }
+
+    fn status(method: &str, path: &str, prefix: &str) -> (u16, Vec<&'static str>) {
+        let error = find(method, path, prefix).unwrap_err();
+        (error.status.as_u16(), error.allow)
+    }
+
+    #[test]
+    fn paths_are_found_whatever_their_slashes() {
+        for (path, route, parameter) in [
+            ("/", "/", ""),
+            ("/v1", "/v1", ""),
+            ("/v1/", "/v1", ""),
+            ("/v1/metric/", "/v1/metric", ""),
+            ("/v1/metric/a%20b", "/v1/metric/:id", "a b"),
+            ("/v1/metric//abc/measures/", "/v1/metric/:id/measures", "abc"),
+        ] {
+            assert_eq!(find("GET", path, ""), Ok((route, parameter.to_owned())), "{path}");
+        }
+        for path in ["/v2", "/v1/foo", "/v1/foo/bar", "/v1/metric/%ff", "/v1/batch", "/v1/batch/metrics"] {
+            assert_eq!(find("GET", path, ""), Err(ApiError::no_such_path()), "{path}");
+        }
+        assert_eq!(find("BREW", "/v1/", ""), Ok(("/v1", String::new())));
+    }
+
+    #[test]
+    fn a_prefix_is_needed_where_there_is_one() {
+        assert_eq!(find("GET", "/gnocchi", "/gnocchi"), Ok(("/", String::new())));
+        assert_eq!(find("GET", "/gnocchi/v1/metric", "/gnocchi"), Ok(("/v1/metric", String::new())));
+        assert_eq!(find("GET", "/v1/metric", "/gnocchi"), Err(ApiError::no_such_path()));
+        assert_eq!(find("GET", "/gnocchiv1/metric", "/gnocchi"), Err(ApiError::no_such_path()));
+        assert_eq!(find("GET", "/healthcheck", "/gnocchi"), Ok(("/healthcheck", String::new())));
+        assert_eq!(find("GET", "/gnocchi/healthcheck", "/gnocchi"), Ok(("/healthcheck", String::new())));
+    }
+
+    #[test]
+    fn what_a_route_has_not_is_refused_as_pecan_refuses_it() {
+        let (one, policy) = (vec!["DELETE", "GET"], vec!["DELETE", "GET", "PATCH"]);
+        for (method, path, expected) in [
+            ("PUT", "/v1/metric", (405, vec!["GET", "POST"])),
+            ("HEAD", "/v1/metric", (405, vec!["GET", "POST"])),
+            ("PUT", "/v1/archive_policy/x", (405, policy.clone())),
+            ("GET", "/v1/archive_policy/x/y", (404, vec![])),
+            ("POST", "/v1/archive_policy/x/y", (405, policy)),
+            ("POST", "/v1/metric/x", (405, one.clone())),
+            ("PUT", "/v1/metric/x/measures", (405, one.clone())),
+            ("DELETE", "/v1/metric/x/measures", (404, vec![])),
+            ("GET", "/v1/metric/x/y", (405, one.clone())),
+            ("DELETE", "/v1/metric/x/y", (404, vec![])),
+            ("POST", "/v1/metric/x/measures/y", (405, one)),
+            ("GET", "/v1/batch/metrics/measures", (405, vec!["POST"])),
+            ("POST", "/v1/batch/metrics/measures/x", (404, vec![])),
+            ("GET", "/v1/status/x/y", (404, vec![])),
+            ("GET", "/v1/aggregation", (405, vec![])),
+            ("POST", "/v1/aggregation/resource/x/metric", (405, vec![])),
+            ("POST", "/v1/aggregation/foo/x/metric/y", (404, vec![])),
+            ("POST", "/v1/aggregation/resource/x/foo/y", (404, vec![])),
+            ("GET", "/v1/aggregation/resource/x/metric/y", (405, vec!["POST"])),
+        ] {
+            assert_eq!(status(method, path, ""), expected, "{method} {path}");
+        }
+    }
+}
