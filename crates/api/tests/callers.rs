@@ -13,7 +13,7 @@ const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("
 /// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
 /// type `t`, with a metric `m`. What would change the state for the
 /// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 54] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 61] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
@@ -75,6 +75,14 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 54] = [
         Some(r#"{"id": "x", "metrics": {"m": {"archive_policy_name": "p", "resource_id": "{res}"}}}"#),
         [401, 403, 201, 201],
     ),
+    ("GET", "/v1/influxdb/ping", None, [204; 4]),
+    ("HEAD", "/v1/influxdb/ping", None, [204; 4]),
+    ("POST", "/v1/influxdb/query", None, [204; 4]),
+    ("POST", "/v1/influxdb/query?q=create+database+t", None, [401, 403, 403, 204]),
+    ("POST", "/v1/influxdb/write?db=t", Some("m,host={res} f=1"), [401, 403, 400, 400]),
+    ("POST", "/v1/influxdb/write?db=nope", Some("m,host=h f=1"), [401, 404, 404, 404]),
+    // Snappy's form of an empty message, whose taking needs nothing.
+    ("POST", "/v1/prometheus/write", Some("\0"), [401, 202, 202, 202]),
     ("DELETE", "/v1/resource/t/{res}", None, [401, 403, 204, 404]),
     ("DELETE", "/v1/resource/t/nope", None, [401, 404, 404, 404]),
     ("PUT", "/v1/resource/t/nope", None, [401, 405, 405, 405]),
