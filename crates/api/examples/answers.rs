@@ -1,14 +1,16 @@
 //! What gnudi makes of texts, one answer a line: for `tests/oracle/texts.py`, which asks Gnocchi's libraries the same.
 //!
 //! A line of input is a command and its argument: `float` and 16 hexadecimal digits; `measures`, now in nanoseconds and a
-//! body; `batch`, the same; `span` and a JSON value; `json` and a document.
+//! body; `batch`, the same; `span` and a JSON value; `json` and a document; `operations` and a JSON value, a list or a text.
 
 use std::io::{self, BufRead, BufWriter, Write};
 
 use gnudi_api::{
     ApiError,
     json::{self, Value, float},
-    measures, python,
+    measures,
+    operations::{self, Refusal},
+    python,
 };
 use gnudi_model::{Measure, Timestamp};
 
@@ -65,7 +67,22 @@ fn answer(command: &[u8], argument: &[u8]) -> String {
             Ok(value) => value.to_json(),
             Err(error) => format!("error {error}"),
         },
+        b"operations" => match json::parse(argument) {
+            Ok(value) => operations_of(&value),
+            Err(error) => format!("error {error}"),
+        },
         _ => "error: what?".to_owned(),
+    }
+}
+
+fn operations_of(value: &Value) -> String {
+    match operations::read(value) {
+        Ok(operations) => operations.to_string().replace('\n', " "),
+        Err(Refusal::Invalid(invalid)) => format!("error {}", invalid.in_key("operations").reason()),
+        Err(Refusal::Unreadable(error)) => match error.detail.get("detail") {
+            Some(Value::Str(text)) => format!("error {text}"),
+            _ => "error without a text".to_owned(),
+        },
     }
 }
 
