@@ -108,8 +108,9 @@ fn parts(text: &str) -> Option<[String; 5]> {
 }
 
 fn month_number(name: &str) -> Option<i64> {
-    let is_it = |month: &&str| name.eq_ignore_ascii_case(month) || name.eq_ignore_ascii_case(&month[..3]);
-    MONTHS.iter().position(|month| is_it(&month)).map(|index| index as i64 + 1)
+    let is_it =
+        |month: &&'static str| name.eq_ignore_ascii_case(month) || name.eq_ignore_ascii_case(&month[..3]);
+    MONTHS.iter().position(is_it).map(|index| index as i64 + 1)
 }
 
 /// Of at most nine digits, so that no sum overflows.

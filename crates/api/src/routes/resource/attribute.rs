@@ -3,7 +3,7 @@
 use gnudi_model::{AttributeKind, AttributeValue, Timestamp, python::datetime};
 
 use crate::{
-    json::{Value, float},
+    json::Value,
     python,
     router::parse_uuid,
     schema::{Checked, Invalid, string},
@@ -96,14 +96,7 @@ pub(crate) fn bound(number: f64) -> Value {
 }
 
 fn plain(number: f64) -> String {
-    match bound(number) {
-        Value::Int(number) => number.to_string(),
-        _ => {
-            let mut text = Vec::with_capacity(float::TEXT_BYTES_MAX);
-            float::write(number, &mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        }
-    }
+    bound(number).to_json()
 }
 
 #[cfg(test)]

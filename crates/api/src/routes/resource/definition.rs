@@ -15,6 +15,7 @@ use crate::{
 
 /// What a request gives; each field is `None` where it is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::option_option, reason = "absent, null and a text are three things")]
 pub struct Given {
     /// The id as it was written, and what it means.
     pub id: Option<(String, Uuid)>,

@@ -80,10 +80,8 @@ impl Listing {
         if let Some(last) = resources.last()
             && resources.len() >= self.pagination.limit
         {
-            let marker = match self.history {
-                true => format!("{}@{}", last.id, last.revision),
-                false => last.id.to_string(),
-            };
+            let marker =
+                if self.history { format!("{}@{}", last.id, last.revision) } else { last.id.to_string() };
             let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
             if let Ok(link) = HeaderValue::from_str(&link) {
                 response.headers_mut().insert(LINK, link);

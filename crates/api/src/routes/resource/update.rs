@@ -54,7 +54,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
 /// Whether a resource does not have all these values already; its metrics do not count.
 fn differs(resource: &Resource, given: &Given) -> bool {
     let text_differs = |given: &Option<Option<String>>, text: Option<&gnudi_model::Text>| {
-        given.as_ref().is_some_and(|given| given.as_deref() != text.map(|text| text.as_str()))
+        given.as_ref().is_some_and(|given| given.as_deref() != text.map(gnudi_model::Text::as_str))
     };
     text_differs(&given.user_id, resource.user_id.as_ref())
         || text_differs(&given.project_id, resource.project_id.as_ref())
