@@ -13,7 +13,8 @@ use crate::{
 pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    if content_type == media_type.as_bytes() || media.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes()) {
+    if content_type == media_type.as_bytes() || media.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
+    {
         return Ok(());
     }
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))

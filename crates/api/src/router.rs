@@ -91,6 +91,7 @@ struct Route {
 }
 
 /// The whole API.
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn routes() -> Vec<Route> {
     use Guard::{Caller, Items, Metric, Open};
     use Lookup::Nothing;

@@ -62,8 +62,8 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
             policies.insert(name, call.app.engine().indexer().archive_policy(name).await?);
         }
     }
-    let shown = metrics.iter().map(|metric| {
-        shown(metric, policies[&*metric.archive_policy_name].as_deref(), ResourceForm::Id)
-    });
+    let shown = metrics
+        .iter()
+        .map(|metric| shown(metric, policies[&*metric.archive_policy_name].as_deref(), ResourceForm::Id));
     Ok(Value::Array(shown.collect()))
 }

@@ -25,7 +25,8 @@ use crate::{error::ApiError, json::Value, router::Call};
 
 /// A type as the API shows it. Types come and go at once here, so that their state is always the same.
 pub(crate) fn shown(of: &ResourceType) -> Value {
-    let attributes = of.attributes.iter().map(|(name, attribute)| (name.to_string(), shown_attribute(attribute)));
+    let attributes =
+        of.attributes.iter().map(|(name, attribute)| (name.to_string(), shown_attribute(attribute)));
     Value::object([
         ("name", of.name.as_str().into()),
         ("attributes", Value::Object(attributes.collect())),
