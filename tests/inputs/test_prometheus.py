@@ -1,13 +1,15 @@
 """A real Prometheus (Debian's) scrapes a small exporter and itself, and writes all of it to gnudi."""
 
+import datetime
 import http.server
+import json
 import shutil
 import threading
 import urllib.parse
 import urllib.request
 
-import json
 import pytest
+from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, points, wait_for_metrics
 from support.http import create_policy
 from support.process import Process, free_port, wait_until
@@ -153,10 +155,33 @@ def test_every_sample_that_prometheus_has_is_stored(server, prometheus):
     assert checked > 40
 
 
+@pytest.mark.parametrize("round", range(3))
+def test_first_writes_that_come_at_once_all_succeed(server, round):
+    """Each of them finds neither type, resource nor metrics."""
+    writers, barrier, statuses = 8, threading.Barrier(8), []
+
+    def write(number):
+        client = server.client()
+        metrics = [label("__name__", name) for name in ("up", f"own{number}")]
+        body = b"".join(series(metric, label("job", "j"), label("instance", "i"), sample(number, 1700000000000 + number))
+                        for metric in metrics)
+        barrier.wait()
+        statuses.append(client.post("/v1/prometheus/write", snappy(body)).status)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [202] * writers
+    metrics = metrics_of(server.client(), "prometheus", "j@i")
+    assert set(metrics) == {"up", *(f"own{number}" for number in range(writers))}
+    assert points(server.client(), metrics["up"], "count") == [("2023-11-14T22:13:20+00:00", 1.0, float(writers))]
+
+
 def escape(value):
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("/", "\\x2f")
 
 
 def iso(second):
-    import datetime
     return datetime.datetime.fromtimestamp(second, datetime.timezone.utc).isoformat()

@@ -4,7 +4,10 @@
 //! oldest goes first where the bound is met. What the store refuses for good is logged and dropped: a metric at a time, so
 //! that one that it does not take costs no other.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use gnudi_client::{Client, ClientError, NamedMeasures, ResourceTypeSpec, ResourcesBatch};
 use gnudi_model::{Measure, Timestamp, resource_type::GENERIC};
@@ -18,6 +21,9 @@ pub const WAITING_MEASURES_MAX: usize = 1_000_000;
 
 /// Measures of a request, about.
 const REQUEST_MEASURES: usize = 20_000;
+
+/// How long the last measures may take.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Rounds that wait while one is being posted.
 const ROUNDS_MAX: usize = 64;
@@ -91,11 +97,13 @@ impl Deliverer {
         }
     }
 
-    /// Waits until all rounds were posted, or could not be.
+    /// Waits until all rounds were posted, or could not be, or took too long.
     pub async fn finish(self) {
         drop(self.rounds);
-        if let Err(error) = self.task.await {
-            tracing::error!(%error, "posting measures ended");
+        match tokio::time::timeout(FINISH_TIMEOUT, self.task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "posting measures ended"),
+            Err(_) => tracing::warn!("the store does not answer: the last measures are lost"),
         }
     }
 }

@@ -104,8 +104,7 @@ async fn make(
         let now = whole_microseconds(call.app.now());
         let mut steps = Vec::new();
         for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
-            let is_new_type = type_to_create.is_some();
-            steps.push((index, step(call, to.resource_type, is_new_type, parcel, now).await?));
+            steps.push((index, step(call, to.resource_type, parcel, now).await?));
         }
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
@@ -125,22 +124,20 @@ async fn make(
 async fn step(
     call: &Call<'_>,
     resource_type: &str,
-    is_new_type: bool,
     parcel: &Parcel,
     now: Timestamp,
 ) -> Result<Step, ApiError> {
-    let indexer = call.app.engine().indexer();
-    let resource = if is_new_type { None } else { indexer.resource(resource_type, parcel.id).await? };
-    let Some(resource) = resource else {
-        if indexer.resource(GENERIC, parcel.id).await?.is_some() {
-            return Err(conflict(parcel.id));
-        }
+    // Of whatever type it is; the type itself may be made only now.
+    let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
         let target = Target { creator: Some(&call.caller.user), ..Target::default() };
         if !policy::allows(Rule::CreateResource, &call.caller, target) {
             return Err(ApiError::forbidden());
         }
         return Ok(Step::Create(new_metrics(call, parcel.names(), now).await?));
     };
+    if resource.resource_type.as_str() != resource_type {
+        return Err(conflict(parcel.id));
+    }
     let metrics: Vec<_> = parcel.names().map(|name| resource.metric(name).cloned()).collect();
     let target = Target {
         creator: Some(&resource.creator),
