@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{create_generic, create_type, instance, new_resource, text};
 use crate::{
     Comparison,
-    Comparison::*,
+    Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual},
     Filter, FilterValue, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceMarker,
     ResourcePage, ResourceSort, ResourceTypeChange, SortDirection,
     filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX},
@@ -89,8 +89,8 @@ async fn populate(indexer: &dyn Indexer) {
     };
     let mut resources: Vec<_> =
         (1..4).map(|number| NewResource { attributes: attributes(number), ..instance(number) }).collect();
-    resources[0].creator = "alice:red".to_owned();
-    resources[1].creator = "alice:blue".to_owned();
+    resources[0].creator.replace_range(.., "alice:red");
+    resources[1].creator.replace_range(.., "alice:blue");
     resources[1].ended_at = Some(Timestamp(NOW.0 + 90_000_000_000));
     resources[2].user_id = Some("1.0".to_owned());
     let bare = NewResource { resource_type: "instance".to_owned(), ..new_resource(4) };
@@ -383,7 +383,7 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
             asked.page.limit = Some(1);
             for expected in &whole {
                 let page = indexer.list_resources(&asked).await.unwrap();
-                assert_eq!(page, [expected.clone()], "{asked:?}");
+                assert_eq!(&page[..], std::slice::from_ref(expected), "{asked:?}");
                 asked.page.marker = Some(ResourceMarker { id: expected.id, revision: expected.revision });
             }
             assert_eq!(indexer.list_resources(&asked).await.unwrap(), []);
@@ -423,7 +423,7 @@ pub(super) async fn details_show_attributes(indexer: &dyn Indexer) {
         ("instance", false, false, &[3, 3]),
         ("instance", true, true, &[3, 3, 3, 3]),
     ] {
-        let listing = ResourceListing { details, history, ..listing(resource_type, None) };
+        let listing = ResourceListing { history, details, ..listing(resource_type, None) };
         let found = indexer.list_resources(&listing).await.unwrap();
         let counts: Vec<_> = found.iter().map(|found| found.attributes.len()).collect();
         assert_eq!(counts, attributes, "{listing:?}");

@@ -85,8 +85,12 @@ impl Field {
 
     pub(crate) fn is_nullable(&self) -> bool {
         match self {
-            Field::UserId | Field::ProjectId | Field::EndedAt | Field::RevisionEnd | Field::Lifespan => true,
-            Field::Attribute { .. } => true,
+            Field::UserId
+            | Field::ProjectId
+            | Field::EndedAt
+            | Field::RevisionEnd
+            | Field::Lifespan
+            | Field::Attribute { .. } => true,
             Field::Id
             | Field::Type
             | Field::Creator

@@ -48,12 +48,18 @@ pub(super) struct Columns<'a> {
     pub(super) common: &'a [&'a Test],
 }
 
+impl Columns<'_> {
+    fn is_common(&self, test: &Test) -> bool {
+        self.common.iter().any(|common| std::ptr::eq(*common, test))
+    }
+}
+
 /// How many comparisons of a filter are measured.
 const TESTS_MEASURED_MAX: usize = 16;
 
-/// A comparison with an attribute's values, or its negation.
+/// A comparison with an attribute's values, or its negation, or a pattern for creators.
 pub(super) struct Measured<'c> {
-    name: &'c Text,
+    attribute: Option<&'c Text>,
     pub(super) test: &'c Test,
     negate: bool,
 }
@@ -63,7 +69,9 @@ pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut
     match condition {
         Condition::Not(condition) => measurable(condition, !negate, found),
         Condition::All(conditions) | Condition::Any(conditions) => {
-            conditions.iter().for_each(|condition| measurable(condition, negate, found));
+            for condition in conditions {
+                measurable(condition, negate, found);
+            }
         }
         Condition::Test(Field::Attribute { name, .. }, test) => {
             let is_quick = match Leaf::new(test, negate).found() {
@@ -72,7 +80,14 @@ pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut
                 _ => false,
             };
             if is_quick && found.len() < TESTS_MEASURED_MAX {
-                found.push(Measured { name, test, negate });
+                found.push(Measured { attribute: Some(name), test, negate });
+            }
+        }
+        Condition::Test(Field::Creator, test) => {
+            let is_set =
+                matches!(Leaf::new(test, negate), Leaf::Like(pattern) if pattern.prefix().is_empty());
+            if is_set && found.len() < TESTS_MEASURED_MAX {
+                found.push(Measured { attribute: None, test, negate });
             }
         }
         Condition::Test(..) => {}
@@ -83,13 +98,21 @@ pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut
 pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_max: u32) -> Query {
     let mut query = QueryBuilder::new("SELECT ");
     let (table, ..) = columns.rows.values();
-    for (at, Measured { name, test, negate }) in measured.iter().enumerate() {
-        let number = columns.attributes[*name].number;
-        let separator = if at > 0 { ", " } else { "" };
-        query.push(format_args!(
-            "{separator}(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE attribute_number = {number} AND "
-        ));
-        push_leaf(&mut query, VALUE, false, &Leaf::new(test, *negate).found(), bind_sortable);
+    for (at, Measured { attribute, test, negate }) in measured.iter().enumerate() {
+        query.push(if at > 0 { ", " } else { "" }).push("(SELECT COUNT(*) FROM (SELECT 1 FROM ");
+        match (attribute, Leaf::new(test, *negate).found()) {
+            (Some(name), leaf) => {
+                let number = columns.attributes[*name].number;
+                query.push(format_args!("{table} WHERE attribute_number = {number} AND "));
+                push_leaf(&mut query, VALUE, false, &leaf, bind_sortable);
+            }
+            (None, Leaf::Like(pattern)) => {
+                query.push("resource WHERE creator IN (");
+                push_creators(&mut query, pattern);
+                query.push(")");
+            }
+            (None, _) => unreachable!("creators are measured by patterns"),
+        }
         query.push(format_args!(" LIMIT {rows_max}))"));
     }
     query
@@ -185,10 +208,10 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
     let leaf = Leaf::new(test, negate);
     match (field, columns.rows) {
         (Field::Attribute { name, .. }, rows) => {
-            let attribute = &columns.attributes[name];
+            let stored = &columns.attributes[name];
             let holds = |value: Option<Scalar>| test.evaluate(value.as_ref()) == Some(!negate);
-            let is_common = columns.common.iter().any(|common| std::ptr::eq(*common, test));
-            Attribute { rows, attribute, is_common, fills: Fills::new(attribute, holds) }.push(query, &leaf);
+            let is_common = columns.is_common(test);
+            Attribute { rows, stored, is_common, fills: Fills::new(stored, holds) }.push(query, &leaf);
         }
         (Field::Revision, Rows::Current) => push_truth(query, test.evaluate(Some(&CURRENT)), negate),
         (Field::RevisionEnd, Rows::Current) => push_truth(query, test.evaluate(None), negate),
@@ -197,10 +220,12 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
             push_leaf(query, "name", false, &leaf, bind);
             query.push(")");
         }
-        (Field::Creator, _) if matches!(leaf, Leaf::Like(pattern) if pattern.prefix().is_empty()) => {
-            let Test::Like(pattern) = test else { unreachable!("the leaf is its test") };
-            push_creators(query, pattern);
-        }
+        (Field::Creator, rows) => match leaf {
+            Leaf::Like(pattern) if pattern.prefix().is_empty() && !columns.is_common(test) => {
+                push_created(query, rows, pattern);
+            }
+            leaf => push_leaf(query, "r.creator", false, &leaf, bind),
+        },
         (field, rows) => push_leaf(query, column_of(field, rows), field.is_nullable(), &leaf, bind),
     }
 }
@@ -323,15 +348,31 @@ fn text_of(expression: &str) -> &str {
 /// The column of the values' index.
 const VALUE: &str = "value";
 
+/// Appends what is true for rows whose creator matches.
+fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
+    match rows {
+        Rows::Current => {
+            query.push("r.number IN (SELECT number FROM resource WHERE creator IN (");
+            push_creators(query, pattern);
+            query.push("))");
+        }
+        Rows::Past => {
+            query.push("r.creator IN (");
+            push_creators(query, pattern);
+            query.push(")");
+        }
+    }
+}
+
 /// Creators are few beside what they created, so each is looked at once, by jumps in their index. A resource's past has the
 /// creator that it has.
 fn push_creators(query: &mut Query, pattern: &Pattern) {
     query.push(
-        "r.creator IN (WITH RECURSIVE c (creator) AS (SELECT MIN(creator) FROM resource UNION ALL \
+        "WITH RECURSIVE c (creator) AS (SELECT MIN(creator) FROM resource UNION ALL \
          SELECT (SELECT MIN(creator) FROM resource WHERE creator > c.creator) FROM c WHERE c.creator IS NOT NULL) \
          SELECT creator FROM c WHERE creator GLOB ",
     );
-    query.push_bind(pattern.glob()).push(")");
+    query.push_bind(pattern.glob());
 }
 
 /// The least text above all that begin with the prefix.
@@ -350,7 +391,7 @@ fn successor(prefix: &str) -> Option<String> {
 /// A comparison of an attribute's values.
 struct Attribute<'a> {
     rows: Rows,
-    attribute: &'a StoredAttribute,
+    stored: &'a StoredAttribute,
     is_common: bool,
     fills: Fills,
 }
@@ -390,7 +431,7 @@ impl Fills {
 
 impl Attribute<'_> {
     fn push(&self, query: &mut Query, leaf: &Leaf<'_>) {
-        let own = own_type(self.attribute.number);
+        let own = own_type(self.stored.number);
         match (leaf, &self.fills) {
             (Leaf::Never, _) => drop(query.push("FALSE")),
             // What holds for null, and for all but a few.
@@ -413,7 +454,7 @@ impl Attribute<'_> {
             Leaf::IsNull | Leaf::Never => drop(query.push("FALSE")),
             Leaf::IsNotNull => drop(query.push(format_args!("{own} IS NOT NULL"))),
             leaf if self.is_common => {
-                push_leaf(query, &own_value(self.attribute.number), false, leaf, bind_json);
+                push_leaf(query, &own_value(self.stored.number), false, leaf, bind_json);
             }
             leaf if leaf.excludes() => {
                 query.push(format_args!("({own} IS NOT NULL AND "));
@@ -427,7 +468,7 @@ impl Attribute<'_> {
     /// Appends what is true for rows that are in the set of those that have such a value of their own, or that are not.
     fn push_set(&self, query: &mut Query, is_in: &str, leaf: &Leaf<'_>) {
         let (table, row, own_row) = self.rows.values();
-        let number = self.attribute.number;
+        let number = self.stored.number;
         query.push(format_args!(
             "{own_row} {is_in} (SELECT {row} FROM {table} WHERE attribute_number = {number} AND "
         ));
