@@ -5,8 +5,9 @@ Needs the Python package gnocchi==4.7.1 and the example of the API crate:
 
     cargo build -p gnudi-api --example filters
     python tests/oracle/filters.py [--cases 20000] [--seed 1] [--program target/debug/examples/filters]
+    python tests/oracle/filters.py --record --cases 200 --seed 1 > crates/api/tests/data/filters.jsonl
 
-Four things: filters as text and as JSON (the tree, and the words of a refusal of JSON), queries for values (what they hold
+The second form writes what Gnocchi says, for `crates/api/tests/filters.rs`. Four things: filters as text and as JSON (the tree, and the words of a refusal of JSON), queries for values (what they hold
 for), and named measures. Where Gnocchi fails (500), gnudi must refuse. What else is known to differ, `is_known` says.
 """
 
@@ -304,13 +305,40 @@ def same(theirs, ours):
         return False
 
 
+def may_differ(kind, argument):
+    """Whether gnudi need not say what Gnocchi does."""
+    if kind == "named":
+        resources = [metrics for metrics in json.loads(argument).values() if isinstance(metrics, dict)]
+        lists = [given for metrics in resources for given in metrics.values()]
+        return any(isinstance(given, dict) and given and "measures" not in given for given in lists)
+    return kind == "predicate" and has_odd_operands(argument) or kind == "text" and any(map(argument.__contains__, OPERATOR_VALUES))
+
+
+def record(asked):
+    """Prints what is asked and Gnocchi's answers; where it fails or speaks in its parser's words, only that it refuses."""
+    for kind, argument, theirs in asked:
+        line = {"kind": kind, "argument": argument if kind == "named" else json.dumps(argument)}
+        if theirs is FAILED or kind == "text" and isinstance(theirs, str):
+            line["refused"] = True
+        elif isinstance(theirs, str):
+            line["error"] = theirs.removeprefix("error ")
+        else:
+            line["answer"] = theirs
+        if not may_differ(kind, argument):
+            print(json.dumps(line))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--program", default="target/debug/examples/filters")
+    parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
     asked = list(cases(random.Random(arguments.seed), arguments.cases))
+    if arguments.record:
+        record(asked)
+        return
     data = b"\n".join(line_of(kind, argument) for kind, argument, _ in asked) + b"\n"
     done = subprocess.run([arguments.program], input=data, stdout=subprocess.PIPE, check=True)
     answers = done.stdout.decode().split("\n")[:-1]

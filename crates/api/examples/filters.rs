@@ -28,13 +28,17 @@ fn main() -> io::Result<()> {
         let line = line?;
         let space = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
         let (command, argument) = (&line[..space], line.get(space + 1..).unwrap_or_default());
-        let answer = answer(command, argument).unwrap_or_else(|error| format!("error {}", reason(error)));
-        writeln!(out, "{answer}")?;
+        writeln!(out, "{}", answer(command, argument))?;
     }
     Ok(())
 }
 
-fn answer(command: &[u8], argument: &[u8]) -> Result<String, ApiError> {
+/// The answer to a line: a document, or `error` and what is wrong.
+pub fn answer(command: &[u8], argument: &[u8]) -> String {
+    read(command, argument).unwrap_or_else(|error| format!("error {}", reason(error)))
+}
+
+fn read(command: &[u8], argument: &[u8]) -> Result<String, ApiError> {
     if command == b"named" {
         let mut out = Vec::new();
         let (named, _) = named::read(argument, CREATOR, || Timestamp(0), MEASURES_MAX, &mut out)?;
