@@ -81,7 +81,9 @@ async fn everything(index: &dyn Indexer) -> String {
         // Numbers of revisions are each index's own; their order is not.
         let mut revisions: Vec<_> = resources.iter().map(|resource| (**resource).clone()).collect();
         revisions.sort_by_key(|resource| (resource.id, resource.revision.cast_unsigned()));
-        revisions.iter_mut().for_each(|resource| resource.revision = resource.revision.min(0));
+        for resource in &mut revisions {
+            resource.revision = resource.revision.min(0);
+        }
         revisions
     });
     let page = Page { limit: 1000, marker: None, sorts: vec![] };

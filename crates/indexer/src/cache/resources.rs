@@ -144,13 +144,12 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let write = |index: Arc<I>| async move {
             index.delete_matching_resources(&resource_type, &filter, now).await
         };
-        let forget = move |outcome: &Result<DeletedResources, _>| match outcome {
-            Ok(deleted) => {
+        let forget = move |outcome: &Result<DeletedResources, _>| {
+            if let Ok(deleted) = outcome {
                 resources.invalidate(deleted.ids.iter().copied());
                 metrics.invalidate(&deleted.metrics);
-            }
-            // Some of them may have gone.
-            Err(_) => {
+            } else {
+                // Some of them may have gone.
                 resources.invalidate_all();
                 metrics.invalidate_all();
             }

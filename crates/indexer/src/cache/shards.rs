@@ -21,7 +21,7 @@ const ENTRIES_PER_SHARD_MIN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Shards<E> {
-    shards: Box<[Shard<E>]>,
+    parts: Box<[Shard<E>]>,
     len: AtomicUsize,
     len_max: usize,
 }
@@ -71,11 +71,11 @@ const fn shard_of(hash: u64, shards: usize) -> usize {
 impl<E: Entry> Shards<E> {
     pub(super) fn new(len_max: usize) -> Self {
         let shards = (len_max / ENTRIES_PER_SHARD_MIN).next_power_of_two().min(SHARDS_MAX);
-        Shards { shards: (0..shards).map(|_| Shard::default()).collect(), len: AtomicUsize::new(0), len_max }
+        Shards { parts: (0..shards).map(|_| Shard::default()).collect(), len: AtomicUsize::new(0), len_max }
     }
 
     fn shard(&self, hash: u64) -> &Shard<E> {
-        &self.shards[shard_of(hash, self.shards.len())]
+        &self.parts[shard_of(hash, self.parts.len())]
     }
 
     pub(super) fn get(&self, key: E::Key) -> Option<Arc<E>> {
@@ -94,7 +94,7 @@ impl<E: Entry> Shards<E> {
 
     /// Those of all keys.
     pub(super) fn epochs(&self) -> Epochs {
-        Epochs(self.shards.iter().map(|shard| Epoch(shard.table.read().epoch)).collect())
+        Epochs(self.parts.iter().map(|shard| Epoch(shard.table.read().epoch)).collect())
     }
 
     /// Keeps what was read since `epoch`, unless something changed meanwhile.
@@ -128,7 +128,7 @@ impl<E: Entry> Shards<E> {
 
     /// Forgets everything.
     pub(super) fn invalidate_all(&self) {
-        for shard in &self.shards {
+        for shard in &self.parts {
             let mut table = shard.table.write();
             table.epoch += 1;
             let forgotten = mem::take(&mut table.entries);
@@ -147,7 +147,7 @@ impl<E: Entry> Shards<E> {
     /// Look-ups that found their entry, and those that did not.
     pub(super) fn hits_and_misses(&self) -> (u64, u64) {
         let sum = |counter: fn(&Shard<E>) -> &AtomicU64| {
-            self.shards.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
+            self.parts.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
         };
         (sum(|shard| &shard.hits), sum(|shard| &shard.misses))
     }

@@ -7,6 +7,7 @@ mod archive_policy_rule;
 mod listing;
 mod metric;
 mod resource;
+mod resource_metric;
 mod resource_type;
 mod search;
 
@@ -51,17 +52,17 @@ const CASES: &[(&str, Case)] = cases![
     metric::many_at_once,
     resource::is_kept_whole,
     resource::refusals_leave_neighbours_alone,
-    resource::metrics_come_along,
-    resource::metrics_need_their_resource,
     resource::changes_are_kept_as_revisions,
     resource::changes_are_refused_whole,
-    resource::metrics_are_added_or_replaced,
     resource::deletion_takes_all_along,
     resource::those_that_ended,
     resource::those_that_are_ended,
     resource::an_end_stays,
     resource::many_callers_at_once,
     resource::many_at_once,
+    resource_metric::come_along,
+    resource_metric::need_their_resource,
+    resource_metric::are_added_or_replaced,
     resource_type::is_kept_whole,
     resource_type::name_is_taken_once,
     resource_type::the_generic_one_stays,

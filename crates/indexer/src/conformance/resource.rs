@@ -4,30 +4,31 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use gnudi_model::{
-    Attribute, AttributeKind, AttributeValue, Metric, MetricId, Resource, ResourceType, Timestamp,
+    Attribute, AttributeKind, AttributeValue, MetricId, Resource, ResourceType, Timestamp,
     resource_type::GENERIC,
 };
 use uuid::Uuid;
 
+use super::resource_metric::named;
 use super::{create, create_low, create_type, id, instance, new_metric, new_resource, shown, text};
 use crate::{
-    Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
-    NewResource, Page, ResourceChange, ResourceListing, ResourcePage, UpdatedResource,
+    Indexer, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
+    ResourceListing, ResourcePage, UpdatedResource,
 };
 
-fn uuid(number: u128) -> Uuid {
+pub(super) fn uuid(number: u128) -> Uuid {
     Uuid::from_u128(number)
 }
 
-fn at(second: i64) -> Timestamp {
+pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_secs(1_700_000_000 + second)
 }
 
-fn change(second: i64) -> ResourceChange {
+pub(super) fn change(second: i64) -> ResourceChange {
     ResourceChange { create_revision: true, now: at(second), ..ResourceChange::default() }
 }
 
-fn creating(number: u128) -> MetricsChange {
+pub(super) fn creating(number: u128) -> MetricsChange {
     MetricsChange::Create(NewNamedMetric {
         id: id(number),
         unit: None,
@@ -35,45 +36,46 @@ fn creating(number: u128) -> MetricsChange {
     })
 }
 
-fn attaching(number: u128) -> MetricsChange {
+pub(super) fn attaching(number: u128) -> MetricsChange {
     MetricsChange::Attach(id(number))
 }
 
-fn with_metrics(number: u128, metrics: &[(&str, MetricsChange)]) -> NewResource {
+pub(super) fn with_metrics(number: u128, metrics: &[(&str, MetricsChange)]) -> NewResource {
     let metrics = metrics.iter().map(|(name, change)| ((*name).to_owned(), change.clone()));
     NewResource { metrics: metrics.collect(), ..new_resource(number) }
 }
 
-fn metrics_change(second: i64, append_metrics: bool, metrics: &[(&str, MetricsChange)]) -> ResourceChange {
+pub(super) fn metrics_change(
+    second: i64,
+    append_metrics: bool,
+    metrics: &[(&str, MetricsChange)],
+) -> ResourceChange {
     let metrics = metrics.iter().map(|(name, change)| ((*name).to_owned(), change.clone()));
     ResourceChange { metrics: Some(metrics.collect()), append_metrics, ..change(second) }
 }
 
-async fn create_resources(indexer: &dyn Indexer, new: Vec<NewResource>) -> Vec<Option<IndexerError>> {
+pub(super) async fn create_resources(
+    indexer: &dyn Indexer,
+    new: Vec<NewResource>,
+) -> Vec<Option<IndexerError>> {
     indexer.create_resources(new).await.into_iter().map(Result::err).collect()
 }
 
-async fn updated(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> UpdatedResource {
+pub(super) async fn updated(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> UpdatedResource {
     indexer.update_resource(GENERIC, uuid(number), change).await.unwrap()
 }
 
-async fn refusal(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> IndexerError {
+pub(super) async fn refusal(indexer: &dyn Indexer, number: u128, change: ResourceChange) -> IndexerError {
     indexer.update_resource(GENERIC, uuid(number), change).await.unwrap_err()
 }
 
 /// Names and ids of a resource's metrics.
-fn metrics(resource: &Resource) -> Vec<(&str, MetricId)> {
+pub(super) fn metrics(resource: &Resource) -> Vec<(&str, MetricId)> {
     resource.metrics.iter().map(|metric| (metric.name.as_deref().unwrap(), metric.id)).collect()
 }
 
-async fn named(indexer: &dyn Indexer, names: &[(u128, &str)]) -> Vec<Option<MetricId>> {
-    let names: Vec<_> = names.iter().map(|(number, name)| (uuid(*number), *name)).collect();
-    let found = indexer.named_metrics(&names).await.unwrap();
-    found.iter().map(|metric| metric.as_ref().map(|metric| metric.id)).collect()
-}
-
 /// All revisions of a resource, the oldest first.
-async fn revisions(indexer: &dyn Indexer, number: u128) -> Vec<Arc<Resource>> {
+pub(super) async fn revisions(indexer: &dyn Indexer, number: u128) -> Vec<Arc<Resource>> {
     let listing = ResourceListing {
         resource_type: GENERIC.to_owned(),
         filter: None,
@@ -217,68 +219,6 @@ pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dy
     assert_eq!(metrics(&*shown(indexer, 8).await), []);
 }
 
-pub(in crate::conformance) async fn metrics_come_along(indexer: &dyn Indexer) {
-    create_low(indexer).await;
-    let others = NewMetric { creator: "other".to_owned(), ..new_metric(2) };
-    assert_eq!(create(indexer, vec![new_metric(1), others]).await, [None, None]);
-    let new = with_metrics(1, &[("disk", attaching(1)), ("cpu", creating(3)), ("CPU", creating(4))]);
-    let created = indexer.create_resources(vec![new]).await.remove(0).unwrap();
-    assert_eq!(metrics(&created), [("CPU", id(4)), ("cpu", id(3)), ("disk", id(1))]);
-    assert_eq!(indexer.resource(GENERIC, uuid(1)).await, Ok(Some(created.clone())));
-    let metric = indexer.metrics(&[id(3), id(1)]).await.unwrap();
-    let seen: Vec<&Metric> = metric.iter().map(|metric| &**metric.as_ref().unwrap()).collect();
-    assert_eq!((seen[0].resource_id, seen[1].resource_id), (Some(uuid(1)), Some(uuid(1))));
-    assert_eq!((&*seen[0].creator, seen[0].created_at), ("admin", at(0)));
-    assert_eq!(seen[1].name.as_deref(), Some("disk"));
-    assert_eq!(
-        named(indexer, &[(1, "cpu"), (1, "none"), (2, "cpu"), (1, "disk"), (1, "cpu")]).await,
-        [Some(id(3)), None, None, Some(id(1)), Some(id(3))]
-    );
-    assert_eq!(named(indexer, &[]).await, []);
-    // A metric of someone else is not seen, one that does not exist neither; nothing of the resource stays.
-    for (number, change) in [(2, attaching(2)), (9, attaching(9))] {
-        let new = with_metrics(2, &[("mine", creating(5)), ("theirs", change)]);
-        assert_eq!(
-            create_resources(indexer, vec![new]).await,
-            [Some(IndexerError::NoSuchMetric(id(number)))]
-        );
-        assert_eq!(indexer.resource(GENERIC, uuid(2)).await, Ok(None));
-        assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
-    }
-    // One that belongs to a resource goes over to the next.
-    let new = with_metrics(2, &[("moved", attaching(1))]);
-    let created = indexer.create_resources(vec![new]).await.remove(0).unwrap();
-    assert_eq!(metrics(&created), [("moved", id(1))]);
-    assert_eq!(metrics(&*shown(indexer, 1).await), [("CPU", id(4)), ("cpu", id(3))]);
-    assert_eq!(named(indexer, &[(1, "disk"), (2, "disk"), (2, "moved")]).await, [None, None, Some(id(1))]);
-}
-
-pub(in crate::conformance) async fn metrics_need_their_resource(indexer: &dyn Indexer) {
-    create_low(indexer).await;
-    let named = |number: u128, resource| NewMetric {
-        name: Some("cpu".to_owned()),
-        resource_id: Some(uuid(resource)),
-        ..new_metric(number)
-    };
-    let missing = |resource| Some(IndexerError::NoSuchResource(uuid(resource)));
-    assert_eq!(create_resources(indexer, vec![new_resource(1)]).await, [None]);
-    let outcomes =
-        create(indexer, vec![named(1, 9), named(2, 1), new_metric(3), named(4, 8), named(5, 1)]).await;
-    let taken = Some(IndexerError::NamedMetricAlreadyExists("cpu".to_owned()));
-    assert_eq!(outcomes, [missing(9), None, None, missing(8), taken]);
-    assert_eq!(metrics(&*shown(indexer, 1).await), [("cpu", id(2))]);
-    let filter = MetricFilter { resource_id: Some(uuid(1)), ..MetricFilter::default() };
-    let page = Page { limit: 10, marker: None, sorts: vec![] };
-    let listed = indexer.list_metrics(&MetricListing { filter, page }).await.unwrap();
-    assert_eq!(listed.iter().map(|metric| metric.id).collect::<Vec<_>>(), [id(2)]);
-    // A metric that is deleted is gone from its resource, too.
-    assert_eq!(indexer.delete_metrics(&[id(2)]).await, [Ok(())]);
-    assert_eq!(metrics(&*shown(indexer, 1).await), []);
-    assert_eq!(indexer.named_metrics(&[(uuid(1), "cpu")]).await, Ok(vec![None]));
-    assert!(indexer.delete_resources(&[uuid(1)]).await[0].is_ok());
-    assert_eq!(create(indexer, vec![named(6, 1)]).await, [missing(1)]);
-}
-
 pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn Indexer) {
     create_type(indexer).await;
     let first = instance(1);
@@ -387,42 +327,6 @@ pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Inde
     assert_eq!((shown(indexer, 1).await, shown(indexer, 2).await), before);
     assert_eq!((revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()), (1, 1));
     assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
-}
-
-pub(in crate::conformance) async fn metrics_are_added_or_replaced(indexer: &dyn Indexer) {
-    create_low(indexer).await;
-    let new = vec![with_metrics(1, &[("a", creating(1)), ("b", creating(2))]), new_resource(2)];
-    assert_eq!(create_resources(indexer, new).await, [None, None]);
-    let others = NewMetric { creator: "other".to_owned(), ..new_metric(10) };
-    assert_eq!(create(indexer, vec![new_metric(9), others]).await, [None, None]);
-
-    let answer =
-        updated(indexer, 1, metrics_change(1, true, &[("c", creating(3)), ("d", attaching(9))])).await;
-    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("d", id(9))]);
-    assert_eq!((answer.detached, answer.resource.revision_start), (vec![], at(0)));
-    assert_eq!(revisions(indexer, 1).await.len(), 1);
-    // The same metric by another name.
-    let answer = updated(indexer, 1, metrics_change(2, true, &[("e", attaching(9))])).await;
-    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("e", id(9))]);
-    assert_eq!(named(indexer, &[(1, "d"), (1, "e")]).await, [None, Some(id(9))]);
-    let refused = refusal(indexer, 1, metrics_change(3, true, &[("x", attaching(10))])).await;
-    assert_eq!(refused, IndexerError::NoSuchMetric(id(10)));
-
-    let answer =
-        updated(indexer, 1, metrics_change(4, false, &[("a", attaching(1)), ("b", creating(4))])).await;
-    assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(4))]);
-    assert_eq!(answer.detached, [id(2), id(3), id(9)]);
-    assert_eq!(named(indexer, &[(1, "a"), (1, "b"), (1, "c")]).await, [Some(id(1)), Some(id(4)), None]);
-    // Those without a resource keep their names and live on.
-    let left = indexer.metrics(&[id(2), id(9)]).await.unwrap();
-    let left: Vec<_> =
-        left.iter().flatten().map(|metric| (metric.name.as_deref().unwrap(), metric.resource_id)).collect();
-    assert_eq!(left, [("b", None), ("e", None)]);
-    let answer = updated(indexer, 2, metrics_change(5, false, &[("b", attaching(4))])).await;
-    assert_eq!((metrics(&answer.resource), answer.detached), (vec![("b", id(4))], vec![]));
-    assert_eq!(metrics(&*shown(indexer, 1).await), [("a", id(1))]);
-    let answer = updated(indexer, 1, metrics_change(6, false, &[])).await;
-    assert_eq!((metrics(&answer.resource), answer.detached), (vec![], vec![id(1)]));
 }
 
 pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Indexer) {

@@ -18,8 +18,8 @@ fn string() -> Attribute {
     attribute(AttributeKind::String { min_length: 0, max_length: 256 })
 }
 
-fn filled(attribute: Attribute, fill: AttributeValue) -> Attribute {
-    Attribute { fill: Some(fill), ..attribute }
+fn filled(attribute: &Attribute, fill: AttributeValue) -> Attribute {
+    Attribute { fill: Some(fill), ..attribute.clone() }
 }
 
 fn add(name: &str, attribute: Attribute) -> ResourceTypeChange {
@@ -117,7 +117,7 @@ pub(in crate::conformance) async fn attributes_come_and_go(indexer: &dyn Indexer
     create_type(indexer).await;
     let number = |max| attribute(AttributeKind::Number { min: None, max: Some(max) });
     let change = ResourceTypeChange {
-        add: vec![("memory".into(), filled(number(10.0), AttributeValue::Number(1.0)))],
+        add: vec![("memory".into(), filled(&number(10.0), AttributeValue::Number(1.0)))],
         update: vec![("vcpus".into(), Attribute { required: true, ..number(64.0) })],
         delete: vec!["host".into()],
     };
@@ -158,7 +158,7 @@ pub(in crate::conformance) async fn a_fill_is_for_those_that_are_there(indexer: 
     create_type(indexer).await;
     indexer.create_resources(vec![instance(1), new_resource(9)]).await;
     rename(indexer, 1, "renamed").await;
-    let red = filled(string(), text("red"));
+    let red = filled(&string(), text("red"));
     indexer.update_resource_type("instance", add("colour", red)).await.unwrap();
     indexer.create_resources(vec![instance(2)]).await;
     // Also in the past, and not in the future.
@@ -170,7 +170,7 @@ pub(in crate::conformance) async fn a_fill_is_for_those_that_are_there(indexer: 
     assert_eq!(in_revisions(indexer, 2, "colour").await, vec![AttributeValue::Null; 2]);
 
     // A later fill is for those that have no value still.
-    let blue = filled(string(), text("blue"));
+    let blue = filled(&string(), text("blue"));
     indexer.update_resource_type("instance", update("colour", blue)).await.unwrap();
     indexer.create_resources(vec![instance(3)]).await;
     assert_eq!(in_revisions(indexer, 1, "colour").await, vec![text("red"); 3]);

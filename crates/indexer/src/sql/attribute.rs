@@ -27,7 +27,7 @@ struct Definition<'a> {
     lengths: Option<(u32, u32)>,
     /// Bounds of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    bounds: Option<(Option<Box<RawValue>>, Option<Box<RawValue>>)>,
+    bounds: Option<[Option<Box<RawValue>>; 2]>,
     /// The version that brought it and the value.
     fills: Vec<(i64, Box<RawValue>)>,
 }
@@ -48,7 +48,7 @@ pub(super) fn encode(attribute: &StoredAttribute) -> String {
             _ => None,
         },
         bounds: match attribute.kind {
-            AttributeKind::Number { min, max } => Some((min.map(number), max.map(number))),
+            AttributeKind::Number { min, max } => Some([min.map(number), max.map(number)]),
             _ => None,
         },
         fills,
@@ -69,7 +69,7 @@ pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute, I
         }
         "uuid" => AttributeKind::Uuid,
         "number" => {
-            let (min, max) = stored.bounds.ok_or_else(damaged)?;
+            let [min, max] = stored.bounds.ok_or_else(damaged)?;
             AttributeKind::Number { min: bound(min)?, max: bound(max)? }
         }
         "bool" => AttributeKind::Bool,

@@ -220,7 +220,7 @@ impl Batch<'_> {
                 Ok(draft) => ready.push((index, draft)),
             }
         }
-        let mut ranges: Vec<Range<usize>> = vec![0..ready.len()];
+        let mut ranges: Vec<Range<usize>> = Vec::from([Range { start: 0, end: ready.len() }]);
         while let Some(range) = ranges.pop() {
             let part: Vec<&Ready> = ready[range.clone()].iter().map(|(_, ready)| *ready).collect();
             match self.insert_rows(connection, &part).await {
