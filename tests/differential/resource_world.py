@@ -180,7 +180,8 @@ class World:
         if rng.random() < 0.35:
             body["metrics"] = self.new_metrics()
         if rng.random() < 0.03:
-            body["unknown"] = 1
+            # One fault at a time.
+            body = {"unknown": 1}
         return body
 
     def new_metrics(self):
