@@ -16,7 +16,7 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
                 Ok(0) => {}
                 Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
                 Err(error) => {
-                    tracing::error!(%error, "inactive resources cannot be ended: trying again later")
+                    tracing::error!(%error, "inactive resources cannot be ended: trying again later");
                 }
             }
         }
@@ -25,7 +25,7 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "resources deleted: they ended long ago"),
                 Err(error) => {
-                    tracing::error!(%error, "ended resources cannot be deleted: trying again later")
+                    tracing::error!(%error, "ended resources cannot be deleted: trying again later");
                 }
             }
         }
