@@ -47,6 +47,7 @@ OPEN_TEXTS = [re.compile(text, re.DOTALL) for text in (
     r"Unable to decode body",
     r"Invalid filter: ",
     r"<object object at 0x",
+    r"Type update is not available yet",
     r"Fail to parse the operations string",
     # Of several metrics the one with the least id, which each server chooses for itself.
     r"^Aggregation method .* for metric .* does not exist$",

@@ -155,7 +155,8 @@ class World:
         if kind == "uuid":
             return rng.choice([*UUIDS, UUIDS[0].upper(), UUIDS[1].replace("-", "")])
         if kind == "number":
-            low, high = attribute.get("min"), attribute.get("max")
+            low, high = (bound if isinstance(bound, (int, float)) else None
+                         for bound in (attribute.get("min"), attribute.get("max")))
             fitting = [number for number in NUMBERS if (low is None or number >= low) and (high is None or number <= high)]
             return rng.choice(fitting or NUMBERS)
         if kind == "bool":
