@@ -95,6 +95,7 @@ fn texts(name: &MetricName) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use gnudi_series::operations::{DEPTH_MAX, NODES_MAX};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -138,5 +139,68 @@ mod tests {
         assert!(refused(&names(NODES_MAX + 1)).contains("operations may have 100000 nodes"));
         let long = format!("(+ 1 2){}", " ".repeat(TEXT_BYTES_MAX));
         assert!(refused(&long.into()).contains("1048576 bytes"));
+    }
+
+    /// Pieces of texts of operations, so that many of their sequences mean something.
+    const PIECES: [&str; 24] = [
+        "(",
+        "(",
+        "(",
+        ")",
+        ")",
+        ")",
+        " ",
+        " ",
+        "metric",
+        "a mean",
+        "(a mean)",
+        "neg",
+        "+",
+        "clip",
+        "aggregate mean",
+        "max",
+        "rolling sum 2",
+        "resample mean 60",
+        "2",
+        "-0.5",
+        "nan",
+        "'x (y'",
+        "\"",
+        "\\x",
+    ];
+
+    proptest! {
+        #[test]
+        fn texts_are_read_or_refused(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..30)) {
+            for text in [pieces.concat(), pieces.join(" ")] {
+                if let Ok(operation) = read(&text.as_str().into()) {
+                    let again = read(&shown(&operation)).expect("it was read before");
+                    prop_assert_eq!(again.to_string(), operation.to_string());
+                }
+            }
+        }
+
+        #[test]
+        fn trees_are_what_their_texts_are(text in tree_text(4)) {
+            let operation = read(&format!("(+ {text} 0)").into()).expect("the text is right");
+            let again = read(&shown(&operation)).expect("it was read before");
+            prop_assert_eq!(again.to_string(), operation.to_string());
+        }
+    }
+
+    /// A tree of operations as a text.
+    fn tree_text(depth: u32) -> impl Strategy<Value = String> {
+        let leaf = prop::sample::select(&["(metric a mean)", "(metric (a mean) (b max))", "2", "-1e3"][..]);
+        leaf.prop_map(str::to_owned).prop_recursive(depth, 32, 3, |inner| {
+            let unary = prop::sample::select(
+                &["abs", "rateofchange", "aggregate var", "rolling std 3", "resample max 1h"][..],
+            );
+            let binary = prop::sample::select(&["/", "≥", "clip_max", "clip"][..]);
+            prop_oneof![
+                (unary, inner.clone()).prop_map(|(name, operand)| format!("({name} {operand})")),
+                (binary, inner.clone(), inner)
+                    .prop_map(|(name, left, right)| format!("({name} {left}\n{right})")),
+            ]
+        })
     }
 }

@@ -34,10 +34,10 @@ pub(super) async fn answer(
     let references = find(call, &names).await?;
     let mut policies = Policies::default();
     let measures = references::measures(call, &mut policies, &references, operations, arguments).await?;
-    let shown = match details {
-        true => Some(metrics_shown(call, &mut policies, &references).await?),
-        false => None,
-    };
+    let mut shown = None;
+    if details {
+        shown = Some(metrics_shown(call, &mut policies, &references).await?);
+    }
     let mut document = Document::default();
     answer::write(&mut document, &references, measures, |document| {
         if let Some(metrics) = &shown {

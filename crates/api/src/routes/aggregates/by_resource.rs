@@ -169,6 +169,9 @@ pub(crate) async fn list(
     call.app.engine().indexer().list_resources(&listing).await
 }
 
+/// What the resources of a group have in the fields that they are grouped by, and the resources.
+type Group<'r> = (Value, &'r [Arc<Resource>]);
+
 /// Resources that stand next to each other and have the same in all `fields`, with what they have there.
 ///
 /// # Errors
@@ -176,7 +179,7 @@ pub(crate) async fn list(
 pub(crate) fn group_by<'r>(
     fields: &[String],
     resources: &'r [Arc<Resource>],
-) -> Result<Vec<(Value, &'r [Arc<Resource>])>, ApiError> {
+) -> Result<Vec<Group<'r>>, ApiError> {
     let mut groups = Vec::new();
     let mut from = 0;
     let mut current: Option<Value> = None;

@@ -63,7 +63,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
         }
         document.text(if written > 0 { ", " } else { "" });
         document.text("{\"measures\": {\"measures\": {\"aggregated\": ");
-        document.rows(columns(points));
+        document.rows(columns(&points));
         document.text("}");
         if asked.details {
             write_resources(&mut document, last.iter());
@@ -245,13 +245,13 @@ fn add_up(points: &mut Vec<Point>) {
     points.dedup_by(|point, kept| {
         let same = (point.time, point.granularity) == (kept.time, kept.granularity);
         if same {
-            kept.value = point.value + kept.value;
+            kept.value += point.value;
         }
         same
     });
 }
 
-fn columns(points: Vec<Point>) -> Vec<Column> {
+fn columns(points: &[Point]) -> Vec<Column> {
     let same = |a: &Point, b: &Point| a.granularity == b.granularity;
     let column = |points: &[Point]| Column {
         granularity: write::granularity(points[0].granularity),
@@ -307,7 +307,7 @@ mod tests {
         let groups = groups(&["flavor".to_owned()], resources, &arguments(start, stop)).unwrap();
         let read = |revision: &Revision, width: i64| {
             let from = revision.start.map_or(0, |start| start.secs() / width * width);
-            let to = revision.stop.map_or(600, |stop| stop.secs()).min(600);
+            let to = revision.stop.map_or(600, Timestamp::secs).min(600);
             let times = (0..600).step_by(width as usize).filter(|second| (from..to).contains(second));
             let timestamps: Vec<Timestamp> = times.map(Timestamp::from_secs).collect();
             let values = vec![10.0; timestamps.len()];
