@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric, NewResource, ResourceChange};
-use gnudi_model::{Metric, MetricId, Resource, ResourceType, Timestamp, resource_type::GENERIC};
+use gnudi_model::{Metric, Resource, ResourceType, Timestamp, resource_type::GENERIC};
 use gnudi_series::points;
 use hyper::StatusCode;
 use uuid::Uuid;
@@ -25,6 +25,10 @@ use crate::{
     json::Value,
     policy::{self, Rule, Target},
     router::Call,
+    routes::{
+        metric::definition::{new_id, policy_for},
+        resource,
+    },
 };
 
 /// How often a request looks again after another one was faster.
@@ -101,10 +105,10 @@ async fn make(
         return Err(ApiError::forbidden());
     }
     for _ in 0..ATTEMPTS_MAX {
-        let now = whole_microseconds(call.app.now());
+        let now = resource::now(call);
         let mut steps = Vec::new();
         for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
-            steps.push((index, step(call, to.resource_type, parcel, now).await?));
+            steps.push((index, step(call, to.resource_type, parcel).await?));
         }
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
@@ -121,19 +125,14 @@ async fn make(
 }
 
 /// What a parcel needs; looks, and changes nothing.
-async fn step(
-    call: &Call<'_>,
-    resource_type: &str,
-    parcel: &Parcel,
-    now: Timestamp,
-) -> Result<Step, ApiError> {
+async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<Step, ApiError> {
     // Of whatever type it is; the type itself may be made only now.
     let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
         let target = Target { creator: Some(&call.caller.user), ..Target::default() };
         if !policy::allows(Rule::CreateResource, &call.caller, target) {
             return Err(ApiError::forbidden());
         }
-        return Ok(Step::Create(new_metrics(call, parcel.names(), now).await?));
+        return Ok(Step::Create(new_metrics(call, parcel.names()).await?));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
@@ -150,7 +149,7 @@ async fn step(
         return Err(ApiError::forbidden());
     }
     let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
-    let new = new_metrics(call, missing, now).await?;
+    let new = new_metrics(call, missing).await?;
     Ok(match metrics.into_iter().collect() {
         Some(all) => Step::Nothing(all),
         None => Step::AddMetrics(new),
@@ -161,18 +160,11 @@ async fn step(
 async fn new_metrics(
     call: &Call<'_>,
     names: impl Iterator<Item = &str>,
-    now: Timestamp,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     let mut metrics = Vec::new();
     for name in names {
-        let found = call.app.engine().indexer().archive_policy_name_for_metric(name).await;
-        let archive_policy_name = found.map_err(|error| match error {
-            IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
-                "No archive policy name specified and no archive policy rule found matching the metric name {name}"
-            )),
-            other => other.into(),
-        })?;
-        let id = MetricId::new(now, Uuid::new_v4().as_u128());
+        let archive_policy_name = policy_for(call, Some(name)).await?;
+        let id = new_id(call);
         let metric = NewNamedMetric { id, unit: None, archive_policy_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
@@ -267,9 +259,4 @@ fn conflict(id: Uuid) -> ApiError {
     let detail =
         Value::object([("cause", "Resource already exists".into()), ("detail", id.to_string().into())]);
     ApiError::new(StatusCode::CONFLICT, detail)
-}
-
-/// Resources keep no finer times.
-fn whole_microseconds(time: Timestamp) -> Timestamp {
-    Timestamp(time.0 - time.0.rem_euclid(1_000))
 }

@@ -152,7 +152,7 @@ pub fn new_id(call: &Call<'_>) -> MetricId {
 }
 
 /// The policy that the rules give to a metric of this name.
-async fn policy_for(call: &Call<'_>, name: Option<&str>) -> Result<String, ApiError> {
+pub async fn policy_for(call: &Call<'_>, name: Option<&str>) -> Result<String, ApiError> {
     let found = call.app.engine().indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
     found.map_err(|error| match error {
         IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
