@@ -101,7 +101,7 @@ fn resource(number: usize) -> NewResource {
 
 fn add_attributes(new: &mut NewResource) {
     let number = new.id.as_u128() as usize;
-    new.resource_type = TYPE.to_owned();
+    TYPE.clone_into(&mut new.resource_type);
     let text = |text: String| AttributeValue::String(text.into());
     let values = [
         text(format!("vm-{number:x}")),
@@ -172,7 +172,7 @@ async fn create<I: Indexer>(
         ids.append(&mut caller.await.expect("a caller"));
     }
     let seconds = start.elapsed().as_secs_f64();
-    let processor = (processor() - processor_before).as_secs_f64();
+    let processor = processor().saturating_sub(processor_before).as_secs_f64();
     println!(
         "create {what}: {} in {seconds:.2} s, {:.0}/s; {:.1} us of processor time each",
         ids.len(),

@@ -36,7 +36,7 @@ fn server(number: u64) -> NewResource {
         user_id: Some(format!("{:032x}", number % 2000)),
         project_id: Some(format!("{:032x}", number % 500)),
         started_at: now(number),
-        ended_at: (number % 10 == 0).then(|| now(number + 1000)),
+        ended_at: number.is_multiple_of(10).then(|| now(number + 1000)),
         attributes: BTreeMap::from([
             ("display_name".into(), text(format!("server-{number}"))),
             ("host".into(), text(format!("compute-{}.example.org", number % 5000))),

@@ -2,8 +2,8 @@
 //!
 //! `scan` reads the common bodies fast, `slow` all others exactly as Gnocchi would; `write` prints what is read back.
 
-pub mod named;
 pub(crate) mod document;
+pub mod named;
 pub mod number;
 pub mod scan;
 pub mod slow;

@@ -113,10 +113,10 @@ impl World {
 
     async fn create_type(&mut self, name: &str) {
         let mut attributes = BTreeMap::new();
-        for index in 0..ATTRIBUTES.len() {
+        for (index, (attribute_name, ..)) in ATTRIBUTES.iter().enumerate() {
             if !self.chance.one_in(3) {
                 let attribute = Attribute { kind: kind_of(name, index), required: false, fill: None };
-                attributes.insert(Text::from(ATTRIBUTES[index].0), attribute);
+                attributes.insert(Text::from(*attribute_name), attribute);
             }
         }
         let resource_type = ResourceType { name: name.into(), attributes };

@@ -56,7 +56,9 @@ pub fn timestamp_of_seconds(seconds: f64) -> Result<Timestamp> {
 pub fn datetime(time: Timestamp) -> Timestamp {
     let seconds = time.0 as f64 / 1e9;
     let microseconds = (seconds.fract() * 1e6).round_ties_even();
-    Timestamp(((seconds.trunc() as i64).saturating_mul(1_000_000) + microseconds as i64).saturating_mul(1_000))
+    Timestamp(
+        ((seconds.trunc() as i64).saturating_mul(1_000_000) + microseconds as i64).saturating_mul(1_000),
+    )
 }
 
 /// Nanoseconds since the epoch, cut; on either side of it.

@@ -89,7 +89,10 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
 }
 
 /// What points are to be aggregated to again; only of a granularity that is named.
-pub(crate) fn resample(query: &Query, granularity: Option<&Argument<'_>>) -> Result<Option<Resample>, ApiError> {
+pub(crate) fn resample(
+    query: &Query,
+    granularity: Option<&Argument<'_>>,
+) -> Result<Option<Resample>, ApiError> {
     let Some(asked) = query.get("resample").filter(|asked| *asked != Argument::One("")) else {
         return Ok(None);
     };
