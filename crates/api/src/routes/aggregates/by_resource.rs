@@ -106,10 +106,7 @@ fn write_measures(
 }
 
 /// Appends the resources that the series belong to, each once.
-pub(super) fn write_resources<'r>(
-    document: &mut Document,
-    resources: impl Iterator<Item = &'r Arc<Resource>>,
-) {
+fn write_resources<'r>(document: &mut Document, resources: impl Iterator<Item = &'r Arc<Resource>>) {
     let mut seen = HashSet::new();
     document.text(", \"references\": [");
     for resource in resources {

@@ -17,7 +17,7 @@ use gnudi_series::{
 
 use super::{
     Arguments,
-    by_resource::{Asked, Total, group_of, list, write_resources},
+    by_resource::{Asked, Total, group_of, list},
     references::{self, Policies, check_count},
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         write::{self, Column},
     },
     router::Call,
+    routes::resource,
 };
 
 /// A resource as it was in a part of the time that is asked for.
@@ -65,8 +66,10 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
         document.text("{\"measures\": {\"measures\": {\"aggregated\": ");
         document.rows(columns(&points));
         document.text("}");
-        if asked.details {
-            write_resources(&mut document, last.iter());
+        if let Some(last) = last.filter(|_| asked.details) {
+            document.text(", \"references\": [");
+            document.write(|out| write_reference(&last, &asked.arguments, out));
+            document.text("]");
         }
         document.text("}, \"group\": ");
         document.value(&group.key);
@@ -195,8 +198,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A group's points, and the last of its resources that has metrics.
-    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Arc<Resource>>), ApiError> {
+    /// A group's points, and the last of its revisions that has metrics.
+    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>), ApiError> {
         let names = self.asked.operations.metric_names();
         let (mut points, mut last) = (Vec::new(), None);
         for revision in &group.revisions {
@@ -213,7 +216,7 @@ impl Reader<'_> {
             for measures in measures {
                 add_points(revision, measures, &mut points);
             }
-            last = Some(revision.resource.clone());
+            last = Some(revision.clone());
         }
         add_up(&mut points);
         Ok((points, last))
@@ -249,6 +252,22 @@ fn add_up(points: &mut Vec<Point>) {
         }
         same
     });
+}
+
+/// Appends the resource, with the part of the time that was looked at as Gnocchi tells it.
+fn write_reference(revision: &Revision, arguments: &Arguments, out: &mut Vec<u8>) {
+    // Times of the request are cut to seconds, those of revisions are not.
+    let text = |time: Option<Timestamp>, asked: Option<Timestamp>| match (time, asked) {
+        (Some(time), None) => Value::from(time.to_iso_micros()),
+        (time, _) => time.map(Timestamp::to_iso).into(),
+    };
+    resource::write(&revision.resource, &[], out);
+    out.pop();
+    out.extend_from_slice(b", \"search_start\": ");
+    text(revision.start, arguments.start).write_json(out);
+    out.extend_from_slice(b", \"search_end\": ");
+    text(revision.stop, arguments.stop).write_json(out);
+    out.push(b'}');
 }
 
 fn columns(points: &[Point]) -> Vec<Column> {
