@@ -66,7 +66,7 @@ def search_cases():
         "like of a time": {"like": {"started_at": "2014-01-01"}},
         "NUL": {"=": {"display": "a\0b"}},
         "deep not": nested(2000),
-        "wide and": {"and": [{"=": {"size": 1}}] * 20_000},
+        "wide and": {"and": [{"=": {"size": 1}}] * 3000},
         "id is a number": {"=": {"id": 5}},
         "id is null": {"=": {"id": None}},
         "less than true": {"<": {"active": True}},
