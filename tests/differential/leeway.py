@@ -9,7 +9,8 @@ import re
 
 @dataclasses.dataclass
 class Leeway:
-    """`applies(step, theirs)`: whether it is about this request and Gnocchi's answer; `statuses`: what gnudi may say."""
+    """`applies(step, theirs)`: whether it is about this request and Gnocchi's answer; `statuses`: what gnudi may
+    say; the same as Gnocchi, if there are none."""
 
     name: str
     why: str
@@ -18,8 +19,8 @@ class Leeway:
     # Afterwards the servers hold different things.
     parts: bool = False
 
-    def accepts(self, ours):
-        return ours.status in self.statuses
+    def accepts(self, ours, theirs):
+        return ours.status in (self.statuses or (theirs.status,))
 
 
 ANY_4XX = tuple(range(400, 500))
@@ -32,7 +33,7 @@ TABLE = [
            lambda step, theirs: step.path.startswith("/v1/search/metric") and "granularity=" not in step.path
            and "Aggregation does not exist" in str(theirs.body), (200,)),
     Leeway("refused batch", "a batch for resources that is refused creates some of its metrics all the same; gnudi changes nothing",
-           lambda step, theirs: "create_metrics=true" in step.path and theirs.status == 400, (400,), parts=True),
+           lambda step, theirs: "create_metrics=true" in step.path and theirs.status in (400, 403), (), parts=True),
     Leeway("values of a metric without measures", "a search for values among metrics of which one has no measures yet is refused; "
            "such a metric has none that match",
            lambda step, theirs: step.path.startswith("/v1/search/metric") and "Metric does not exist" in str(theirs.body),

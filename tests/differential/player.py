@@ -9,6 +9,7 @@ import datetime
 import json
 import math
 import re
+import urllib.parse
 
 from differential import leeway
 
@@ -153,7 +154,8 @@ def next_page(link):
     address, _, rest = link.partition(">")
     path, _, query = address.partition("?")
     kept = [part for part in query.split("&") if part.partition("=")[0] in ARGUMENTS]
-    return REVISION.sub("@n", f"{path}?{'&'.join(kept)}>{rest}")
+    # `:` and `%3A` are the same path.
+    return REVISION.sub("@n", f"{urllib.parse.unquote(path)}?{'&'.join(kept)}>{rest}")
 
 
 def is_now(text):
@@ -199,7 +201,7 @@ def why_different(step, ours, theirs, oracle):
         return None if theirs.status >= 500 else "one fails", False
     allowed = leeway.find(step, theirs)
     if allowed is not None:
-        fine = allowed.accepts(ours) or oracle and ours.status == theirs.status
+        fine = allowed.accepts(ours, theirs) or oracle and ours.status == theirs.status
         return None if fine else f"not what leeway {allowed.name!r} allows", ours.status == theirs.status and not allowed.parts
     if ours.status != theirs.status:
         return "status", True
