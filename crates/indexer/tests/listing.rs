@@ -1,12 +1,12 @@
 //! Pages of a listing are the sorted whole, cut.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use gnudi_indexer::{
-    ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SqlIndexer,
-    SqliteOptions,
+    ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, NewResource, Page,
+    Resources, SqlIndexer, SqliteOptions,
 };
-use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp, resource_type::GENERIC};
 use proptest::{prelude::*, test_runner::TestRunner};
 use uuid::Uuid;
 
@@ -68,8 +68,28 @@ fn metric(number: u32) -> NewMetric {
         name: (pick(2, 4) > 0).then(|| format!("{}\u{e9}", ["b", "a", "B", ""][pick(3, 4) as usize])),
         unit: (pick(4, 2) > 0).then(|| format!("{}", pick(5, 2))),
         archive_policy_name: ["low", "high"][pick(6, 2) as usize].to_owned(),
-        resource_id: number.is_multiple_of(3).then(|| Uuid::from_u128(u128::from(number / 2) << 60)),
+        resource_id: number.is_multiple_of(3).then(|| resource_id(number / 2)),
         created_at: Timestamp::EPOCH,
+    }
+}
+
+fn resource_id(number: u32) -> Uuid {
+    Uuid::from_u128(u128::from(number) << 60)
+}
+
+fn resource(number: u32) -> NewResource {
+    NewResource {
+        id: resource_id(number),
+        resource_type: GENERIC.to_owned(),
+        original_resource_id: number.to_string(),
+        creator: "admin".to_owned(),
+        user_id: None,
+        project_id: None,
+        started_at: Timestamp::EPOCH,
+        ended_at: None,
+        attributes: BTreeMap::new(),
+        metrics: Vec::new(),
+        now: Timestamp::EPOCH,
     }
 }
 
@@ -82,6 +102,8 @@ fn pages_are_the_sorted_whole_cut() {
         for policy in ArchivePolicy::defaults(&ArchivePolicy::default_methods()) {
             indexer.create_archive_policy(policy).await.unwrap();
         }
+        let resources = indexer.create_resources((0..125).map(resource).collect()).await;
+        assert!(resources.iter().all(Result::is_ok));
         let metrics: Result<Vec<_>, _> =
             indexer.create_metrics((0..250).map(metric).collect()).await.into_iter().collect();
         (indexer, metrics.unwrap())

@@ -84,7 +84,7 @@ async fn a_newer_schema_is_refused() {
     open(&path).await.close().await;
     raw(&path).await.execute("INSERT INTO schema_version (version) VALUES (1000)").await.unwrap();
     let refused = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap_err();
-    assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, known: 1 }), "{refused}");
+    assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
     assert!(refused.to_string().contains("schema version 1000"), "{refused}");
 }
 
@@ -140,12 +140,12 @@ async fn a_full_disk_changes_nothing_and_passes() {
     assert!(matches!(policy, Err(IndexerError::NoSpace(_))), "{policy:?}");
     assert_eq!(all(&indexer).await, created);
 
-    // Space comes back: metrics are expunged.
-    assert!(indexer.delete_metrics(&created[..200]).await.iter().all(Result::is_ok));
-    indexer.expunge_metrics(&created[..200]).await.unwrap();
-    let after = indexer.create_metrics((0..100).map(|number| metric(number, &long)).collect()).await;
+    // Space comes back: metrics are expunged, so few that marking them needs no page more.
+    assert!(indexer.delete_metrics(&created[..100]).await.iter().all(Result::is_ok));
+    indexer.expunge_metrics(&created[..100]).await.unwrap();
+    let after = indexer.create_metrics((0..50).map(|number| metric(number, &long)).collect()).await;
     assert!(after.iter().all(Result::is_ok), "{:?}", after[0]);
-    assert_eq!(all(&indexer).await.len(), created.len() - 100);
+    assert_eq!(all(&indexer).await.len(), created.len() - 50);
 }
 
 /// As where the API and the workers are separate processes.

@@ -68,6 +68,8 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
     ) -> Vec<Result<Arc<Resource>, IndexerError>> {
         let attached = attached(resources.iter().flat_map(|new| &new.metrics));
         let epochs = self.metrics.epochs();
+        let of_resources: Vec<_> =
+            resources.iter().map(|new| self.resources.epoch(&new.resource_type, new.id)).collect();
         let outcomes = if attached.is_empty() {
             self.index.create_resources(resources).await
         } else {
@@ -80,6 +82,11 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         };
         let created = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
         self.metrics.insert_all(created, &epochs);
+        for (outcome, epoch) in outcomes.iter().zip(of_resources) {
+            if let Ok(resource) = outcome {
+                self.resources.insert(&resource.resource_type, resource, epoch);
+            }
+        }
         outcomes
     }
 

@@ -94,6 +94,30 @@ pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut
     }
 }
 
+/// Whether what the condition is true for lies in a set of few rows, which the values' index finds.
+pub(super) fn is_driven(columns: Columns<'_>, condition: &Condition, negate: bool) -> bool {
+    match (condition, negate) {
+        (Condition::Not(condition), _) => is_driven(columns, condition, !negate),
+        (Condition::All(conditions), false) | (Condition::Any(conditions), true) => {
+            conditions.iter().any(|condition| is_driven(columns, condition, negate))
+        }
+        (Condition::All(conditions), true) | (Condition::Any(conditions), false) => {
+            !conditions.is_empty() && conditions.iter().all(|condition| is_driven(columns, condition, negate))
+        }
+        (Condition::Test(Field::Attribute { name, .. }, test), _) => {
+            let leaf = Leaf::new(test, negate);
+            let is_set = match leaf {
+                Leaf::Like(pattern) => !pattern.prefix().is_empty(),
+                Leaf::Compare(..) | Leaf::In(_) => !leaf.excludes(),
+                _ => false,
+            };
+            let holds = |value: Option<Scalar>| test.evaluate(value.as_ref()) == Some(!negate);
+            is_set && !columns.is_common(test) && Fills::new(&columns.attributes[name], holds) == Fills::None
+        }
+        (Condition::Test(..), _) => false,
+    }
+}
+
 /// A row with a column for each comparison: how many values it finds, up to so many.
 pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_max: u32) -> Query {
     let mut query = QueryBuilder::new("SELECT ");

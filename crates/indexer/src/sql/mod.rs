@@ -219,8 +219,11 @@ async fn connect_patiently(
 /// Has the planner learn how selective each index is, where tables have grown or shrunk tenfold since it last did. It
 /// does without on a full disk.
 async fn refresh_statistics(connection: &mut Connection) {
-    // 0x10000 looks at all tables, 0x2 analyses those that need it.
-    if let Err(error) = connection.execute("PRAGMA optimize = 0x10002").await {
+    // 0x10000 looks at all tables, 0x2 analyses those that need it. Other connections read statistics together with the
+    // schema, which they do again when it changes.
+    const REFRESH: &str = "PRAGMA optimize = 0x10002; \
+        DROP VIEW IF EXISTS statistics_refreshed; CREATE VIEW statistics_refreshed AS SELECT 1";
+    if let Err(error) = connection.execute(REFRESH).await {
         tracing::warn!(error = %indexer_error(&error), "the index's statistics were not refreshed");
     }
 }

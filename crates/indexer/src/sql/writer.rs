@@ -37,8 +37,9 @@ const CALLS_WAITING_MAX: usize = 4096;
 /// How many calls share a transaction at most.
 const CALLS_GROUPED_MAX: usize = 1024;
 
-/// After how many new metrics and resources the planner's statistics are refreshed.
-const ROWS_BETWEEN_STATISTICS: usize = 100_000;
+/// After how many new metrics and resources the planner's statistics are refreshed: at first soon, then after ten times as
+/// many, up to the last.
+const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
 
 /// A change of something of which there is little: applied on its own, within the group's transaction.
 #[async_trait]
@@ -313,6 +314,7 @@ async fn write_groups(
     let mut connection = Some(connection);
     let mut work = Vec::new();
     let mut created = 0;
+    let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
         let mut group = Group::take(&mut work);
         let outcomes = match connect(&options, &mut connection).await {
@@ -330,10 +332,11 @@ async fn write_groups(
         group.answer(outcomes);
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
         tokio::task::yield_now().await;
-        if created >= ROWS_BETWEEN_STATISTICS
+        if created >= *between.peek().expect("the last stays")
             && let Some(open) = &mut connection
         {
             created = 0;
+            between.next_if(|rows| *rows < ROWS_BETWEEN_STATISTICS[2]);
             refresh_statistics(open).await;
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     sql::{
         Connection, Database, SqlIndexer,
         failure::{Failure, indexer_error},
-        filter::{Rows, push_condition},
+        filter::{Rows, is_driven, push_condition},
         metric::push_uuids,
         writer::{Change, Context},
     },
@@ -37,10 +37,11 @@ pub(super) async fn delete_matching(
     let condition =
         Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
     let mut query = QueryBuilder::new("SELECT r.id");
-    push_rows(&mut query, Rows::Current, stored);
-    query.push(" AND ");
     let common = common_tests(indexer, stored, Rows::Current, Some(&condition)).await?;
-    push_condition(&mut query, columns(Rows::Current, stored, &common), &condition, false);
+    let columns = columns(Rows::Current, stored, &common);
+    push_rows(&mut query, Rows::Current, stored, is_driven(columns, &condition, false));
+    query.push(" AND ");
+    push_condition(&mut query, columns, &condition, false);
     let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
     let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
     let ids = ids.map_err(|error| indexer_error(&error))?;
@@ -77,7 +78,7 @@ impl Change for DeleteMatching {
         let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
         let condition = Condition::read(&self.filter, scope).map_err(Failure::Refused)?;
         let mut query = QueryBuilder::<Database>::new(format!("SELECT {COLUMNS}"));
-        push_rows(&mut query, Rows::Current, stored);
+        push_rows(&mut query, Rows::Current, stored, true);
         query.push(" AND r.id IN (");
         push_uuids(&mut query, &self.ids);
         let mut ids = Vec::with_capacity(self.ids.len());
