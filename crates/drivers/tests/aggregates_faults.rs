@@ -118,9 +118,13 @@ async fn a_flush_that_fails_is_done_again() {
     ] {
         let flushes = store.figures().flushes;
         disk.fail_named(operation, if operation == Operation::Create { ".run.tmp" } else { ".run" }, error);
-        // Enough for one flush, and not for the next: nothing waits.
+        // Enough for one flush. Where that is slow, writes wait for it, and hear of its failure.
         for id in 0..25 {
-            write(&store, id).await.unwrap();
+            while let Err(refused) = write(&store, id).await {
+                assert!(!matches!(refused, StoreError::Damaged(_)), "{refused}");
+                assert!(!store.figures().poisoned, "{refused}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         }
         wait_until(|| store.figures().flushes > flushes).await;
         assert!(disk.is_healed(), "{operation:?} did not fail");

@@ -161,8 +161,8 @@ pub trait Resources {
         Ok(ended)
     }
 
-    /// Deletes resources with their history, one answer each, in order: the metrics that they had, which wait for the janitor
-    /// now.
+    /// Deletes resources with their history, one answer each, in order: the metrics that they had, by id, which wait for the
+    /// janitor now.
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;
 
     /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does, some at a time, so that

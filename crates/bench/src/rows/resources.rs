@@ -1,4 +1,4 @@
-//! Resources of a type of their own: create, show, search by one of its attributes.
+//! Resources, generic ones and those of a type of their own: create, show, search by an attribute.
 
 use anyhow::{Result, ensure};
 
@@ -9,9 +9,10 @@ use crate::{
     peers::{Peer, Server},
 };
 
-pub const ROWS: [Row; 3] = [
+pub const ROWS: [Row; 4] = [
+    Row { key: "resource-create", title: "create generic resource, 48 connections", unit: Unit::Resources },
     Row {
-        key: "resource-create",
+        key: "resource-create-typed",
         title: "create resource with 4 attributes, 48 connections",
         unit: Unit::Resources,
     },
@@ -30,7 +31,13 @@ const RESOURCES_PER_HOST: usize = 10;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let [create, show, search] = &ROWS;
+    let [create_generic, create, show, search] = &ROWS;
+    if bench.options.wants(create_generic.key) {
+        measure_generic(bench, server, create_generic)?;
+    }
+    if ![create, show, search].iter().any(|row| bench.options.wants(row.key)) {
+        return Ok(());
+    }
     create_type(bench, server)?;
     let path = format!("/v1/resource/{TYPE}");
     let resources = counts.resources;
@@ -72,6 +79,27 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     if !bench.options.wants(create.key) {
         bench.measurements.retain(|measurement| measurement.row != create.key);
     }
+    Ok(())
+}
+
+fn measure_generic(bench: &mut Bench, server: &Server, row: &Row) -> Result<()> {
+    let resources = bench.counts(server.peer).resources;
+    let body = |index: usize| {
+        let project_id = format!("project-{}", index % 97);
+        // Other ids than those of the resources with attributes.
+        serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
+    };
+    let requests = Requests::Listed(
+        (0..resources)
+            .map(|index| server.headers.post("/v1/resource/generic", body(index).as_bytes()))
+            .collect(),
+    );
+    bench.measure(server, row, None, |bench| {
+        let until = Until::Count(resources as u64);
+        let outcome = bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run();
+        setup::check(&outcome)?;
+        Ok(Work::of(outcome, 1).note(format!("{resources} resources")))
+    })?;
     Ok(())
 }
 

@@ -229,7 +229,9 @@ impl Tables {
             let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(metric) };
             self.metrics.insert(metric.id, Arc::new(deleted));
         }
-        Ok(metrics.iter().map(|metric| metric.id).collect())
+        let mut ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
+        ids.sort_unstable();
+        Ok(ids)
     }
 }
 
