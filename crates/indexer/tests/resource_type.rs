@@ -1,11 +1,8 @@
-//! A type that many resources have changes at once, and nobody waits for it.
+//! A type that many resources have changes without a write to any of them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use gnudi_indexer::{
@@ -15,12 +12,10 @@ use gnudi_indexer::{
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
 };
-use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
+use sqlx::{ConnectOptions, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
 const RESOURCES: u32 = 120_000;
-/// Rewriting so many resources takes seconds; the change itself is a few rows.
-const CHANGE_MAX: Duration = Duration::from_millis(500);
 
 fn attribute(fill: Option<&str>) -> Attribute {
     Attribute {
@@ -55,6 +50,13 @@ async fn populated() -> (tempfile::TempDir, SqlIndexer) {
     (folder, indexer)
 }
 
+/// What changes when a resource's row or one of its values is written.
+async fn written(connection: &mut SqliteConnection) -> (i64, i64, i64) {
+    let rows = "SELECT COUNT(*), SUM(LENGTH(attributes) + type_version * 1000), (SELECT COUNT(*) FROM resource_value) \
+                FROM resource";
+    sqlx::query_as(rows).fetch_one(connection).await.unwrap()
+}
+
 fn id(number: u32) -> Uuid {
     Uuid::from_slice(format!("{number:016}").as_bytes()).unwrap()
 }
@@ -66,14 +68,17 @@ async fn shown(indexer: &SqlIndexer, number: u32) -> Vec<(Text, AttributeValue)>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_does_not_write_resources() {
-    let (_folder, indexer) = populated().await;
+    let (folder, indexer) = populated().await;
+    let mut connection =
+        SqliteConnectOptions::new().filename(folder.path().join("index")).connect().await.unwrap();
+    let before = written(&mut connection).await;
     let indexer = Arc::new(indexer);
     let stop = Arc::new(AtomicBool::new(false));
-    // Someone else writes all the while, and notes the longest wait.
+    // Someone else writes all the while.
     let writer = tokio::spawn({
         let (indexer, stop) = (indexer.clone(), stop.clone());
         async move {
-            let (mut longest, mut number) = (Duration::ZERO, 0u128);
+            let mut number = 0u128;
             while !stop.load(Ordering::Relaxed) {
                 number += 1;
                 let metric = NewMetric {
@@ -85,11 +90,9 @@ async fn a_change_does_not_write_resources() {
                     resource_id: None,
                     created_at: Timestamp::EPOCH,
                 };
-                let start = Instant::now();
                 indexer.create_metrics(vec![metric]).await.remove(0).unwrap();
-                longest = longest.max(start.elapsed());
             }
-            (longest, number)
+            number
         }
     });
     let changes = [
@@ -99,9 +102,8 @@ async fn a_change_does_not_write_resources() {
         ResourceTypeChange { delete: vec!["host".into()], ..Default::default() },
     ];
     for change in changes {
-        let start = Instant::now();
         indexer.update_resource_type("instance", change.clone()).await.unwrap();
-        assert!(start.elapsed() < CHANGE_MAX, "{change:?} took {:?}", start.elapsed());
+        assert_eq!(written(&mut connection).await, before, "{change:?}");
     }
     let text = |text: &str| AttributeValue::String(text.into());
     let expected = vec![("colour".into(), text("red")), ("empty".into(), text("full"))];
@@ -111,9 +113,8 @@ async fn a_change_does_not_write_resources() {
     // What is left is swept in steps.
     let mut swept = 0;
     loop {
-        let start = Instant::now();
         let found = indexer.sweep_values(1000).await.unwrap();
-        assert!(start.elapsed() < CHANGE_MAX, "a step took {:?}", start.elapsed());
+        assert!(found <= 1000, "{found} in one step");
         swept += found;
         if found < 1000 {
             break;
@@ -121,6 +122,5 @@ async fn a_change_does_not_write_resources() {
     }
     assert_eq!(swept, RESOURCES as usize);
     stop.store(true, Ordering::Relaxed);
-    let (longest, written) = writer.await.unwrap();
-    assert!(written > 10 && longest < 2 * CHANGE_MAX, "{written} writes, {longest:?} at most");
+    assert!(writer.await.unwrap() > 10);
 }

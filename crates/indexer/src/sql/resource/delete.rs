@@ -68,7 +68,9 @@ pub(super) async fn delete_some(
         let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
         deleted.entry(row::id_of(&row)?).or_default().push(MetricId(id));
     }
-    deleted.values_mut().for_each(|metrics| metrics.sort_unstable());
+    for metrics in deleted.values_mut() {
+        metrics.sort_unstable();
+    }
     naming("UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND resource_id IN (", ids)
         .build()
         .execute(&mut *connection)
