@@ -7,6 +7,8 @@ SHELL := /bin/bash
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
 ROUNDS ?= 1000
+# Of the random tests in `make test`, so that a run can be repeated; `make fuzz-diff` draws its own.
+SEED ?= 20261121
 PYTHON := .venv/bin/python
 # Test results in one place, and no byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
@@ -28,11 +30,11 @@ check: target/tools/bin/cargo-deny ## format, lints, licences, house rules
 
 test: build .venv/installed ## every test (installs what it needs, or says what is missing)
 	$(CARGO) test --workspace --locked --no-fail-fast
-	$(PYTEST)
+	$(PYTEST) --seed $(SEED)
 
 test-fast: build .venv/installed ## every test with few random rounds: under three minutes once compiled
 	$(CARGO) test --workspace --locked --no-fail-fast
-	$(PYTEST) --rounds 5
+	$(PYTEST) --rounds 5 --seed $(SEED)
 
 crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)

@@ -54,6 +54,10 @@ OPEN_TEXTS = [re.compile(text, re.DOTALL) for text in (
     r"^Aggregation method .* for metric .* does not exist$",
     r"Aggregation does not exist",
     r"Aggregation method does not exist for this metric",
+    # Of a filter and an order that are both wrong, gnudi names the filter.
+    r"Sort key supplied is invalid: ",
+    # Of operations with two faults, a name without series among them, either may be named.
+    r"different granularit",
 )]
 
 
