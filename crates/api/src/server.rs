@@ -65,6 +65,8 @@ pub async fn serve(
                 continue;
             }
         };
+        // One that has ended no longer counts, even where new ones come too fast for the loop to see it.
+        while tasks.try_join_next().is_some() {}
         if tasks.len() >= app.options().limits.connections_max {
             // Fits every socket's buffer; whoever does not read it sees the connection close.
             let _ = stream.try_write(FULL);
