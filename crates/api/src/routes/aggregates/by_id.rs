@@ -1,11 +1,9 @@
 //! Operations that name metrics by their ids.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use gnudi_indexer::{Filter, FilterValue, ResourceListing, ResourcePage};
-use gnudi_model::{Metric, MetricId, Resource, resource_type::GENERIC};
+use gnudi_model::{Metric, MetricId};
 use gnudi_series::operations::{MetricName, Operation};
-use uuid::Uuid;
 
 use super::{
     Arguments, answer,
@@ -89,7 +87,8 @@ async fn metrics_shown(
 ) -> Result<Value, ApiError> {
     let metrics: BTreeMap<MetricId, &Metric> =
         references.iter().map(|reference| (reference.metric.id, &*reference.metric)).collect();
-    let resources = resources_of(call, metrics.values().filter_map(|metric| metric.resource_id)).await?;
+    let ids = metrics.values().filter_map(|metric| metric.resource_id).collect();
+    let resources = resource::by_ids(call, ids).await?;
     let mut all = Vec::with_capacity(metrics.len());
     for metric in metrics.into_values() {
         let policy = policies.of(call, metric).await?;
@@ -97,31 +96,4 @@ async fn metrics_shown(
         all.push(shown(metric, Some(&policy), ResourceForm::Whole(resource)));
     }
     Ok(Value::Array(all))
-}
-
-/// So many resources are asked for at a time: less than a filter may hold.
-const RESOURCES_AT_A_TIME: usize = 500;
-
-async fn resources_of(
-    call: &Call<'_>,
-    ids: impl Iterator<Item = Uuid>,
-) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
-    let mut ids: Vec<Uuid> = ids.collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let mut resources = BTreeMap::new();
-    for ids in ids.chunks(RESOURCES_AT_A_TIME) {
-        let values = ids.iter().map(|id| FilterValue::Uuid(*id)).collect();
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: Some(Filter::In { field: "id".to_owned(), values }),
-            history: false,
-            details: false,
-            page: ResourcePage::default(),
-            now: resource::now(call),
-        };
-        let found = call.app.engine().indexer().list_resources(&listing).await?;
-        resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
-    }
-    Ok(resources)
 }

@@ -2,10 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use gnudi_indexer::{
-    Filter, FilterValue, IndexerError, NewMetric, ResourceListing, ResourcePage, filter::FILTER_VALUES_MAX,
-};
-use gnudi_model::{Metric, resource_type::GENERIC};
+use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_model::Metric;
 use uuid::Uuid;
 
 use super::post_resources_metrics_measures::allowed;
@@ -125,22 +123,8 @@ async fn known_resources(
     missing: &[usize],
 ) -> Result<HashSet<Uuid>, ApiError> {
     let mut known: HashSet<Uuid> = found.iter().flatten().filter_map(|metric| metric.resource_id).collect();
-    let mut ids: Vec<Uuid> = missing.iter().map(|index| key(named, *index).0).collect();
-    ids.dedup();
-    ids.retain(|id| !known.contains(id));
-    for ids in ids.chunks(FILTER_VALUES_MAX) {
-        let values = ids.iter().copied().map(FilterValue::Uuid).collect();
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: Some(Filter::In { field: "id".to_owned(), values }),
-            history: false,
-            details: false,
-            page: ResourcePage::default(),
-            now: resource::now(call),
-        };
-        let listed = call.app.engine().indexer().list_resources(&listing).await?;
-        known.extend(listed.iter().map(|resource| resource.id));
-    }
+    let ids = missing.iter().map(|index| key(named, *index).0).filter(|id| !known.contains(id)).collect();
+    known.extend(resource::by_ids(call, ids).await?.into_keys());
     Ok(known)
 }
 

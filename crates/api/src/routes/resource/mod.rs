@@ -30,9 +30,11 @@ pub(crate) use attribute::{bound, check as check_attribute, real};
 pub(crate) use listing::Listing;
 pub(crate) use shown::{field, shown_in_metric, write};
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use gnudi_indexer::IndexerError;
+use gnudi_indexer::{
+    Filter, FilterValue, IndexerError, ResourceListing, ResourcePage, filter::FILTER_VALUES_MAX,
+};
 use gnudi_model::{Resource, Timestamp, resource_type::GENERIC};
 use hyper::StatusCode;
 use uuid::Uuid;
@@ -81,6 +83,30 @@ async fn find_of(
         return Err(ApiError::forbidden());
     }
     Ok(resource)
+}
+
+/// Those of the resources that there are, whoever may see them; without attributes.
+pub(crate) async fn by_ids(
+    call: &Call<'_>,
+    mut ids: Vec<Uuid>,
+) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
+    ids.sort_unstable();
+    ids.dedup();
+    let mut resources = BTreeMap::new();
+    for ids in ids.chunks(FILTER_VALUES_MAX) {
+        let values = ids.iter().copied().map(FilterValue::Uuid).collect();
+        let listing = ResourceListing {
+            resource_type: GENERIC.to_owned(),
+            filter: Some(Filter::In { field: "id".to_owned(), values }),
+            history: false,
+            details: false,
+            page: ResourcePage::default(),
+            now: now(call),
+        };
+        let found = call.app.engine().indexer().list_resources(&listing).await?;
+        resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
+    }
+    Ok(resources)
 }
 
 /// The answer that shows a resource.
