@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::ApiError;
+
 /// What a client may ask of the server. Each default is far above what Gnocchi's clients do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -39,6 +41,19 @@ pub struct Limits {
     pub aggregate_references_max: usize,
     /// How long requests in progress may go on when the server stops.
     pub drain_timeout: Duration,
+}
+
+impl Limits {
+    /// Refuses (413) more metrics than [`Limits::batch_metrics_max`].
+    pub(crate) fn check_metrics(&self, count: usize) -> Result<(), ApiError> {
+        if count > self.batch_metrics_max {
+            return Err(ApiError::too_large(format!(
+                "There are more than {} metrics",
+                self.batch_metrics_max
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {

@@ -49,10 +49,7 @@ pub struct Destination<'a> {
 /// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
 /// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
 pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
-    let metrics_max = call.app.options().limits.batch_metrics_max;
-    if parcels.metrics() > metrics_max {
-        return Err(ApiError::too_large(format!("There are more than {metrics_max} metrics")));
-    }
+    call.app.options().limits.check_metrics(parcels.metrics())?;
     let mut batch = Batch::default();
     let found: Vec<Option<Vec<Arc<Metric>>>> =
         parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();

@@ -6,7 +6,7 @@ use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::Metric;
 use uuid::Uuid;
 
-use super::post_resources_metrics_measures::allowed;
+use super::check_allowed;
 use crate::{
     error::ApiError,
     json::Value,
@@ -41,7 +41,7 @@ pub async fn create(
 ) -> Result<Vec<Arc<Metric>>, ApiError> {
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
     let new = definitions(call, named, &found, &missing).await?;
-    allowed(call, found.iter().flatten().cloned().collect())?;
+    check_allowed(call, found.iter().flatten())?;
     let indexer = call.app.engine().indexer();
     let mut again = Vec::new();
     let mut gone = HashSet::new();
@@ -67,7 +67,9 @@ pub async fn create(
         found[index] = metric;
     }
     let all = found.into_iter().collect::<Option<Vec<_>>>();
-    allowed(call, all.ok_or_else(|| ApiError::unavailable("Other requests change the same metrics"))?)
+    let all = all.ok_or_else(|| ApiError::unavailable("Other requests change the same metrics"))?;
+    check_allowed(call, all.iter())?;
+    Ok(all)
 }
 
 fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {

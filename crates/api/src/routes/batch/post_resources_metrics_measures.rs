@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use gnudi_drivers::incoming::Batch;
 use gnudi_model::Metric;
-use gnudi_series::points;
 use uuid::Uuid;
 
-use super::missing_metrics;
+use super::{check_allowed, missing_metrics, take_in};
 use crate::{
     body::RequestBody,
     error::ApiError,
     measures::named::{self, Named},
-    policy::Rule,
     reply::{self, Response},
     request,
     router::Call,
@@ -31,29 +28,22 @@ pub async fn post_resources_metrics_measures(
     let creator = &call.caller.user;
     let (named, by) = named::read(&input, creator, || app.now(), limits.measures_max, &mut read)?;
     app.figures.read_by(by);
-    if named.metrics.len() > limits.batch_metrics_max {
-        return Err(ApiError::too_large(format!("There are more than {} metrics", limits.batch_metrics_max)));
-    }
+    limits.check_metrics(named.metrics.len())?;
     if named.metrics.is_empty() {
         return Ok(reply::accepted());
     }
     let create = call.query().flag("create_metrics", false)?;
     let found = find(call, &named).await?;
     let metrics = match found.iter().cloned().collect::<Option<Vec<_>>>() {
-        Some(metrics) => allowed(call, metrics)?,
+        Some(metrics) => {
+            check_allowed(call, metrics.iter())?;
+            metrics
+        }
         None if create => missing_metrics::create(call, &named, found).await?,
         None => return Err(missing_metrics::unknown(&named, &found)),
     };
-    let mut batch = Batch::default();
-    for (part, metric) in named.metrics.iter().zip(&metrics) {
-        let measures = &read[part.range.clone()];
-        if !measures.is_empty() {
-            batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
-        }
-    }
-    app.measure_buffers.put(read);
-    app.take_in(batch).await?;
-    Ok(reply::accepted())
+    let parts = named.metrics.into_iter().zip(&metrics).map(|(part, metric)| (metric.id, part.range));
+    take_in(call, read, parts).await
 }
 
 /// The metrics, one for each name, where there are such.
@@ -73,12 +63,4 @@ async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metri
         }
     }
     Ok(found)
-}
-
-/// The metrics, if the caller may post to all of them.
-pub(super) fn allowed(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Vec<Arc<Metric>>, ApiError> {
-    if metrics.iter().all(|metric| call.may(Rule::PostMeasures, metric)) {
-        return Ok(metrics);
-    }
-    Err(ApiError::forbidden())
 }

@@ -127,10 +127,7 @@ pub async fn complete_named(
     call: &Call<'_>,
     given: Vec<(String, GivenNamed)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
-    let metrics_max = call.app.options().limits.batch_metrics_max;
-    if given.len() > metrics_max {
-        return Err(ApiError::too_large(format!("There are more than {metrics_max} metrics")));
-    }
+    call.app.options().limits.check_metrics(given.len())?;
     let mut changes = Vec::with_capacity(given.len());
     for (name, given) in given {
         storable(&name)?;
