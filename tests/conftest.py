@@ -1,6 +1,7 @@
 """Fixtures that several test directories share: servers under test, a PostgreSQL, a directory others may enter."""
 
 import pathlib
+import random
 import shutil
 import tempfile
 
@@ -34,6 +35,21 @@ def postgres(shared_dir):
         yield server.start()
     finally:
         server.stop()
+
+
+@pytest.fixture
+def seed(pytestconfig):
+    """Of a random test; that of a failure is told, so that `--seed` repeats it."""
+    given = pytestconfig.getoption("seed")
+    seed = random.randrange(2**32) if given is None else given
+    print(f"seed {seed}")
+    return seed
+
+
+@pytest.fixture
+def rounds(request):
+    """How many rounds a random test has: `--rounds`, or as many as its module says."""
+    return request.config.getoption("rounds") or request.module.ROUNDS
 
 
 @pytest.fixture

@@ -35,10 +35,8 @@ def restart(server, rng):
     server.start()
 
 
-def test_acknowledged_measures_survive_kill(gnudi, pytestconfig):
-    rounds = pytestconfig.getoption("rounds") or ROUNDS
-    seed = pytestconfig.getoption("seed")
-    rng = random.Random(random.randrange(2**32) if seed is None else seed)
+def test_acknowledged_measures_survive_kill(gnudi, seed, rounds):
+    rng = random.Random(seed)
     server = gnudi(arguments=["--skip-archive-policies-creation"])
     load.make_policy(server.client())
     metrics = []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from differential.player import Side
 from support.gnocchi import Gnocchi
 from support.gnudi import Gnudi
 
@@ -25,3 +26,9 @@ def ours(shared_dir, pytestconfig, request):
         return
     with Gnudi(shared_dir / "gnudi", config=CONFIG, arguments=["--skip-archive-policies-creation"]) as server:
         yield server.client()
+
+
+@pytest.fixture(scope="module")
+def sides(ours, theirs):
+    """Both servers, to play random sequences on."""
+    return Side(ours), Side(theirs)

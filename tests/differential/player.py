@@ -251,7 +251,6 @@ def shrink(difference, prepare, ours, theirs):
 
 def compare(make_steps, prepare, ours, theirs, seed, rounds, oracle=False):
     """Plays `rounds` random sequences; fails at the first that differs, made smaller."""
-    print(f"differential: seed {seed}, {rounds} rounds")
     for number in range(rounds):
         difference = first_difference(make_steps(seed + number), prepare, ours, theirs, oracle)
         if difference is not None:

@@ -3,23 +3,11 @@
 `make fuzz-diff ROUNDS=n` plays more sequences; `--seed` repeats one run. A sequence that differs is made shorter.
 """
 
-import random
-
-import pytest
-
 from differential.aggregate_world import World, prepare
-from differential.player import Side, compare
+from differential.player import compare
 
 ROUNDS = 40
 
 
-@pytest.fixture(scope="module")
-def sides(ours, theirs):
-    return Side(ours), Side(theirs)
-
-
-def test_random_aggregations_have_the_same_answers(sides, pytestconfig):
-    seed = pytestconfig.getoption("seed")
-    seed = random.randrange(2**32) if seed is None else seed
-    compare(lambda seed: World(seed).steps(), prepare, *sides, seed, pytestconfig.getoption("rounds") or ROUNDS,
-            pytestconfig.getoption("oracle"))
+def test_random_aggregations_have_the_same_answers(sides, seed, rounds, pytestconfig):
+    compare(lambda seed: World(seed).steps(), prepare, *sides, seed, rounds, pytestconfig.getoption("oracle"))

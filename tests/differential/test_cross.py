@@ -5,7 +5,6 @@ No servers: what the API makes of requests is compared elsewhere. `--rounds` and
 
 import os
 import pathlib
-import random
 
 import pytest
 
@@ -25,11 +24,7 @@ def program():
     return max(found, key=lambda path: path.stat().st_mtime)
 
 
-def test_random_operations_have_the_same_results(program, pytestconfig):
-    rounds = pytestconfig.getoption("rounds") or ROUNDS
-    seed = pytestconfig.getoption("seed")
-    seed = random.randrange(2**32) if seed is None else seed
-    print(f"operations: seed {seed}, {rounds} rounds")
+def test_random_operations_have_the_same_results(program, seed, rounds):
     left_out = 0
     for different in cross.compare(program, range(seed, seed + rounds)):
         assert not different, different

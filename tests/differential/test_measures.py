@@ -3,19 +3,13 @@
 `make fuzz-diff ROUNDS=n` plays more rounds; `--seed` repeats one run.
 """
 
-import random
-
 from differential.replay import first_difference, shrink
 from differential.scenario import Generator
 
 ROUNDS = 150
 
 
-def test_random_series_have_the_same_aggregates(ours, theirs, pytestconfig):
-    rounds = pytestconfig.getoption("rounds") or ROUNDS
-    seed = pytestconfig.getoption("seed")
-    seed = random.randrange(2**32) if seed is None else seed
-    print(f"differential: seed {seed}, {rounds} rounds")
+def test_random_series_have_the_same_aggregates(ours, theirs, seed, rounds):
     for number in range(rounds):
         scenario = Generator(seed + number).scenario()
         if first_difference(scenario, ours, theirs) is None:

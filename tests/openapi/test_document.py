@@ -6,7 +6,6 @@ and every answer must have a status, a content type and a body that the document
 """
 
 import pathlib
-import random
 import subprocess
 import sys
 
@@ -81,12 +80,9 @@ def make_what_the_examples_name(client, document):
         client.post(path.replace("{type}", parameters), body).expect(201)
 
 
-def test_the_server_keeps_to_it(server, document, tmp_path, pytestconfig):
+def test_the_server_keeps_to_it(server, document, tmp_path, seed):
     make_what_the_examples_name(server.client(), document)
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
-    seed = pytestconfig.getoption("seed")
-    seed = random.randrange(2**32) if seed is None else seed
-    print(f"schemathesis: seed {seed}")
     done = subprocess.run(
         [PROGRAM, "--config-file", "schemathesis.toml", "run", f"http://127.0.0.1:{server.port}{PATH}", "--auth", "admin:", "--seed", str(seed),
          "--exclude-path", LEFT_OUT,
