@@ -45,7 +45,7 @@ fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of ea
 
 bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run (ARGS="--only push")
 	crates/bench/install-peers
-	target/release/gnudi-bench $(ARGS)
+	target/release/gnudi benchmark report $(ARGS)
 
 # What the black-box tests need: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps

@@ -27,6 +27,8 @@ pub enum Command {
     Statsd(CollectorArgs),
     /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
     Amqpd(CollectorArgs),
+    /// Measure gnudi and other servers with the same API.
+    Benchmark(gnudi_bench::Benchmark),
     /// Print every option with its default and meaning.
     Config,
 }

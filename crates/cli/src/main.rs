@@ -30,6 +30,10 @@ fn main() -> ExitCode {
         Command::Upgrade(args) => commands::upgrade::run(&args),
         Command::Statsd(args) => commands::collectors::run_statsd(&args),
         Command::Amqpd(args) => commands::collectors::run_amqpd(&args),
+        Command::Benchmark(benchmark) => match benchmark.run() {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
         Command::Config => {
             print!("{}", config::print_all());
             Ok(())

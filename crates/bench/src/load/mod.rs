@@ -18,7 +18,7 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::histogram::Histogram;
+use crate::{context::Stop, histogram::Histogram};
 use connection::Connection;
 pub use requests::{Headers, Requests};
 
@@ -51,6 +51,8 @@ pub struct Load<'a> {
     pub order: Order,
     /// Keep the bodies of the answers, with the index of their requests.
     pub keep_bodies: bool,
+    /// Ends the load early, once requests under way are answered.
+    pub stop: &'a Stop,
 }
 
 /// What came of a load.
@@ -113,7 +115,8 @@ impl Shared<'_> {
     /// Whether the time of the load is up.
     fn is_over(&self, now: Instant) -> bool {
         let start = *self.start.get().expect("the load has started");
-        matches!(self.load.until, Until::Elapsed(duration) if now - start >= duration)
+        self.load.stop.is_set()
+            || matches!(self.load.until, Until::Elapsed(duration) if now - start >= duration)
     }
 
     /// Opens connections, waits for the other threads, and drives them to the end of the load.
@@ -187,7 +190,17 @@ mod tests {
     }
 
     fn load(address: SocketAddr, requests: &Requests, until: Until) -> Load<'_> {
-        Load { address, requests, connections: 3, threads: 2, until, order: Order::Free, keep_bodies: false }
+        let stop = Box::leak(Box::default());
+        Load {
+            address,
+            requests,
+            connections: 3,
+            threads: 2,
+            until,
+            order: Order::Free,
+            keep_bodies: false,
+            stop,
+        }
     }
 
     #[test]

@@ -19,10 +19,12 @@ pub(super) fn start(
     address: SocketAddr,
     leftovers: &Leftovers,
 ) -> Result<Vec<Guarded>> {
-    if !programs.gnudi.exists() {
-        bail!("{} does not exist: build it with `cargo build --release -p gnudi`", programs.gnudi.display());
-    }
-    let mut command = Command::new(&programs.gnudi);
+    let program = match &programs.gnudi {
+        Some(program) if program.exists() => program.clone(),
+        Some(program) => bail!("{} does not exist", program.display()),
+        None => std::env::current_exe().context("this program's own file")?,
+    };
+    let mut command = Command::new(program);
     command
         .args(["serve", "--listen", &address.to_string(), "--without", "host", "--data-dir"])
         .arg(directory.join("data"));

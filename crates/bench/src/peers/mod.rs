@@ -13,11 +13,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use gnudi_client::{Client, ClientOptions};
 use tempfile::TempDir;
 
-use crate::{load::Headers, noop::NoopServer, process::Probe};
+use crate::{context::Context, load::Headers, noop::NoopServer, process::Probe};
 use child::{Guarded, Leftovers};
 
 /// How long a server may take to answer its first request.
@@ -68,14 +68,21 @@ impl Peer {
 }
 
 /// Where programs are found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Programs")]
 pub struct Programs {
-    pub gnudi: PathBuf,
-    /// A virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
-    pub gnocchi_venv: PathBuf,
-    pub victoria_metrics: PathBuf,
-    /// A running gnudi to use instead of an own one: no fresh store, no processor time, no restart.
+    /// The gnudi to measure [default: this program].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub gnudi: Option<PathBuf>,
+    /// A running gnudi to measure instead: it gets metrics and measures that are not removed.
+    #[arg(long, global = true, value_name = "URL")]
     pub gnudi_url: Option<String>,
+    /// A virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
+    #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
+    pub gnocchi_venv: PathBuf,
+    /// VictoriaMetrics' program.
+    #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/victoria-metrics")]
+    pub victoria_metrics: PathBuf,
 }
 
 /// A running server with a store of its own.
@@ -96,7 +103,8 @@ enum Running {
 
 impl Server {
     /// Starts a server with an empty store.
-    pub fn start(peer: Peer, programs: &Programs, leftovers: &Leftovers) -> Result<Self> {
+    pub fn start(peer: Peer, context: &Context) -> Result<Self> {
+        let Context { programs, leftovers, .. } = context;
         if peer == Peer::Limit {
             let noop = NoopServer::start()?;
             let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
@@ -121,7 +129,8 @@ impl Server {
     }
 
     /// Stops the server and starts it again on the same store; `false` where that cannot be done.
-    pub fn restart(&mut self, programs: &Programs, leftovers: &Leftovers) -> Result<bool> {
+    pub fn restart(&mut self, context: &Context) -> Result<bool> {
+        let Context { programs, leftovers, .. } = context;
         let Running::Processes { processes: old, directory } = &mut self.running else { return Ok(false) };
         if self.peer == Peer::Gnocchi {
             return Ok(false);

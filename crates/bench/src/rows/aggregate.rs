@@ -53,7 +53,7 @@ fn fill(bench: &Bench, server: &Server, metrics: usize) -> Result<Vec<MetricId>>
         ..ArchivePolicySpec::default()
     };
     // On a server that was measured before, the policy is there.
-    match bench.runtime.block_on(client.create_archive_policy(&policy)) {
+    match bench.context.runtime.block_on(client.create_archive_policy(&policy)) {
         Err(error) if error.status() != Some(409) => return Err(error.into()),
         _ => {}
     }

@@ -30,8 +30,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;
     if bench.options.wants(restarted.key) {
-        let (programs, leftovers) = (bench.programs.clone(), bench.leftovers.clone());
-        if server.restart(&programs, &leftovers)? {
+        if server.restart(bench.context)? {
             std::thread::sleep(REST);
             measure(bench, server, restarted, &note)?;
         }

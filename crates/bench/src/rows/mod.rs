@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod batch;
+pub mod counts;
 mod many;
 mod memory;
 mod metadata;
@@ -13,13 +14,15 @@ mod resources;
 mod setup;
 
 use anyhow::Result;
-use tokio::runtime::Runtime;
+
+use counts::Counts;
 
 use crate::{
+    commands::report::Options,
+    context::Context,
     load::{Load, Order, Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
-    options::{Counts, Options},
-    peers::{Peer, Programs, Server, child::Leftovers},
+    peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
     table,
 };
@@ -45,22 +48,17 @@ const GROUPS: [Group; 9] = [
 ];
 
 /// A run in progress.
-pub struct Bench {
-    pub options: Options,
-    pub programs: Programs,
-    pub leftovers: Leftovers,
-    /// For the calls that are not measured.
-    pub runtime: Runtime,
+pub struct Bench<'a> {
+    pub options: &'a Options,
+    pub context: &'a Context,
     pub measurements: Vec<Measurement>,
     /// Peers that could not be measured, and why.
     pub missing: Vec<(Peer, String)>,
 }
 
-impl Bench {
-    pub fn new(options: Options, leftovers: Leftovers) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let programs = options.programs();
-        Ok(Bench { options, programs, leftovers, runtime, measurements: Vec::new(), missing: Vec::new() })
+impl<'a> Bench<'a> {
+    pub fn new(options: &'a Options, context: &'a Context) -> Self {
+        Bench { options, context, measurements: Vec::new(), missing: Vec::new() }
     }
 
     /// Measures everything that was asked for; prints each group's rows as they are done.
@@ -87,7 +85,7 @@ impl Bench {
 
     /// A peer that does not start is left out from then on; one that fails at its work ends the run.
     fn run_group(&mut self, group: &Group, peer: Peer) -> Result<()> {
-        match Server::start(peer, &self.programs, &self.leftovers) {
+        match Server::start(peer, self.context) {
             Ok(mut server) => (group.run)(self, &mut server),
             Err(error) => {
                 eprintln!("{}: not measured: {error:#}", peer.name());
@@ -102,13 +100,13 @@ impl Bench {
     }
 
     /// A load on the server with this run's threads.
-    pub fn load<'a>(
-        &self,
+    pub fn load<'b>(
+        &'b self,
         server: &Server,
-        requests: &'a Requests,
+        requests: &'b Requests,
         connections: usize,
         until: Until,
-    ) -> Load<'a> {
+    ) -> Load<'b> {
         let threads = self.options.threads.min(connections);
         Load {
             address: server.address,
@@ -118,6 +116,7 @@ impl Bench {
             until,
             order: Order::Free,
             keep_bodies: false,
+            stop: &self.context.stop,
         }
     }
 

@@ -57,7 +57,7 @@ fn gnocchi_requests(bench: &Bench, server: &Server, metrics: usize) -> Result<Re
         ..ArchivePolicySpec::default()
     };
     // On a server that was measured before, the policy is there.
-    match bench.runtime.block_on(client.create_archive_policy(&policy)) {
+    match bench.context.runtime.block_on(client.create_archive_policy(&policy)) {
         Err(error) if error.status() != Some(409) => return Err(error.into()),
         _ => {}
     }
@@ -74,7 +74,7 @@ fn gnocchi_requests(bench: &Bench, server: &Server, metrics: usize) -> Result<Re
     }
     setup::wait_processed(bench, server)?;
     for id in &ids {
-        let points = bench.runtime.block_on(client.get_measures(*id, &MeasuresFilter::default()))?;
+        let points = bench.context.runtime.block_on(client.get_measures(*id, &MeasuresFilter::default()))?;
         ensure!(points.len() == POINTS, "metric {id} has {} points, not {POINTS}", points.len());
     }
     let get =

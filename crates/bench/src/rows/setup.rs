@@ -68,7 +68,7 @@ pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
     let client = server.client()?;
     let (mut least, mut progress) = (u64::MAX, start);
     loop {
-        let waiting = bench.runtime.block_on(client.status())?.backlog.measures;
+        let waiting = bench.context.runtime.block_on(client.status())?.backlog.measures;
         if waiting == 0 {
             return Ok(start.elapsed());
         }
@@ -93,7 +93,7 @@ pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measur
         ..MeasuresFilter::default()
     };
     for metric in metrics.iter().step_by((metrics.len() / SAMPLE).max(1)) {
-        let points = bench.runtime.block_on(client.get_measures(*metric, &filter))?;
+        let points = bench.context.runtime.block_on(client.get_measures(*metric, &filter))?;
         let found: f64 = points.iter().map(|point| point.value).sum();
         ensure!(found == measures as f64, "metric {metric} holds {found} measures, not {measures}");
     }

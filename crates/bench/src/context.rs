@@ -1,0 +1,81 @@
+//! What every command needs: threads for calls that are not measured, the programs to start, and when to stop.
+
+use std::{
+    io::IsTerminal as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::Result;
+use tokio::runtime::Runtime;
+
+use crate::peers::{Programs, child::Leftovers};
+
+/// What the commands of a run share.
+#[derive(Debug)]
+pub struct Context {
+    /// For calls that are not measured.
+    pub runtime: Runtime,
+    pub programs: Programs,
+    /// What is removed however the run ends.
+    pub leftovers: Leftovers,
+    pub stop: Stop,
+    /// Tell how far a load has come.
+    pub verbose: bool,
+}
+
+impl Context {
+    /// Catches ctrl-C from here on: the first ends loads early, the second ends the program.
+    pub fn new(programs: Programs, verbose: bool) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let context =
+            Context { runtime, programs, leftovers: Leftovers::default(), stop: Stop::default(), verbose };
+        let (stop, leftovers) = (context.stop.clone(), context.leftovers.clone());
+        context.runtime.spawn(async move {
+            if interrupted().await.is_ok() {
+                stop.set();
+                eprintln!("stopping: once more to stop at once, without results");
+            }
+            if interrupted().await.is_ok() {
+                // No server is left behind.
+                leftovers.clean();
+                std::process::exit(i32::from(EXIT_INTERRUPTED));
+            }
+        });
+        Ok(context)
+    }
+
+    /// Whether progress goes to a terminal: a bar, else lines.
+    pub fn on_terminal(&self) -> bool {
+        std::io::stderr().is_terminal()
+    }
+}
+
+/// What the shell answers for a program that ctrl-C ended.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// Whether the run was told to end early.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+async fn interrupted() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! What a command found out: figures, tables and plots, with nothing about how they are shown.
+
+use serde::{Serialize, Serializer};
+
+/// The findings of one command.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// The words of the command: `metric create`.
+    pub command: String,
+    /// What was done, in a sentence.
+    pub title: String,
+    pub figures: Vec<Figure>,
+    pub tables: Vec<Table>,
+    pub plots: Vec<Plot>,
+    pub notes: Vec<String>,
+    /// Why the run ended before its time; the rest is what there was until then.
+    pub partial: Option<String>,
+}
+
+impl Findings {
+    pub fn new(command: &str, title: impl Into<String>) -> Self {
+        Findings { command: command.to_owned(), title: title.into(), ..Findings::default() }
+    }
+
+    /// Adds a figure that is only told.
+    pub fn tell(&mut self, name: impl Into<String>, value: Value) {
+        self.figures.push(Figure { name: name.into(), value, better: None });
+    }
+
+    /// Adds a figure by which two servers can be compared.
+    pub fn compare(&mut self, name: impl Into<String>, value: Value, better: Better) {
+        self.figures.push(Figure { name: name.into(), value, better: Some(better) });
+    }
+
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+}
+
+/// A named number, or text.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    pub name: String,
+    #[serde(flatten)]
+    pub value: Value,
+    /// Which direction is the better one; `None` where the figure says nothing about speed.
+    pub better: Option<Better>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    Higher,
+    Lower,
+}
+
+/// A figure's value with its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Count(u64),
+    /// So many of something a second; the text names it in the singular (`create`).
+    Rate(f64, &'static str),
+    /// A span of time, shown with its unit.
+    Seconds(f64),
+    /// A latency in seconds, shown bare as gnocchiclient does.
+    Latency(f64),
+    Percent(f64),
+    Bytes(u64),
+    Text(String),
+}
+
+impl Value {
+    /// The number to compare and to plot; `None` for text.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Count(count) | Value::Bytes(count) => Some(*count as f64),
+            Value::Rate(value, _) | Value::Seconds(value) | Value::Latency(value) | Value::Percent(value) => {
+                Some(*value)
+            }
+            Value::Text(_) => None,
+        }
+    }
+
+    /// In the words of the results: `create/s`, `seconds`.
+    pub fn unit(&self) -> String {
+        match self {
+            Value::Rate(_, of) => format!("{of}/s"),
+            Value::Seconds(_) | Value::Latency(_) => "seconds".to_owned(),
+            Value::Percent(_) => "percent".to_owned(),
+            Value::Bytes(_) => "bytes".to_owned(),
+            Value::Count(_) | Value::Text(_) => String::new(),
+        }
+    }
+}
+
+impl Serialize for Value {
+    /// `{"value": 1136.96, "unit": "create/s"}`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        let mut map = serializer.serialize_map(Some(2))?;
+        match self {
+            Value::Count(count) | Value::Bytes(count) => map.serialize_entry("value", count)?,
+            Value::Text(text) => map.serialize_entry("value", text)?,
+            other => map.serialize_entry("value", &other.number())?,
+        }
+        map.serialize_entry("unit", &self.unit())?;
+        map.end()
+    }
+}
+
+/// Rows of text under headings.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Table {
+    pub title: String,
+    pub headings: Vec<String>,
+    /// Each as long as the headings; numbers already formatted.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Lines over a common axis.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Plot {
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub lines: Vec<Line>,
+    /// Moments to point out, by their place on the x axis.
+    pub marks: Vec<Mark>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Axis {
+    /// What it shows, with the unit: `seconds`, `measures waiting`.
+    pub label: String,
+    pub logarithmic: bool,
+}
+
+impl Axis {
+    pub fn linear(label: impl Into<String>) -> Self {
+        Axis { label: label.into(), logarithmic: false }
+    }
+
+    pub fn logarithmic(label: impl Into<String>) -> Self {
+        Axis { label: label.into(), logarithmic: true }
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Line {
+    pub name: String,
+    /// (x, y), by rising x.
+    pub points: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Mark {
+    pub x: f64,
+    pub label: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_written_with_its_unit() {
+        let mut findings = Findings::new("metric create", "creates metrics");
+        findings.compare("create speed", Value::Rate(1136.5, "create"), Better::Higher);
+        findings.tell("client workers", Value::Count(48));
+        let json = serde_json::to_value(&findings).unwrap();
+        assert_eq!(
+            json["figures"],
+            serde_json::json!([
+                { "name": "create speed", "value": 1136.5, "unit": "create/s", "better": "higher" },
+                { "name": "client workers", "value": 48, "unit": "", "better": null },
+            ])
+        );
+    }
+}

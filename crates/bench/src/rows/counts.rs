@@ -1,0 +1,111 @@
+//! How much of everything the rows do, by scale and peer.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::peers::Peer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    Small,
+    Full,
+}
+
+/// How much of everything a peer gets to do. Gnocchi gets less where it would take hours: rates, not counts, are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// How long a load of a fixed time lasts.
+    pub load: Duration,
+    /// Metrics that a push is spread over.
+    pub push_metrics: usize,
+    /// Metrics to create, show and delete.
+    pub metadata_metrics: usize,
+    /// Resources to create, show and search.
+    pub resources: usize,
+    /// Metrics that hold a day by the minute, aggregated together.
+    pub aggregate_metrics: usize,
+    /// Metrics that hold a month by the minute, read in turn.
+    pub read_metrics: usize,
+    /// Metrics that get 60 points each.
+    pub process_metrics: usize,
+    /// Metrics and rounds of single measures streamed over them, batched.
+    pub stream_metrics: usize,
+    pub stream_rounds: usize,
+    /// Rounds of the same, each measure a call of its own.
+    pub stream_single_rounds: usize,
+    /// Metrics that lie idle.
+    pub memory_metrics: usize,
+    /// Few and many metrics, and measures spread over either; zero leaves the row out.
+    pub few_metrics: usize,
+    pub many_metrics: usize,
+    pub many_measures: usize,
+}
+
+impl Counts {
+    pub fn new(scale: Scale, peer: Peer) -> Self {
+        let small = Counts {
+            load: Duration::from_secs(3),
+            push_metrics: 200,
+            metadata_metrics: 20_000,
+            resources: 100_000,
+            aggregate_metrics: 1_000,
+            read_metrics: 4,
+            process_metrics: 20_000,
+            stream_metrics: 20_000,
+            stream_rounds: 60,
+            stream_single_rounds: 5,
+            memory_metrics: 20_000,
+            few_metrics: 1_000,
+            many_metrics: 50_000,
+            many_measures: 2_000_000,
+        };
+        let full = Counts {
+            load: Duration::from_secs(10),
+            push_metrics: 1_000,
+            metadata_metrics: 100_000,
+            read_metrics: 8,
+            stream_single_rounds: 60,
+            many_metrics: 1_000_000,
+            many_measures: 5_000_000,
+            ..small
+        };
+        let slow = |factor: usize| Counts {
+            push_metrics: 100 * factor,
+            metadata_metrics: 1_000 * factor,
+            resources: 1_000 * factor,
+            aggregate_metrics: 50 * factor,
+            read_metrics: factor,
+            process_metrics: 500 * factor,
+            stream_metrics: 500 * factor,
+            stream_rounds: 10,
+            stream_single_rounds: 1,
+            memory_metrics: 500 * factor,
+            many_metrics: 0,
+            ..if scale == Scale::Small { small } else { full }
+        };
+        match (scale, peer) {
+            (Scale::Small, Peer::Gnocchi) => slow(1),
+            (Scale::Full, Peer::Gnocchi) => slow(4),
+            (Scale::Small, Peer::Limit) => Counts { load: Duration::from_secs(2), ..small },
+            (Scale::Small, _) => small,
+            (Scale::Full, _) => full,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gnocchi_does_less_of_the_same() {
+        for scale in [Scale::Small, Scale::Full] {
+            let (gnudi, gnocchi) = (Counts::new(scale, Peer::Gnudi), Counts::new(scale, Peer::Gnocchi));
+            assert!(gnocchi.process_metrics < gnudi.process_metrics);
+            assert_eq!(gnocchi.load, gnudi.load);
+        }
+    }
+}
