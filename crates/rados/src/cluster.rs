@@ -1,0 +1,242 @@
+//! A connection to a cluster, and commands to its monitors.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    Error, Librados, Pool, Result,
+    library::{Api, Handle},
+};
+
+/// Where a cluster is, and who asks.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// `ceph.conf`; without one, `options` say all.
+    pub conf: Option<PathBuf>,
+    /// The user's name without "client.".
+    pub user: String,
+    /// The file with the user's key, where it is not where `conf` says.
+    pub keyring: Option<PathBuf>,
+    /// More options, after the file's: ("mon host", "10.0.0.1"), ("key", "AQ...").
+    pub options: Vec<(String, String)>,
+    /// How long a monitor may take to answer at first; whole seconds, at least one.
+    pub connect_timeout: Duration,
+    /// How long an operation or command may take; whole seconds, at least one.
+    pub operation_timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions {
+            conf: None,
+            user: "admin".to_owned(),
+            keyring: None,
+            options: Vec::new(),
+            connect_timeout: Duration::from_secs(30),
+            operation_timeout: Duration::from_mins(2),
+        }
+    }
+}
+
+/// A connection; clones share it. It ends with the last clone and the last [`Pool`] opened from it.
+#[derive(Clone, Debug)]
+pub struct Cluster(Arc<Connection>);
+
+pub(crate) struct Connection {
+    pub(crate) api: Arc<Api>,
+    handle: Handle,
+}
+
+// SAFETY: librados locks what is behind a cluster handle; any thread may use it, and several at once.
+unsafe impl Send for Connection {}
+// SAFETY: as above.
+unsafe impl Sync for Connection {}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Connection")
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // SAFETY: the handle is from rados_create2, used by nobody any more (each pool holds this connection, and has waited
+        // for its operations), and this runs on no thread of librados: a job holds no connection.
+        unsafe { (self.api.rados_shutdown)(self.handle) }
+    }
+}
+
+/// As librados takes it.
+pub(crate) fn c_string(text: &str, what: &'static str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::Nul { what })
+}
+
+/// Turns a code below 0 into an error.
+fn check(code: c_int, operation: impl FnOnce() -> String) -> Result<()> {
+    if code < 0 { Err(Error::failed(operation(), code)) } else { Ok(()) }
+}
+
+impl Cluster {
+    /// Connects; blocks until a monitor has answered or the time is over.
+    pub fn connect(librados: &Librados, options: &ConnectOptions) -> Result<Self> {
+        let api = Arc::clone(librados.api());
+        let name = c_string(&format!("client.{}", options.user), "the user's name")?;
+        let mut handle: Handle = std::ptr::null_mut();
+        // SAFETY: both names are C strings that outlive the call, and `handle` takes one pointer.
+        let code = unsafe { (api.rados_create2)(&raw mut handle, c"ceph".as_ptr(), name.as_ptr(), 0) };
+        check(code, || format!("create a client for {}", name.to_string_lossy()))?;
+        // From here on its drop frees the handle, whether it gets connected or not.
+        let connection = Connection { api, handle };
+        connection.configure(options)?;
+        // SAFETY: the handle is alive and not yet connected.
+        let code = unsafe { (connection.api.rados_connect)(connection.handle) };
+        check(code, || match &options.conf {
+            Some(conf) => format!("connect to the cluster of {}", conf.display()),
+            None => "connect to the cluster".to_owned(),
+        })?;
+        Ok(Cluster(Arc::new(connection)))
+    }
+
+    /// Opens a pool; `NotFound` if there is none of the name.
+    pub fn open_pool(&self, name: &str) -> Result<Pool> {
+        let pool = c_string(name, "the pool's name")?;
+        let mut context: Handle = std::ptr::null_mut();
+        // SAFETY: the cluster is connected, the name a C string, and `context` takes one pointer.
+        let code = unsafe { (self.0.api.rados_ioctx_create)(self.0.handle, pool.as_ptr(), &raw mut context) };
+        check(code, || format!("open the pool {name}"))?;
+        Ok(Pool::new(Arc::clone(&self.0), context, name))
+    }
+
+    /// Sends a command (JSON, as `{"prefix": "osd pool create", ...}`) to the monitors: the bytes that they answer, which are
+    /// JSON if the command said `"format": "json"`. Blocks until then.
+    pub fn mon_command(&self, command: &str) -> Result<Vec<u8>> {
+        let operation = || format!("monitor command {command}");
+        let text = c_string(command, "the command")?;
+        self.0.command(operation, |connection, answer| {
+            let commands = [text.as_ptr()];
+            let Answer { output, output_len, status, status_len } = answer;
+            // SAFETY: one command of one C string; no input; the four places for the answer outlive the call.
+            unsafe {
+                (connection.api.rados_mon_command)(
+                    connection.handle,
+                    commands.as_ptr(),
+                    commands.len(),
+                    std::ptr::null(),
+                    0,
+                    output,
+                    output_len,
+                    status,
+                    status_len,
+                )
+            }
+        })
+    }
+
+    /// Sends a command to the primary OSD of a placement group ("2.0"), as [`Cluster::mon_command`].
+    pub fn pg_command(&self, group: &str, command: &str) -> Result<Vec<u8>> {
+        let operation = || format!("command to placement group {group} {command}");
+        let (name, text) = (c_string(group, "the placement group")?, c_string(command, "the command")?);
+        self.0.command(operation, |connection, answer| {
+            let commands = [text.as_ptr()];
+            let Answer { output, output_len, status, status_len } = answer;
+            // SAFETY: as in mon_command, and the group's name is a C string.
+            unsafe {
+                (connection.api.rados_pg_command)(
+                    connection.handle,
+                    name.as_ptr(),
+                    commands.as_ptr(),
+                    commands.len(),
+                    std::ptr::null(),
+                    0,
+                    output,
+                    output_len,
+                    status,
+                    status_len,
+                )
+            }
+        })
+    }
+}
+
+/// Where a command's answer goes: two buffers of librados.
+struct Answer {
+    output: *mut *mut c_char,
+    output_len: *mut usize,
+    status: *mut *mut c_char,
+    status_len: *mut usize,
+}
+
+impl Connection {
+    fn configure(&self, options: &ConnectOptions) -> Result<()> {
+        if let Some(conf) = &options.conf {
+            let path = c_bytes(conf.as_os_str().as_bytes(), "the configuration file's path")?;
+            // SAFETY: the handle is alive, the path a C string.
+            let code = unsafe { (self.api.rados_conf_read_file)(self.handle, path.as_ptr()) };
+            check(code, || format!("read {}", conf.display()))?;
+        }
+        let seconds = |time: Duration| time.as_secs().max(1).to_string();
+        self.set("client_mount_timeout", &seconds(options.connect_timeout))?;
+        self.set("rados_osd_op_timeout", &seconds(options.operation_timeout))?;
+        self.set("rados_mon_op_timeout", &seconds(options.operation_timeout))?;
+        if let Some(keyring) = &options.keyring {
+            self.set("keyring", &keyring.display().to_string())?;
+        }
+        options.options.iter().try_for_each(|(option, value)| self.set(option, value))
+    }
+
+    fn set(&self, option: &str, value: &str) -> Result<()> {
+        let (name, text) = (c_string(option, "an option's name")?, c_string(value, "an option's value")?);
+        // SAFETY: the handle is alive, both are C strings; librados copies them.
+        let code = unsafe { (self.api.rados_conf_set)(self.handle, name.as_ptr(), text.as_ptr()) };
+        check(code, || format!("set the option {option}"))
+    }
+
+    /// Runs a command and takes its two buffers over; a failure shows the status text.
+    fn command(
+        &self,
+        operation: impl FnOnce() -> String,
+        send: impl FnOnce(&Self, Answer) -> c_int,
+    ) -> Result<Vec<u8>> {
+        let (mut output, mut status) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (mut output_len, mut status_len) = (0, 0);
+        let answer = Answer {
+            output: &raw mut output,
+            output_len: &raw mut output_len,
+            status: &raw mut status,
+            status_len: &raw mut status_len,
+        };
+        let code = send(self, answer);
+        let (output, status) = (self.take(output, output_len), self.take(status, status_len));
+        check(code, || match String::from_utf8_lossy(&status).trim() {
+            "" => operation(),
+            status => format!("{}: {status}", operation()),
+        })?;
+        Ok(output)
+    }
+
+    /// Copies a buffer that librados allocated, and frees it.
+    fn take(&self, buffer: *mut c_char, len: usize) -> Vec<u8> {
+        if buffer.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: librados gave `len` bytes at `buffer`, to be freed by its own function; nobody else has them.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(buffer.cast::<u8>(), len).to_vec();
+            (self.api.rados_buffer_free)(buffer);
+            bytes
+        }
+    }
+}
+
+/// A key or prefix as librados reads it: up to its NUL.
+pub(crate) fn c_bytes(bytes: &[u8], what: &'static str) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Error::Nul { what })
+}
+
+/// The start of no key: where a listing begins.
+pub(crate) const NO_KEY: &CStr = c"";

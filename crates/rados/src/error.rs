@@ -1,0 +1,58 @@
+//! What can go wrong: the library is missing, a name is impossible, or an operation failed.
+
+use std::{ffi::c_int, io, path::PathBuf};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The library is not there, or is not librados.
+    #[error("{} cannot be loaded: is the package librados2 installed? ({reason})", library.display())]
+    Library { library: PathBuf, reason: String },
+    /// A name or key with a NUL byte, which librados would cut there.
+    #[error("{what} contains a NUL byte")]
+    Nul { what: &'static str },
+    /// What was tried and on what, as "write pool/object", and the error number that librados gave.
+    #[error("{operation}: {source}")]
+    Failed { operation: String, source: io::Error },
+}
+
+impl Error {
+    /// From a (negative) return code of librados.
+    pub(crate) fn failed(operation: String, code: c_int) -> Self {
+        Error::Failed { operation, source: io::Error::from_raw_os_error(code.saturating_neg()) }
+    }
+
+    /// The kind for those who branch on it: `NotFound`, `AlreadyExists`, `TimedOut`.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Library { .. } => io::ErrorKind::Unsupported,
+            Error::Nul { .. } => io::ErrorKind::InvalidInput,
+            Error::Failed { source, .. } => source.kind(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_its_operation_and_has_a_kind() {
+        for (code, kind, text) in [
+            (-2, io::ErrorKind::NotFound, "No such file or directory"),
+            (-17, io::ErrorKind::AlreadyExists, "File exists"),
+            (-110, io::ErrorKind::TimedOut, "timed out"),
+        ] {
+            let error = Error::failed("create pool/obj.1".to_owned(), code);
+            assert_eq!(error.kind(), kind);
+            let message = error.to_string();
+            assert!(message.starts_with("create pool/obj.1: ") && message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_code_is_still_an_error() {
+        assert!(Error::failed("read".to_owned(), c_int::MIN).to_string().starts_with("read: "));
+    }
+}

@@ -1,0 +1,194 @@
+//! Write operations: several steps on one object that happen together or not at all.
+
+use std::{
+    ffi::{c_char, c_int},
+    sync::Arc,
+};
+
+use crate::{
+    Error, Pool,
+    flight::{Nothing, Pending},
+    library::{Api, CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle},
+    pool::refused,
+};
+
+/// Steps to carry out on one object, in order. librados copies what a step is given.
+pub struct WriteOperation {
+    api: Arc<Api>,
+    handle: Handle,
+    /// The first step, for the text of an error.
+    verb: Option<&'static str>,
+    invalid: Option<Error>,
+}
+
+// SAFETY: the handle is a list of steps on the heap that belongs to this value alone; any one thread may hold it.
+unsafe impl Send for WriteOperation {}
+
+impl std::fmt::Debug for WriteOperation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "WriteOperation({})", self.verb.unwrap_or("nothing"))
+    }
+}
+
+impl Drop for WriteOperation {
+    fn drop(&mut self) {
+        // SAFETY: the handle is from rados_create_write_op; librados took the steps out of it when it was submitted.
+        unsafe { (self.api.rados_release_write_op)(self.handle) }
+    }
+}
+
+impl WriteOperation {
+    pub(crate) fn new(api: &Arc<Api>) -> Self {
+        // SAFETY: takes nothing, allocates.
+        let handle = unsafe { (api.rados_create_write_op)() };
+        WriteOperation { api: Arc::clone(api), handle, verb: None, invalid: None }
+    }
+
+    fn step(mut self, verb: &'static str, add: impl FnOnce(&Api, Handle)) -> Self {
+        self.verb.get_or_insert(verb);
+        add(&self.api, self.handle);
+        self
+    }
+
+    /// Creates the object; the operation fails with `AlreadyExists` if it is there.
+    pub fn create_exclusive(self) -> Self {
+        // SAFETY: the handle is alive; the category is no longer used and may be null.
+        self.step("create", |api, handle| unsafe {
+            (api.rados_write_op_create)(handle, CREATE_EXCLUSIVE, std::ptr::null());
+        })
+    }
+
+    /// Creates the object unless it is there.
+    pub fn create(self) -> Self {
+        // SAFETY: as for create_exclusive.
+        self.step("create", |api, handle| unsafe {
+            (api.rados_write_op_create)(handle, CREATE_IDEMPOTENT, std::ptr::null());
+        })
+    }
+
+    /// The operation fails with `NotFound` if the object is not there.
+    pub fn assert_exists(self) -> Self {
+        // SAFETY: the handle is alive.
+        self.step("change", |api, handle| unsafe { (api.rados_write_op_assert_exists)(handle) })
+    }
+
+    /// Writes a part, from `offset` bytes on.
+    pub fn write(self, offset: u64, data: &[u8]) -> Self {
+        // SAFETY: the handle is alive; `data` is read during the call only.
+        self.step("write", |api, handle| unsafe {
+            (api.rados_write_op_write)(handle, data.as_ptr().cast(), data.len(), offset);
+        })
+    }
+
+    /// Writes the whole object, in place of what it held; its omap stays.
+    pub fn write_full(self, data: &[u8]) -> Self {
+        // SAFETY: the handle is alive; `data` is read during the call only.
+        self.step("write", |api, handle| unsafe {
+            (api.rados_write_op_write_full)(handle, data.as_ptr().cast(), data.len());
+        })
+    }
+
+    /// Writes at the object's end.
+    pub fn append(self, data: &[u8]) -> Self {
+        // SAFETY: the handle is alive; `data` is read during the call only.
+        self.step("append to", |api, handle| unsafe {
+            (api.rados_write_op_append)(handle, data.as_ptr().cast(), data.len());
+        })
+    }
+
+    /// Removes the object with its omap.
+    pub fn remove(self) -> Self {
+        // SAFETY: the handle is alive.
+        self.step("remove", |api, handle| unsafe { (api.rados_write_op_remove)(handle) })
+    }
+
+    /// Sets keys of the object's omap; creates the object if needed. A key with a NUL byte fails the operation: librados could
+    /// not list past it.
+    pub fn omap_set<K: AsRef<[u8]>, V: AsRef<[u8]>>(mut self, entries: &[(K, V)]) -> Self {
+        self.check_keys(entries.iter().map(|(key, _)| key.as_ref()));
+        let keys = Slices::of(entries.iter().map(|(key, _)| key.as_ref()));
+        let values = Slices::of(entries.iter().map(|(_, value)| value.as_ref()));
+        // SAFETY: the handle is alive; the four arrays have `entries.len()` items each, and what they point to is in
+        // `entries`: all is read during the call only.
+        self.step("set keys of", |api, handle| unsafe {
+            (api.rados_write_op_omap_set2)(
+                handle,
+                keys.starts.as_ptr(),
+                values.starts.as_ptr(),
+                keys.lens.as_ptr(),
+                values.lens.as_ptr(),
+                entries.len(),
+            );
+        })
+    }
+
+    /// Removes keys of the object's omap; those that are not there are no error.
+    pub fn omap_remove<K: AsRef<[u8]>>(mut self, keys: &[K]) -> Self {
+        self.check_keys(keys.iter().map(AsRef::as_ref));
+        let slices = Slices::of(keys.iter().map(AsRef::as_ref));
+        // SAFETY: as for omap_set.
+        self.step("remove keys of", |api, handle| unsafe {
+            (api.rados_write_op_omap_rm_keys2)(
+                handle,
+                slices.starts.as_ptr(),
+                slices.lens.as_ptr(),
+                keys.len(),
+            );
+        })
+    }
+
+    fn check_keys<'a>(&mut self, mut keys: impl Iterator<Item = &'a [u8]>) {
+        if keys.any(|key| key.contains(&0)) {
+            self.invalid.get_or_insert(Error::Nul { what: "an omap key" });
+        }
+    }
+
+    pub(crate) fn submit(mut self, pool: &Pool, object: &str) -> Pending<()> {
+        if let Some(error) = self.invalid.take() {
+            return refused(error);
+        }
+        let verb = self.verb.unwrap_or("change");
+        pool.submit(verb, object, Nothing, |context, completion, object, _| -> c_int {
+            // SAFETY: the operation, the context and the completion are alive, and `object` is a C string that librados copies;
+            // no mtime means now. librados takes the steps out of the operation before it returns.
+            unsafe {
+                (self.api.rados_aio_write_op_operate)(
+                    self.handle,
+                    context,
+                    completion,
+                    object.as_ptr(),
+                    std::ptr::null_mut(),
+                    0,
+                )
+            }
+        })
+    }
+}
+
+/// Byte strings as two arrays, as C takes them. Valid as long as the strings are.
+struct Slices {
+    starts: Vec<*const c_char>,
+    lens: Vec<usize>,
+}
+
+impl Slices {
+    fn of<'a>(slices: impl Iterator<Item = &'a [u8]>) -> Self {
+        let (starts, lens) = slices.map(|slice| (slice.as_ptr().cast::<c_char>(), slice.len())).unzip();
+        Slices { starts, lens }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_keep_their_places_and_lengths() {
+        let strings: [&[u8]; 3] = [b"a", b"", b"three"];
+        let slices = Slices::of(strings.iter().copied());
+        assert_eq!(slices.lens, [1, 0, 5]);
+        for (string, start) in strings.iter().zip(slices.starts) {
+            assert_eq!(string.as_ptr().cast(), start);
+        }
+    }
+}
