@@ -1,6 +1,6 @@
 //! What a command found out: figures, tables and plots, with nothing about how they are shown.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The findings of one command.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -47,7 +47,7 @@ pub struct Figure {
     pub better: Option<Better>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     Higher,
@@ -109,7 +109,7 @@ impl Serialize for Value {
 }
 
 /// Rows of text under headings.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Table {
     pub title: String,
     pub headings: Vec<String>,
@@ -118,7 +118,7 @@ pub struct Table {
 }
 
 /// Lines over a common axis.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plot {
     pub title: String,
     pub x: Axis,
@@ -128,7 +128,7 @@ pub struct Plot {
     pub marks: Vec<Mark>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Axis {
     /// What it shows, with the unit: `seconds`, `measures waiting`.
     pub label: String,
@@ -145,14 +145,21 @@ impl Axis {
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Line {
     pub name: String,
     /// (x, y), by rising x.
+    #[serde(deserialize_with = "finite")]
     pub points: Vec<(f64, f64)>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// JSON has `null` for what is no number: such points are left out.
+fn finite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(f64, f64)>, D::Error> {
+    let points = Vec::<(Option<f64>, Option<f64>)>::deserialize(deserializer)?;
+    Ok(points.into_iter().filter_map(|(x, y)| x.zip(y)).collect())
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Mark {
     pub x: f64,
     pub label: String,

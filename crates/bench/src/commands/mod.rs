@@ -4,8 +4,8 @@
 
 pub mod report;
 
-use anyhow::Result;
-use clap::{Args, Subcommand};
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand};
 
 use crate::{
     context::{Context, EXIT_INTERRUPTED},
@@ -39,12 +39,32 @@ impl Benchmark {
     /// the findings are partial.
     pub fn run(self) -> Result<u8> {
         let mut context = Context::new(self.programs, self.verbose)?;
-        let findings: Option<Findings> = match &self.command {
-            // It prints row by row, and writes files.
-            Command::Report(options) => report::run(options, &mut context).map(|()| None)?,
+        let Some(findings) = self.command.run(&mut context)? else {
+            return Ok(if context.stop.is_set() { EXIT_INTERRUPTED } else { 0 });
         };
-        let Some(findings) = findings else { return Ok(0) };
         print!("{}", format::text(&findings, self.format));
         Ok(if findings.partial.is_some() { EXIT_INTERRUPTED } else { 0 })
     }
+}
+
+impl Command {
+    /// `None` where the command has printed its results itself.
+    fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
+        match self {
+            // It prints row by row, and writes files.
+            Command::Report(options) => report::run(options, context).map(|()| None),
+        }
+    }
+}
+
+/// Runs the command of these words, as if they stood behind `gnudi benchmark`; programs are those of the context.
+pub fn run_words<'a>(words: impl IntoIterator<Item = &'a str>, context: &mut Context) -> Result<Findings> {
+    #[derive(Parser)]
+    #[command(name = "gnudi benchmark", no_binary_name = true)]
+    struct Line {
+        #[command(subcommand)]
+        command: Command,
+    }
+    let line = Line::try_parse_from(words)?;
+    line.command.run(context)?.context("this command prints its results itself: nothing to compare")
 }
