@@ -5,9 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{
-    AttributeValue, MetricId, Resource, ResourceType, Text, Timestamp, resource_type::GENERIC,
-};
+use gnudi_model::{AttributeValue, MetricId, Resource, ResourceType, Text, Timestamp};
 use uuid::Uuid;
 
 use crate::{Filter, IndexerError, SortDirection};
@@ -139,27 +137,7 @@ pub trait Resources {
 
     /// Ends resources that have not ended, each with a new revision; returns how many. Those that are not there, that have
     /// ended, or that start only later, are left alone.
-    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
-        let mut ended = 0;
-        for &id in ids {
-            let Some(resource) = self.resource(GENERIC, id).await? else { continue };
-            if resource.ended_at.is_some() || resource.started_at > now {
-                continue;
-            }
-            let change = ResourceChange {
-                ended_at: Some(Some(now)),
-                create_revision: true,
-                now,
-                ..ResourceChange::default()
-            };
-            match self.update_resource(GENERIC, id, change).await {
-                Ok(_) => ended += 1,
-                Err(IndexerError::NoSuchResource(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ended)
-    }
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError>;
 
     /// Deletes resources with their history, one answer each, in order: the metrics that they had, by id, which wait for the
     /// janitor now.
@@ -173,9 +151,6 @@ pub trait Resources {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<DeletedResources, IndexerError>;
-
-    /// Up to `limit` resources that ended before a time, those that ended first before the others.
-    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError>;
 
     /// Removes up to `limit` values that deleted attributes and types have left behind, which nobody sees; returns how many
     /// it found. There are no more where that is less than `limit`.

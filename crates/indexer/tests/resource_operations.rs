@@ -29,7 +29,6 @@ enum Call {
     DeleteMetrics(Vec<MetricId>),
     ShowMetrics(Vec<MetricId>),
     Named(Vec<(Uuid, String)>),
-    Ended(Timestamp, usize),
     Sweep(usize),
     Reopen,
 }
@@ -56,7 +55,6 @@ async fn answer(index: &dyn Indexer, call: &Call) -> String {
             let names: Vec<_> = names.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
             format!("{:?}", index.named_metrics(&names).await)
         }
-        Call::Ended(time, limit) => format!("{:?}", index.resources_ended_before(time, limit).await),
         Call::Sweep(limit) => {
             // Only one of them has something to sweep.
             index.sweep_values(limit).await.unwrap();
@@ -275,7 +273,6 @@ fn call() -> impl Strategy<Value = Call> {
         2 => prop::collection::vec(metric_id(), 0..3).prop_map(Call::DeleteMetrics),
         2 => prop::collection::vec(metric_id(), 0..5).prop_map(Call::ShowMetrics),
         4 => prop::collection::vec((id(), metric_name()), 0..5).prop_map(Call::Named),
-        1 => (time(), 0..4usize).prop_map(|(time, limit)| Call::Ended(time, limit)),
         1 => (0..10usize).prop_map(Call::Sweep),
         1 => Just(Call::Reopen),
     ]

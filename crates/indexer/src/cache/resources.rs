@@ -164,10 +164,6 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         self.see_through(write, forget).await
     }
 
-    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
-        self.index.resources_ended_before(time, limit).await
-    }
-
     async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
         self.index.sweep_values(limit).await
     }

@@ -55,7 +55,6 @@ const CASES: &[(&str, Case)] = cases![
     resource::changes_are_kept_as_revisions,
     resource::changes_are_refused_whole,
     resource::deletion_takes_all_along,
-    resource::those_that_ended,
     resource::those_that_are_ended,
     resource::an_end_stays,
     resource::many_callers_at_once,

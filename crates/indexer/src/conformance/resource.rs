@@ -361,28 +361,6 @@ pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Index
     assert_eq!((revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()), (1, 1));
 }
 
-pub(in crate::conformance) async fn those_that_ended(indexer: &dyn Indexer) {
-    let ended = |number, second: Option<i64>| NewResource {
-        ended_at: second.map(at),
-        started_at: at(-100),
-        ..new_resource(number)
-    };
-    let new =
-        vec![ended(1, Some(3)), ended(2, None), ended(3, Some(1)), ended(4, Some(5)), ended(5, Some(1))];
-    assert_eq!(create_resources(indexer, new).await, vec![None; 5]);
-    let before = async |second, limit| {
-        let found = indexer.resources_ended_before(at(second), limit).await.unwrap();
-        found.iter().map(Uuid::as_u128).collect::<Vec<_>>()
-    };
-    assert_eq!(before(1, 10).await, []);
-    assert_eq!(before(3, 10).await, [3, 5]);
-    assert_eq!(before(100, 10).await, [3, 5, 1, 4]);
-    assert_eq!(before(100, 1).await, [3]);
-    assert_eq!(before(100, 0).await, []);
-    updated(indexer, 3, ResourceChange { ended_at: Some(None), ..change(200) }).await;
-    assert_eq!(before(100, 10).await, [5, 1, 4]);
-}
-
 pub(in crate::conformance) async fn those_that_are_ended(indexer: &dyn Indexer) {
     create_type(indexer).await;
     let ended = NewResource { ended_at: Some(at(5)), ..new_resource(2) };

@@ -43,6 +43,26 @@ impl Resources for MemoryIndexer {
         self.tables.lock().update_resource(resource_type, id, change)
     }
 
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+        let mut tables = self.tables.lock();
+        let mut ended = 0;
+        for id in ids {
+            let goes_on = |resource: &Resource| resource.ended_at.is_none() && resource.started_at <= now;
+            if !tables.resources.get(id).is_some_and(goes_on) {
+                continue;
+            }
+            let change = ResourceChange {
+                ended_at: Some(Some(now)),
+                create_revision: true,
+                now,
+                ..ResourceChange::default()
+            };
+            tables.update_resource(GENERIC, *id, change)?;
+            ended += 1;
+        }
+        Ok(ended)
+    }
+
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         let mut tables = self.tables.lock();
         ids.iter().map(|id| tables.delete_resource(*id)).collect()
@@ -55,15 +75,6 @@ impl Resources for MemoryIndexer {
         now: Timestamp,
     ) -> Result<DeletedResources, IndexerError> {
         listing::delete_matching(self, resource_type, filter, now).await
-    }
-
-    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
-        let tables = self.tables.lock();
-        let ended = |resource: &Resource| resource.ended_at.filter(|ended_at| *ended_at < time);
-        let mut found: Vec<_> =
-            tables.resources.values().filter_map(|resource| Some((ended(resource)?, resource.id))).collect();
-        found.sort_unstable();
-        Ok(found.into_iter().map(|(_, id)| id).take(limit).collect())
     }
 
     async fn sweep_values(&self, _limit: usize) -> Result<usize, IndexerError> {

@@ -247,8 +247,9 @@ impl Resources for Gated {
         self.index.delete_matching_resources(resource_type, filter, now).await
     }
 
-    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
-        self.read(self.index.resources_ended_before(time, limit)).await
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.end_resources(ids, now).await
     }
 
     async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {

@@ -112,17 +112,6 @@ impl Resources for SqlIndexer {
         delete_matching::delete_matching(self, resource_type, filter, now).await
     }
 
-    async fn resources_ended_before(&self, time: Timestamp, limit: usize) -> Result<Vec<Uuid>, IndexerError> {
-        let broken = |error: sqlx::Error| indexer_error(&error);
-        let rows = sqlx::query("SELECT id FROM resource WHERE ended_at < ? ORDER BY ended_at, id LIMIT ?")
-            .bind(time.0)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(broken)?;
-        rows.iter().map(|row| row::id_of(row).map_err(broken)).collect()
-    }
-
     async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
         self.writer.change(delete::Sweep { limit }).await
     }
