@@ -48,10 +48,10 @@ pub(in crate::sql) struct Draft {
 }
 
 /// What is written.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Ready {
-    /// With the metrics that are created.
-    resource: Resource,
+    /// With the metrics that are created; the answer, once it is written.
+    resource: Arc<Resource>,
     type_number: i64,
     attributes: String,
     values: Vec<(i64, Vec<u8>)>,
@@ -107,7 +107,7 @@ impl Ready {
                 .collect(),
             metrics,
         };
-        Ok(Ready { resource, type_number: stored.number, attributes, values })
+        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes, values })
     }
 }
 
@@ -239,7 +239,7 @@ impl Batch<'_> {
         }
         for (draft, refused) in drafts.iter().zip(refused) {
             self.outcomes.push(match (refused, &draft.ready) {
-                (None, Ok(ready)) => Ok(Arc::new(ready.resource.clone())),
+                (None, Ok(ready)) => Ok(ready.resource.clone()),
                 (Some(error), _) => Err(error),
                 (None, Err(error)) => Err(error.clone()),
             });
@@ -287,17 +287,14 @@ impl Batch<'_> {
             return Ok(Err(IndexerError::ResourceAlreadyExists(draft.new.id)));
         }
         connection.execute("SAVEPOINT run").await.map_err(lost)?;
-        let without_metrics =
-            Ready { resource: Resource { metrics: Vec::new(), ..ready.resource.clone() }, ..ready.clone() };
         let first = self.numbers_used + 1;
-        insert_all(connection, &[&without_metrics], first, self.types_version).await.map_err(lost)?;
-        let mut resource = without_metrics.resource;
-        let set = set_metrics(connection, &self.context.texts, &resource, &draft.new.metrics, draft.new.now);
+        insert_without_metrics(connection, &[ready], first, self.types_version).await.map_err(lost)?;
+        let Draft { new, .. } = draft;
+        let set = set_metrics(connection, &self.context.texts, &ready.resource, &new.metrics, new.now);
         let outcome = match set.await {
             Ok(metrics) => {
                 self.numbers_used += 1;
-                resource.metrics = metrics;
-                Ok(Arc::new(resource))
+                Ok(Arc::new(Resource { metrics, ..Resource::clone(&ready.resource) }))
             }
             Err(Failure::Refused(error)) => {
                 connection.execute("ROLLBACK TO run").await.map_err(lost)?;
@@ -334,6 +331,17 @@ async fn insert_all(
     first_number: i64,
     types_version: i64,
 ) -> Result<(), sqlx::Error> {
+    insert_without_metrics(connection, rows, first_number, types_version).await?;
+    let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
+    metric::insert_active(connection, &metrics).await
+}
+
+async fn insert_without_metrics(
+    connection: &mut Connection,
+    rows: &[&Ready],
+    first_number: i64,
+    types_version: i64,
+) -> Result<(), sqlx::Error> {
     let numbered: Vec<(i64, &Ready)> = (first_number..).zip(rows.iter().copied()).collect();
     for part in parts(&numbered, RESOURCES_INSERTED_MAX) {
         insert_resources(connection, part, types_version).await?;
@@ -344,9 +352,7 @@ async fn insert_all(
             ready.values.iter().map(|(attribute, value)| (*attribute, &**value, *number))
         })
         .collect();
-    insert_values(connection, "resource_value", "resource_number", &mut values).await?;
-    let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
-    metric::insert_active(connection, &metrics).await
+    insert_values(connection, "resource_value", "resource_number", &mut values).await
 }
 
 async fn insert_resources(
