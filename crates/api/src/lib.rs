@@ -29,6 +29,7 @@ mod options;
 mod pagination;
 pub mod policy;
 pub mod predicate;
+mod profile;
 pub mod prometheus;
 mod provision;
 pub mod python;
@@ -51,4 +52,8 @@ pub use limits::Limits;
 pub use options::ApiOptions;
 pub use prometheus::names::Labels as PrometheusLabels;
 pub use reply::{ReplyBody, Response};
+pub use routes::debug::{
+    FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,
+    SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
+};
 pub use server::serve;

@@ -11,7 +11,7 @@ pub struct Caller {
     pub is_service: bool,
 }
 
-/// What is asked for, by the names of Gnocchi's policy file.
+/// What is asked for, by the names of Gnocchi's policy file; the last is gnudi's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     GetStatus,
@@ -44,6 +44,7 @@ pub enum Rule {
     UpdateResourceType,
     DeleteResourceType,
     ListResourceType,
+    GetProfile,
 }
 
 /// Who passes a rule, besides an administrator.
@@ -63,7 +64,7 @@ enum Role {
 
 impl Rule {
     #[cfg(test)]
-    const ALL: [Rule; 30] = [
+    const ALL: [Rule; 31] = [
         Rule::GetStatus,
         Rule::CreateArchivePolicy,
         Rule::GetArchivePolicy,
@@ -94,6 +95,7 @@ impl Rule {
         Rule::UpdateResourceType,
         Rule::DeleteResourceType,
         Rule::ListResourceType,
+        Rule::GetProfile,
     ];
 
     fn passed_by(self) -> &'static [Role] {
@@ -112,7 +114,8 @@ impl Rule {
             | Rule::CreateArchivePolicyRule
             | Rule::UpdateArchivePolicyRule
             | Rule::DeleteArchivePolicyRule
-            | Rule::DeleteResourceType => &[],
+            | Rule::DeleteResourceType
+            | Rule::GetProfile => &[],
             Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
                 &[Role::Service]
             }
@@ -207,7 +210,8 @@ mod tests {
                 | Rule::CreateArchivePolicyRule
                 | Rule::UpdateArchivePolicyRule
                 | Rule::DeleteArchivePolicyRule
-                | Rule::DeleteResourceType => &["admin"],
+                | Rule::DeleteResourceType
+                | Rule::GetProfile => &["admin"],
                 Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
                     &["admin", "service"]
                 }

@@ -96,8 +96,8 @@ fn routes() -> Vec<Route> {
     use Guard::{Caller, Items, Metric, Open};
     use Lookup::Nothing;
     use routes::{
-        aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, influxdb, metric,
-        prometheus, resource, resource_type, root, search, status,
+        aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
+        metric, prometheus, resource, resource_type, root, search, status,
     };
     vec![
         route("/", Nothing, vec![endpoint!(ANY Open, root::versions)]),
@@ -105,6 +105,11 @@ fn routes() -> Vec<Route> {
         route("/v1/openapi.json", Nothing, vec![endpoint!(GET Open, root::openapi_document)]),
         route("/healthcheck", Nothing, vec![endpoint!(ANY Open, root::healthcheck)]),
         route("/metrics", Nothing, vec![endpoint!(ANY Open, root::figures)]),
+        route(
+            "/debug/flamegraph",
+            Nothing,
+            vec![endpoint!(BARE GET Caller(Rule::GetProfile), debug::flamegraph)],
+        ),
         route(
             "/v1/archive_policy",
             Nothing,

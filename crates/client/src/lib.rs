@@ -4,18 +4,19 @@
 //! sent twice, and when), and it does not speak TLS: put a proxy in front, or talk on loopback.
 
 pub mod archive_policy;
-mod base64;
+pub mod base64;
 mod client;
 mod error;
 pub mod measures;
 pub mod metric;
 mod points;
+mod profile;
 pub mod resource;
 mod status;
-mod uri;
+pub mod uri;
 
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, message_of};
 pub use error::{ClientError, Refused};
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};

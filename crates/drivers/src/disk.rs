@@ -168,7 +168,7 @@ impl DiskFile for LocalFile {
     }
 
     fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        Ok(rustix::io::pwritev(&self.0, slices, offset)?)
+        Ok(rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.0, slices, offset))?)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -181,8 +181,9 @@ impl DiskFile for LocalFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
-            // A file system without reservation: space is then found, or not, as bytes are written.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+            // A file system without reservation, or one that gives it up at a signal: space is then found, or not, as bytes
+            // are written.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INTR) => Ok(()),
             answer => Ok(answer?),
         }
     }

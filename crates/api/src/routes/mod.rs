@@ -6,6 +6,7 @@ pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod batch;
 pub mod capabilities;
+pub mod debug;
 pub mod influxdb;
 pub mod metric;
 pub mod prometheus;

@@ -1,0 +1,236 @@
+//! Draws a flame graph: a bar for each function, as wide as its share of the samples, on top of the function that called it.
+//!
+//! The picture stands for itself: no fonts, styles or scripts from elsewhere. It works without its script, which only zooms.
+
+use std::fmt::Write as _;
+
+use super::{
+    ProfileOptions,
+    stacks::{Inlined, Node, Stacks},
+};
+
+/// Of the whole picture, in pixels.
+const WIDTH: f64 = 1400.0;
+const BAR_HEIGHT: f64 = 17.0;
+const CHARACTER_WIDTH: f64 = 6.6;
+const HEADER_HEIGHT: f64 = 64.0;
+const MARGIN_BELOW: f64 = 8.0;
+
+/// Narrower bars, which nobody could see, are left out; those that zooming makes wide enough are there.
+const SHARE_MIN: f64 = 0.0005;
+
+/// The least room for a name, in characters.
+const NAME_CHARS_MIN: usize = 3;
+
+const ZOOM: &str = include_str!("zoom.js");
+
+/// The flame graph of a profile, as a whole SVG file.
+pub fn draw(stacks: &Stacks, options: ProfileOptions) -> String {
+    let root = stacks.root();
+    let samples_min = ((root.samples as f64 * SHARE_MIN).ceil() as usize).max(1);
+    let rows = root.depth(samples_min) + 1;
+    let height = HEADER_HEIGHT + rows as f64 * BAR_HEIGHT + MARGIN_BELOW;
+    let mut out = String::new();
+    // Writing to a string fails never.
+    let _ = write_head(&mut out, root.samples, height, options);
+    if root.samples > 0 {
+        let base = height - MARGIN_BELOW - BAR_HEIGHT;
+        let mut drawing = Drawing { out: &mut out, total: root.samples, samples_min, base };
+        let _ = drawing.bar("all threads", Inlined(false), root, 0, 0);
+        let _ = writeln!(out, "<script><![CDATA[\n{ZOOM}]]></script>");
+    }
+    out += "</svg>\n";
+    out
+}
+
+fn write_head(out: &mut String, samples: usize, height: f64, options: ProfileOptions) -> std::fmt::Result {
+    writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
+    writeln!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" data-width="{WIDTH}" data-samples="{samples}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="11">"#
+    )?;
+    writeln!(
+        out,
+        "<style>g[data-s]{{cursor:pointer}}g[data-s]:hover rect{{stroke:#222;stroke-width:1}}text{{pointer-events:none;fill:#111}}</style>"
+    )?;
+    writeln!(out, r##"<rect width="100%" height="100%" fill="#fdfdfb"/>"##)?;
+    let seconds = options.duration.as_secs_f64();
+    writeln!(
+        out,
+        r#"<text x="8" y="20" font-size="15">gnudi: where {seconds} s of processor time go, by thread and function</text>"#
+    )?;
+    let seen = match samples {
+        0 => "No samples: nothing used the processor. Ask again while there is work.".to_owned(),
+        samples => format!(
+            "{samples} samples, {} for each second of processor time. Point at a bar for its name, click to zoom, click on the lowest to come back.",
+            options.frequency_hz
+        ),
+    };
+    writeln!(out, r#"<text x="8" y="38">{seen}</text>"#)?;
+    writeln!(
+        out,
+        r#"<text x="8" y="53">Pale bars are functions that the compiler has made part of the one below: which of them had the time is an estimate.</text>"#
+    )
+}
+
+/// The bars, as they are written.
+struct Drawing<'a> {
+    out: &'a mut String,
+    total: usize,
+    samples_min: usize,
+    /// The upper edge of the lowest bar.
+    base: f64,
+}
+
+impl Drawing<'_> {
+    /// The bar of a function and those above it, from the sample number `start` on.
+    fn bar(
+        &mut self,
+        name: &str,
+        inlined: Inlined,
+        node: &Node,
+        start: usize,
+        row: usize,
+    ) -> std::fmt::Result {
+        let scale = WIDTH / self.total as f64;
+        let (x, y) = (start as f64 * scale, self.base - row as f64 * BAR_HEIGHT);
+        let width = node.samples as f64 * scale;
+        let percent = node.samples as f64 * 100.0 / self.total as f64;
+        let fill = colour(name, inlined, row);
+        writeln!(
+            self.out,
+            r#"<g data-s="{start}" data-n="{samples}"><title>{title}
+{samples} samples, {percent:.2} %</title><rect x="{x:.2}" y="{y}" width="{shown:.2}" height="{height}" fill="{fill}"/><text x="{text_x:.2}" y="{text_y}">{text}</text></g>"#,
+            samples = node.samples,
+            title = escaped(name),
+            shown = (width - 0.5).max(0.2),
+            height = BAR_HEIGHT - 1.0,
+            text_x = x + 3.0,
+            text_y = y + 12.0,
+            text = escaped(&fitted(name, width)),
+        )?;
+        let mut start = start;
+        for ((name, inlined), child) in &node.children {
+            if child.samples >= self.samples_min {
+                self.bar(name, *inlined, child, start, row + 1)?;
+            }
+            start += child.samples;
+        }
+        Ok(())
+    }
+}
+
+/// As much of a name as a bar has room for.
+fn fitted(name: &str, width: f64) -> String {
+    let room = ((width - 6.0) / CHARACTER_WIDTH).max(0.0) as usize;
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    if room < NAME_CHARS_MIN {
+        return String::new();
+    }
+    name.chars().take(room - 2).chain("..".chars()).collect()
+}
+
+/// For the text of an element; what XML has no place for, escaped or not, becomes a replacement character.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '\n' | '\t' => out.push(' '),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Threads are grey; what belongs to gnudi, to SQLite, to the library of the language and to others has a hue each, of which
+/// a name always takes the same shade.
+fn colour(name: &str, inlined: Inlined, row: usize) -> String {
+    let shade =
+        name.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 16;
+    let bare = name.trim_start_matches(['<', '&', '(']);
+    let (hue, saturation) = match bare {
+        _ if row <= 1 => (0, 0),
+        _ if bare.contains("gnudi") => (24, 85),
+        _ if bare.starts_with("sqlite3") || bare.starts_with("sqlx") => (205, 65),
+        _ if ["std::", "core::", "alloc::"].iter().any(|start| bare.starts_with(start)) => (52, 60),
+        _ if bare.contains("::") => (95, 45),
+        _ => (280, 35),
+    };
+    let lightness = if inlined.0 { 84 } else { 66 } + shade / 2;
+    format!("hsl({}, {saturation}%, {lightness}%)", hue + shade)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::stacks::tests::stacks, *};
+
+    const OPTIONS: ProfileOptions = ProfileOptions { duration: Duration::from_secs(10), frequency_hz: 99 };
+
+    /// The numbers of a bar: start, samples, x, y, width.
+    fn bar(svg: &str, name: &str) -> [f64; 5] {
+        let title = format!("<title>{name}\n");
+        let line = svg.split("<g ").find(|group| group.contains(&title)).unwrap_or_else(|| panic!("{name}"));
+        let value = |key: &str| {
+            let text = line.split(&format!("{key}=\"")).nth(1).expect(key);
+            text.split('"').next().unwrap().parse().unwrap()
+        };
+        ["data-s", "data-n", " x", " y", " width"].map(value)
+    }
+
+    #[test]
+    fn bars_are_as_wide_as_their_share_and_lie_on_their_callers() {
+        let svg = draw(&stacks(&["t;a;b 25", "t;a;c 50", "u 25"]), OPTIONS);
+        let [all, t, a, b, c, u] = ["all threads", "t", "a", "b", "c", "u"].map(|name| bar(&svg, name));
+        let whole = WIDTH;
+        assert_eq!([all[2], all[4]], [0.0, whole - 0.5]);
+        assert_eq!([t[2], t[4]], [0.0, whole * 0.75 - 0.5]);
+        assert_eq!([a[2], a[4]], [0.0, whole * 0.75 - 0.5]);
+        assert_eq!([b[2], b[4]], [0.0, whole * 0.25 - 0.5]);
+        assert_eq!([c[0], c[1], c[2], c[4]], [25.0, 50.0, whole * 0.25, whole * 0.5 - 0.5]);
+        assert_eq!([u[2], u[4]], [whole * 0.75, whole * 0.25 - 0.5]);
+        assert_eq!([t[3], a[3], b[3]], [1.0, 2.0, 3.0].map(|row| all[3] - row * BAR_HEIGHT));
+        assert_eq!((t[3], b[3]), (u[3], c[3]));
+        assert!(b[3] >= HEADER_HEIGHT, "the head is free");
+        assert!(svg.contains("25 samples, 25.00 %"));
+    }
+
+    #[test]
+    fn names_are_text_whatever_they_hold() {
+        let svg = draw(&stacks(&["t;<core::pin::Pin<P> as F>::poll&]]>\"\u{1} 1"]), OPTIONS);
+        assert!(
+            svg.contains("<title>&lt;core::pin::Pin&lt;P&gt; as F&gt;::poll&amp;]]&gt;\"\u{fffd}\n"),
+            "{svg}"
+        );
+        assert!(!svg.contains('\u{1}'));
+        assert_eq!(svg.matches("]]>").count(), 1, "that of the script");
+    }
+
+    #[test]
+    fn a_name_is_cut_to_its_bar() {
+        assert_eq!(fitted("abcdef", 6.0 + 6.0 * CHARACTER_WIDTH + 0.1), "abcdef");
+        assert_eq!(fitted("abcdef", 6.0 + 5.0 * CHARACTER_WIDTH + 0.1), "abc..");
+        assert_eq!(fitted("abcdef", 6.0 + 2.0 * CHARACTER_WIDTH + 0.1), "");
+        assert_eq!(fitted("abcdef", 0.2), "");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_left_out_and_leaves_its_place() {
+        let svg = draw(&stacks(&["t;a 1", "t;b 9999"]), OPTIONS);
+        assert!(!svg.contains("<title>a\n"));
+        assert_eq!(bar(&svg, "b")[0], 1.0);
+    }
+
+    #[test]
+    fn without_samples_it_says_so() {
+        let svg = draw(&Stacks::default(), OPTIONS);
+        assert!(svg.contains("No samples") && svg.ends_with("</svg>\n") && !svg.contains("<script"));
+    }
+}

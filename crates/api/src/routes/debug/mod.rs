@@ -1,0 +1,5 @@
+//! `/debug/...`: what the server tells about itself to whoever runs it.
+
+mod flamegraph;
+
+pub use flamegraph::{FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX, SECONDS_DEFAULT, SECONDS_MAX, flamegraph};

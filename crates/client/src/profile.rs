@@ -1,0 +1,20 @@
+//! `/debug/flamegraph`, which servers of gnudi have.
+
+use std::time::Duration;
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// A flame graph (SVG) of where the server spends its processor time in the next `duration`, whole seconds, from
+    /// `frequency_hz` samples a second of processor time. Administrators only. The call takes longer than `duration`, and the
+    /// client's timeout must allow for it.
+    pub async fn flamegraph(&self, duration: Duration, frequency_hz: u16) -> Result<String, ClientError> {
+        let seconds = duration.as_secs();
+        let path = format!("/debug/flamegraph?seconds={seconds}&frequency={frequency_hz}");
+        self.get_with(path, |body| {
+            let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+            if text.contains("<svg") { Ok(text.to_owned()) } else { Err("no SVG".to_owned()) }
+        })
+        .await
+    }
+}
