@@ -221,7 +221,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The text of an error body: Gnocchi's errors are `{"code": ..., "title": ..., "description": ...}`, and a description may
 /// itself be an object (`{"cause": ..., "detail": ...}`), which is kept as JSON.
-fn message_of(body: &[u8]) -> String {
+pub fn message_of(body: &[u8]) -> String {
     const MESSAGE_CHARS_MAX: usize = 2000;
     let description = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|value| {
         match value.get("description")? {

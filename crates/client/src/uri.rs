@@ -15,24 +15,24 @@ fn escape(text: &str, out: &mut String) {
 }
 
 /// `prefix` with `segment` behind it, escaped.
-pub(crate) fn path(prefix: &str, segment: &str) -> String {
+pub fn path(prefix: &str, segment: &str) -> String {
     let mut out = prefix.to_owned();
     escape(segment, &mut out);
     out
 }
 
 /// A path with its query string; grows one parameter at a time.
-pub(crate) struct Query {
+pub struct Query {
     text: String,
     separator: char,
 }
 
 impl Query {
-    pub(crate) fn new(path: &str) -> Self {
+    pub fn new(path: &str) -> Self {
         Query { text: path.to_owned(), separator: '?' }
     }
 
-    pub(crate) fn add(&mut self, name: &str, value: &str) {
+    pub fn add(&mut self, name: &str, value: &str) {
         self.text.push(self.separator);
         self.separator = '&';
         self.text.push_str(name);
@@ -40,13 +40,13 @@ impl Query {
         escape(value, &mut self.text);
     }
 
-    pub(crate) fn add_some(&mut self, name: &str, value: Option<&str>) {
+    pub fn add_some(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.add(name, value);
         }
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.text
     }
 }

@@ -1,6 +1,7 @@
 //! One connection of a load: send a request, read its answer, count, again.
 
 use std::{
+    cell::Cell,
     io::{self, IoSlice},
     net::SocketAddr,
     time::{Duration, Instant},
@@ -101,24 +102,36 @@ async fn send(stream: &mut TcpStream, parts: &Parts<'_>) -> io::Result<()> {
 }
 
 /// Sends requests until the load ends; `lane` is the first that is the connection's own, where each has its own.
-pub(super) async fn drive(mut connection: Connection, mut lane: u64, shared: &Shared<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+///
+/// Counts into `outcome`, which outlives a connection that is given up.
+pub(super) async fn drive(
+    mut connection: Connection,
+    mut lane: u64,
+    shared: &Shared<'_>,
+    answered: &Cell<u64>,
+    outcome: &mut Outcome,
+) {
     let mut start = Instant::now();
+    let mut scratch = Vec::new();
     while let Some(index) = shared.claim(start, &mut lane) {
         let parts = shared.load.requests.parts(index);
         let mut attempts = 0;
         loop {
-            let mut body = shared.load.keep_bodies.then(Vec::new);
+            let wanted = shared.load.keep_bodies || shared.load.keep_ids || outcome.sample.is_none();
+            scratch.clear();
             outcome.reconnects += u64::from(connection.stream.is_none());
-            let result = connection.exchange(&parts, body.as_mut()).await;
+            let result = connection.exchange(&parts, wanted.then_some(&mut scratch)).await;
             let end = Instant::now();
             attempts += 1;
+            answered.set(answered.get() + 1);
             match result {
                 Ok(answer) if (200..300).contains(&answer.status) => {
-                    outcome.calls += 1;
-                    outcome.latency.record(end - start);
-                    outcome.body_bytes += answer.body_bytes;
-                    outcome.bodies.extend(body.map(|body| (index, body)));
+                    if let Err(failure) = outcome.take(&answer, index, &mut scratch, shared.load) {
+                        shared.failed(outcome, || failure.to_owned(), index);
+                    } else {
+                        outcome.latency.record(end - start);
+                        shared.succeeded();
+                    }
                     start = end;
                     break;
                 }
@@ -139,16 +152,21 @@ pub(super) async fn drive(mut connection: Connection, mut lane: u64, shared: &Sh
                     }
                 }
                 failed => {
-                    outcome.failures += 1;
-                    outcome.failure.get_or_insert_with(|| match failed {
-                        Ok(answer) => format!("status {}", answer.status),
+                    let words = || match failed {
+                        Ok(answer) => refusal(answer.status, connection.parser.refusal()),
                         Err(error) => error.to_string(),
-                    });
+                    };
+                    shared.failed(outcome, words, index);
                     start = end;
                     break;
                 }
             }
         }
     }
-    outcome
+}
+
+/// A status and the server's own words.
+fn refusal(status: u16, body: &[u8]) -> String {
+    let words = gnudi_client::message_of(body);
+    format!("{status} {words}").trim_end().to_owned()
 }

@@ -4,23 +4,26 @@
 //! allocation and one clock reading a request. No pipelining: a connection has one request under way.
 
 mod connection;
+mod outcome;
 pub mod requests;
 pub mod response;
 
 use std::{
+    cell::Cell,
     net::SocketAddr,
     sync::{
         Barrier, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::{context::Stop, histogram::Histogram};
+use crate::context::Stop;
 use connection::Connection;
-pub use requests::{Headers, Requests};
+pub use outcome::{Outcome, ThreadTimes};
+pub use requests::{Headers, IdText, Requests};
 
 /// When a load ends.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,15 @@ pub enum Order {
     Lanes,
 }
 
+/// How long requests under way may take once the load was told to stop.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Servers that have not answered anything for so long are given up.
+pub const SILENCE_MAX: Duration = Duration::from_mins(2);
+
+/// A load whose first requests all fail is ended after so many.
+const FAILURES_HOPELESS: u64 = 100;
+
 /// A load to put on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
@@ -51,42 +63,32 @@ pub struct Load<'a> {
     pub order: Order,
     /// Keep the bodies of the answers, with the index of their requests.
     pub keep_bodies: bool,
+    /// Keep the ids in the answers: an answer without one is a failure.
+    pub keep_ids: bool,
     /// Ends the load early, once requests under way are answered.
     pub stop: &'a Stop,
+    /// Counts requests that have been answered or have failed, for whoever watches.
+    pub done: Option<&'a AtomicU64>,
+    /// Without any answer for so long, the load ends, and the requests under way are failures.
+    pub silence_max: Duration,
 }
 
-/// What came of a load.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// From the first request to the last answer.
-    pub elapsed: Duration,
-    /// Requests answered with 2xx.
-    pub calls: u64,
-    /// 429 and 503: refused for now and sent again after a pause.
-    pub refused: u64,
-    /// Other answers, and requests without one.
-    pub failures: u64,
-    /// The first of them, in words.
-    pub failure: Option<String>,
-    /// Connections opened again because the peer closes them.
-    pub reconnects: u64,
-    /// Of requests answered with 2xx.
-    pub latency: Histogram,
-    pub body_bytes: u64,
-    /// Where they were asked for: (index of the request, body of its answer).
-    pub bodies: Vec<(u64, Vec<u8>)>,
-}
-
-impl Outcome {
-    fn merge(&mut self, other: Outcome) {
-        self.calls += other.calls;
-        self.refused += other.refused;
-        self.failures += other.failures;
-        self.failure = self.failure.take().or(other.failure);
-        self.reconnects += other.reconnects;
-        self.latency.merge(&other.latency);
-        self.body_bytes += other.body_bytes;
-        self.bodies.extend(other.bodies);
+impl<'a> Load<'a> {
+    /// A load of one thread and one connection that keeps nothing.
+    pub fn new(address: SocketAddr, requests: &'a Requests, until: Until, stop: &'a Stop) -> Self {
+        Load {
+            address,
+            requests,
+            connections: 1,
+            threads: 1,
+            until,
+            order: Order::Free,
+            keep_bodies: false,
+            keep_ids: false,
+            stop,
+            done: None,
+            silence_max: SILENCE_MAX,
+        }
     }
 }
 
@@ -99,6 +101,9 @@ struct Shared<'a> {
     next: AtomicU64,
     /// How many connections have been numbered.
     lanes: AtomicU64,
+    /// Failures before the first success.
+    failures_first: AtomicU64,
+    any_succeeded: AtomicBool,
 }
 
 impl Shared<'_> {
@@ -112,11 +117,34 @@ impl Shared<'_> {
         (!counted_out && !self.is_over(now)).then_some(index)
     }
 
-    /// Whether the time of the load is up.
+    /// Whether the time of the load is up, or there is no use in going on.
     fn is_over(&self, now: Instant) -> bool {
         let start = *self.start.get().expect("the load has started");
         self.load.stop.is_set()
             || matches!(self.load.until, Until::Elapsed(duration) if now - start >= duration)
+            || self.failures_first.load(Ordering::Relaxed) >= FAILURES_HOPELESS
+    }
+
+    fn succeeded(&self) {
+        if !self.any_succeeded.load(Ordering::Relaxed) {
+            self.any_succeeded.store(true, Ordering::Relaxed);
+        }
+        self.tell_done(1);
+    }
+
+    fn failed(&self, outcome: &mut Outcome, words: impl FnOnce() -> String, index: u64) {
+        outcome.failures += 1;
+        outcome.failure.get_or_insert_with(|| format!("{}: {}", self.load.requests.line(index), words()));
+        if !self.any_succeeded.load(Ordering::Relaxed) {
+            self.failures_first.fetch_add(1, Ordering::Relaxed);
+        }
+        self.tell_done(1);
+    }
+
+    fn tell_done(&self, count: u64) {
+        if let Some(done) = self.load.done {
+            done.fetch_add(count, Ordering::Relaxed);
+        }
     }
 
     /// Opens connections, waits for the other threads, and drives them to the end of the load.
@@ -128,14 +156,51 @@ impl Shared<'_> {
         }
         self.opened.wait();
         let start = *self.start.get_or_init(Instant::now);
-        let mut running: FuturesUnordered<_> =
-            opened.into_iter().map(|(lane, connection)| connection::drive(connection, lane, self)).collect();
-        let mut total = Outcome::default();
-        while let Some(outcome) = running.next().await {
+        let times = ThreadTimes::now();
+        let mut outcomes: Vec<Outcome> = (0..connections).map(|_| Outcome::default()).collect();
+        let unanswered = self.drive_all(opened, &mut outcomes).await;
+        let mut total = Outcome { elapsed: start.elapsed(), ..Outcome::default() };
+        total.times = ThreadTimes::now().zip(times).map(|(after, before)| after.since(before));
+        for outcome in outcomes {
             total.merge(outcome);
         }
-        total.elapsed = start.elapsed();
+        if unanswered > 0 {
+            total.failures += unanswered;
+            let words = format!("no answer within {} s", self.load.silence_max.as_secs_f64());
+            total.failure.get_or_insert(words);
+        }
         total
+    }
+
+    /// Runs connections to their end: how many of them the server has left waiting for too long.
+    async fn drive_all(&self, opened: Vec<(u64, Connection)>, outcomes: &mut [Outcome]) -> u64 {
+        const LOOK_DELAY: Duration = Duration::from_millis(100);
+        let answered = Cell::new(0);
+        let mut running: FuturesUnordered<_> = opened
+            .into_iter()
+            .zip(outcomes)
+            .map(|((lane, connection), outcome)| {
+                connection::drive(connection, lane, self, &answered, outcome)
+            })
+            .collect();
+        let (mut seen, mut last_answer, mut stopped) = (0, Instant::now(), None);
+        loop {
+            match tokio::time::timeout(LOOK_DELAY, running.next()).await {
+                Ok(Some(())) => continue,
+                Ok(None) => return 0,
+                Err(_) => {}
+            }
+            let now = Instant::now();
+            if answered.get() != seen {
+                (seen, last_answer) = (answered.get(), now);
+            }
+            if self.load.stop.is_set() && now - *stopped.get_or_insert(now) >= STOP_GRACE {
+                return 0;
+            }
+            if now - last_answer >= self.load.silence_max {
+                return running.len() as u64;
+            }
+        }
     }
 }
 
@@ -148,6 +213,8 @@ impl Load<'_> {
             start: OnceLock::new(),
             next: AtomicU64::new(0),
             lanes: AtomicU64::new(0),
+            failures_first: AtomicU64::new(0),
+            any_succeeded: AtomicBool::new(false),
         };
         let mut total = Outcome::default();
         std::thread::scope(|scope| {
@@ -185,22 +252,13 @@ mod tests {
     use crate::noop::{NoopServer, POINTS};
 
     fn requests(method: &str, path: &str) -> Requests {
-        let headers = Headers { host: "h".to_owned(), prefix: String::new() };
+        let headers = Headers::new("h", "");
         Requests::Listed(vec![headers.bare(method, path)])
     }
 
     fn load(address: SocketAddr, requests: &Requests, until: Until) -> Load<'_> {
         let stop = Box::leak(Box::default());
-        Load {
-            address,
-            requests,
-            connections: 3,
-            threads: 2,
-            until,
-            order: Order::Free,
-            keep_bodies: false,
-            stop,
-        }
+        Load { connections: 3, threads: 2, ..Load::new(address, requests, until, stop) }
     }
 
     #[test]
@@ -289,7 +347,7 @@ mod tests {
         (load.connections, load.threads) = (1, 1);
         let outcome = load.run();
         assert_eq!((outcome.calls, outcome.refused, outcome.failures), (3, 1, 1), "{outcome:?}");
-        assert_eq!(outcome.failure.as_deref(), Some("status 404"));
+        assert_eq!(outcome.failure.as_deref(), Some("GET /: 404"));
         assert_eq!(outcome.reconnects, 4, "{outcome:?}");
     }
 

@@ -17,7 +17,12 @@ pub enum Requests {
     /// As `Grid`, where the metric is named inside the body: `heads[step]` (whole), `names[metric]` (all of one length),
     /// `bodies[step]`.
     Named { heads: Vec<Vec<u8>>, names: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
+    /// One request for each id: `head` up to the id, `tail` behind it.
+    Ids { head: Vec<u8>, ids: Vec<IdText>, tail: Vec<u8> },
 }
+
+/// A metric's id as it stands in a path.
+pub type IdText = [u8; 36];
 
 impl Requests {
     /// How many requests there are before the first comes again.
@@ -26,6 +31,7 @@ impl Requests {
             Requests::Listed(requests) => requests.len() as u64,
             Requests::Grid { heads, bodies } => (heads.len() * bodies.len()) as u64,
             Requests::Named { names, bodies, .. } => (names.len() * bodies.len()) as u64,
+            Requests::Ids { ids, .. } => ids.len() as u64,
         }
     }
 
@@ -40,7 +46,16 @@ impl Requests {
                 let step = index / names.len();
                 [&heads[step], &names[index % names.len()], &bodies[step]]
             }
+            Requests::Ids { head, ids, tail } => [head, &ids[index], tail],
         }
+    }
+
+    /// Method and path of a request, for messages.
+    pub fn line(&self, index: u64) -> String {
+        let start: Vec<u8> =
+            self.parts(index).concat().into_iter().take_while(|byte| *byte != b'\r').collect();
+        let line = String::from_utf8_lossy(&start);
+        line.strip_suffix(" HTTP/1.1").unwrap_or(&line).to_owned()
     }
 }
 
@@ -51,17 +66,22 @@ pub struct Headers {
     pub host: String,
     /// Path before `/v1`, without a slash at the end.
     pub prefix: String,
+    /// Whole header lines that say who asks.
+    pub identity: String,
 }
 
 impl Headers {
+    /// Requests of the user `admin` without a password.
+    pub fn new(host: impl Into<String>, prefix: impl Into<String>) -> Self {
+        // `admin:` in base64.
+        let identity = "Authorization: Basic YWRtaW46\r\n".to_owned();
+        Headers { host: host.into(), prefix: prefix.into(), identity }
+    }
+
     /// A request's head without its end: another header or an empty line has to follow.
     pub fn open_head(&self, method: &str, path: &str) -> Vec<u8> {
-        // `admin:` in base64: basic authentication without a password.
-        format!(
-            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic YWRtaW46\r\n",
-            self.prefix, self.host
-        )
-        .into_bytes()
+        let Headers { host, prefix, identity } = self;
+        format!("{method} {prefix}{path} HTTP/1.1\r\nHost: {host}\r\n{identity}").into_bytes()
     }
 
     /// A whole request without a body.
@@ -125,11 +145,14 @@ mod tests {
         assert_eq!(named.distinct(), 6);
         let listed = Requests::Listed(bytes(&["x", "y"]));
         assert_eq!((text(&listed, 1), text(&listed, 2)), ("y".to_owned(), "x".to_owned()));
+        let ids = vec![[b'a'; 36], [b'b'; 36]];
+        let ids = Requests::Ids { head: b"DELETE /".to_vec(), ids, tail: b" HTTP/1.1\r\n\r\n".to_vec() };
+        assert_eq!(ids.line(3), format!("DELETE /{}", "b".repeat(36)));
     }
 
     #[test]
     fn heads_are_http() {
-        let headers = Headers { host: "h:1".to_owned(), prefix: "/gnocchi".to_owned() };
+        let headers = Headers::new("h:1", "/gnocchi");
         assert_eq!(
             String::from_utf8(headers.post("/v1/metric", b"{}")).unwrap(),
             "POST /gnocchi/v1/metric HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic YWRtaW46\r\n\

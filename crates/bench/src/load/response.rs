@@ -3,6 +3,9 @@
 //!
 //! Only what a load generator meets: one answer at a time (no pipelining), no trailers that matter, no 1xx.
 
+/// Of the body of a refusal, so much is kept for the message.
+const REFUSAL_BYTES_MAX: usize = 16 << 10;
+
 /// A longer head means that the peer does not speak HTTP.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -48,13 +51,14 @@ pub struct Parser {
     state: State,
     head: Vec<u8>,
     answer: Answer,
+    refusal: Vec<u8>,
 }
 
 const NO_ANSWER: Answer = Answer { status: 0, keep_alive: true, body_bytes: 0 };
 
 impl Default for Parser {
     fn default() -> Self {
-        Parser { state: State::Head, head: Vec::new(), answer: NO_ANSWER }
+        Parser { state: State::Head, head: Vec::new(), answer: NO_ANSWER, refusal: Vec::new() }
     }
 }
 
@@ -64,6 +68,12 @@ impl Parser {
         self.state = State::Head;
         self.head.clear();
         self.answer = NO_ANSWER;
+        self.refusal.clear();
+    }
+
+    /// The start of the body of an answer whose status is an error's.
+    pub fn refusal(&self) -> &[u8] {
+        &self.refusal
     }
 
     /// Takes the next bytes. `Some` once the answer is whole; body bytes go to `body` where it is wanted.
@@ -124,6 +134,10 @@ impl Parser {
     fn take_body(&mut self, bytes: &[u8], left: u64, body: &mut Option<&mut Vec<u8>>) -> usize {
         let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
         self.answer.body_bytes += taken as u64;
+        if self.answer.status >= 400 {
+            let room = REFUSAL_BYTES_MAX - self.refusal.len();
+            self.refusal.extend_from_slice(&bytes[..taken.min(room)]);
+        }
         if let Some(body) = body {
             body.extend_from_slice(&bytes[..taken]);
         }
@@ -321,6 +335,20 @@ mod tests {
         let mut parser = Parser::default();
         let endless = vec![b'x'; HEAD_BYTES_MAX + 1];
         assert_eq!(parser.feed(&endless, None), Err(BadAnswer("a head without an end")));
+    }
+
+    #[test]
+    fn the_text_of_a_refusal_is_kept() {
+        let mut parser = Parser::default();
+        let body = "no such metric".repeat(2000);
+        let text = format!("HTTP/1.1 404 Gone\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        for piece in text.as_bytes().chunks(1000) {
+            parser.feed(piece, None).unwrap();
+        }
+        assert_eq!(parser.refusal(), &body.as_bytes()[..REFUSAL_BYTES_MAX]);
+        parser.reset();
+        parser.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", None).unwrap();
+        assert_eq!(parser.refusal(), b"");
     }
 
     #[test]
