@@ -124,7 +124,7 @@ impl Server {
     }
 
     fn new(peer: Peer, address: SocketAddr, prefix: &str, probe: Probe, running: Running) -> Self {
-        let headers = Headers { host: address.to_string(), prefix: prefix.to_owned() };
+        let headers = Headers::new(address.to_string(), prefix);
         Server { peer, address, headers, probe, running }
     }
 

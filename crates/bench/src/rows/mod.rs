@@ -20,7 +20,7 @@ use counts::Counts;
 use crate::{
     commands::report::Options,
     context::Context,
-    load::{Load, Order, Requests, Until},
+    load::{Load, Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
     peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
@@ -109,14 +109,9 @@ impl<'a> Bench<'a> {
     ) -> Load<'b> {
         let threads = self.options.threads.min(connections);
         Load {
-            address: server.address,
-            requests,
             connections,
             threads,
-            until,
-            order: Order::Free,
-            keep_bodies: false,
-            stop: &self.context.stop,
+            ..Load::new(server.address, requests, until, &self.context.stop)
         }
     }
 
