@@ -29,6 +29,8 @@ pub enum Command {
     Amqpd(CollectorArgs),
     /// Measure gnudi and other servers with the same API.
     Benchmark(gnudi_bench::Benchmark),
+    /// Write a flame graph of where a running server spends its processor time.
+    Profile(ProfileArgs),
     /// Print every option with its default and meaning.
     Config,
 }
@@ -103,6 +105,27 @@ pub struct CollectorArgs {
     /// Log at level info (the default).
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ProfileArgs {
+    /// The server that is looked at.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
+    pub endpoint: String,
+    /// An administrator. The environment variable `GNUDI_PASSWORD` may hold a password.
+    #[arg(long, value_name = "NAME", default_value = "admin")]
+    pub user: String,
+    /// How long to look.
+    #[arg(long, value_name = "N", default_value_t = gnudi_api::PROFILE_SECONDS_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(gnudi_api::PROFILE_SECONDS_MAX)))]
+    pub seconds: u16,
+    /// Samples a second of processor time.
+    #[arg(long, value_name = "HZ", default_value_t = gnudi_api::PROFILE_FREQUENCY_HZ_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(gnudi_api::PROFILE_FREQUENCY_HZ_MAX)))]
+    pub frequency: u16,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
+    pub output: PathBuf,
 }
 
 #[derive(Clone, Debug, Default, Args)]

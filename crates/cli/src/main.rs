@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod figures;
 mod logging;
+mod process_figures;
 mod store;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Err(error),
         },
+        Command::Profile(args) => commands::profile::run(&args),
         Command::Config => {
             print!("{}", config::print_all());
             Ok(())

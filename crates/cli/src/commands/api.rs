@@ -6,27 +6,29 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits, Passwords, PrometheusLabels};
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Handle};
 
-use crate::{args::ServeArgs, config::Config, figures::StoreFigures, store::Store};
+use crate::{
+    args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
+};
 
 /// Serves until `stop` and until the requests in progress have ended, or their time has.
 pub async fn serve(
     listener: TcpListener,
     store: &Store,
-    config: &Config,
-    args: &ServeArgs,
-    auth_mode: AuthMode,
-    methods: BTreeSet<AggregationMethod>,
+    options: ApiOptions,
+    workers: &Handle,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(StoreFigures::of(store)));
-    let app = App::new(store.engine.clone(), options(config, args, auth_mode, methods), registry, super::now);
+    let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
+    registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
+    let app = App::new(store.engine.clone(), options, registry, super::now);
     gnudi_api::serve(listener, Arc::new(app), stop).await.context("serving the API")
 }
 
-fn options(
+pub fn options(
     config: &Config,
     args: &ServeArgs,
     auth_mode: AuthMode,

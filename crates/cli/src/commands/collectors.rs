@@ -67,12 +67,13 @@ pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
 fn prepare(args: &CollectorArgs) -> Result<(Config, Sink)> {
     let config = Config::load(args.config_file.as_deref())?;
     logging::start(&StoreArgs { debug: args.debug, verbose: args.verbose, ..StoreArgs::default() }, &config);
-    let sink = Sink {
-        endpoint: args.endpoint.clone(),
-        user: args.user.clone(),
-        password: std::env::var(PASSWORD_VARIABLE).unwrap_or_default(),
-    };
+    let sink = Sink { endpoint: args.endpoint.clone(), user: args.user.clone(), password: password() };
     Ok((config, sink))
+}
+
+/// The password of `--user`.
+pub fn password() -> String {
+    std::env::var(PASSWORD_VARIABLE).unwrap_or_default()
 }
 
 pub async fn until_told_to_stop() {

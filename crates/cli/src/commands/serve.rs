@@ -44,12 +44,13 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
     let sink = Sink { endpoint: endpoint(args, address), user: None, password: own_password };
     let collectors = Collectors::start(args, config, &sink).await?;
     let host = start_host_collector(args, config, sink)?;
+    let options = super::api::options(config, args, auth_mode, methods);
     // What collectors have gathered is posted while requests are still served.
     let stop = async {
         super::collectors::until_told_to_stop().await;
         collectors.finish().await;
     };
-    let served = super::api::serve(listener, &store, config, args, auth_mode, methods, stop).await;
+    let served = super::api::serve(listener, &store, options, workers, stop).await;
     tracing::info!("stopping");
     if let Some(host) = host {
         host.abort();

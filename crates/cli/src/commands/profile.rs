@@ -1,0 +1,78 @@
+//! `gnudi profile`: asks a running server for a flame graph, and writes it to a file.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow};
+use gnudi_client::{Client, ClientError, ClientOptions};
+use tokio::runtime::Builder;
+
+use crate::args::ProfileArgs;
+
+/// How much longer than the profile itself the answer may take: names are looked up in debug information.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+pub fn run(args: &ProfileArgs) -> Result<()> {
+    let duration = Duration::from_secs(u64::from(args.seconds));
+    let options = ClientOptions {
+        user: Some(args.user.clone()),
+        password: super::collectors::password(),
+        timeout: duration + ANSWER_TIMEOUT,
+        ..ClientOptions::default()
+    };
+    let client = Client::new(&args.endpoint, &options)?;
+    let file = Output::open(&args.output)?;
+    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+    let svg = runtime
+        .block_on(client.flamegraph(duration, args.frequency))
+        .map_err(|error| explained(error, &args.endpoint, &args.user))?;
+    file.write(&svg)?;
+    println!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url());
+    Ok(())
+}
+
+/// The failure, with what can be done about it.
+fn explained(error: ClientError, endpoint: &str, user: &str) -> anyhow::Error {
+    match (&error, error.status()) {
+        (ClientError::NoAnswer { .. }, _) => anyhow!(error).context(format!("no answer from {endpoint}")),
+        (_, Some(401)) => anyhow!("{endpoint} does not know {user} with this password (GNUDI_PASSWORD)"),
+        (_, Some(403)) => anyhow!("{endpoint} gives profiles to administrators only, and {user} is none"),
+        (_, Some(404)) => anyhow!("{endpoint} has no /debug/flamegraph: it is no gnudi, or an old one"),
+        (_, Some(409)) => anyhow!("{endpoint} is taking a profile already: try again when it is done"),
+        _ => anyhow!(error).context(format!("{endpoint} gave no profile")),
+    }
+}
+
+/// The file that is to be written, known to be writable before anybody waits for what is to be in it. One that was there
+/// stays as it was until then; one that was not is gone again after a failure.
+struct Output<'a> {
+    path: &'a Path,
+    is_new: bool,
+    is_written: bool,
+}
+
+impl<'a> Output<'a> {
+    fn open(path: &'a Path) -> Result<Self> {
+        let is_new = !path.exists();
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        opened.with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(Output { path, is_new, is_written: false })
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        fs::write(self.path, text).with_context(|| format!("{} cannot be written", self.path.display()))?;
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_written {
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The figures of this process, for `/metrics`: its threads that run requests and passes, its memory, its processor time.
+
+use std::{fmt, fs};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+use tokio::runtime::Handle;
+
+use crate::figures::{counter, gauge};
+
+/// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Asks the runtimes and the kernel each time they are asked for.
+#[derive(Debug)]
+pub struct ProcessFigures {
+    /// By the names of their threads.
+    runtimes: Vec<(&'static str, Handle)>,
+}
+
+impl ProcessFigures {
+    pub fn of(runtimes: Vec<(&'static str, Handle)>) -> Self {
+        ProcessFigures { runtimes }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RuntimeLabels {
+    runtime: &'static str,
+}
+
+impl Collector for ProcessFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        self.encode_runtimes(&mut encoder)?;
+        // Where the kernel does not tell, there are no such figures.
+        if let Some(used) = fs::read_to_string("/proc/self/stat").ok().and_then(|text| Used::read(&text)) {
+            let seconds = used.seconds;
+            counter(&mut encoder, "gnudi_process_cpu_seconds", "Processor time used, in seconds", seconds)?;
+            let help = "Times that memory was used for the first time, or again after it was given back";
+            counter(&mut encoder, "gnudi_process_page_faults", help, used.page_faults)?;
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        for (key, name, help) in [
+            ("VmRSS:", "gnudi_process_resident_bytes", "Memory in use"),
+            ("VmHWM:", "gnudi_process_resident_peak_bytes", "The most memory that was ever in use"),
+        ] {
+            if let Some(kilobytes) = value_of(&status, key) {
+                gauge(&mut encoder, name, help, kilobytes * 1024.0)?;
+            }
+        }
+        match value_of(&status, "Threads:") {
+            Some(threads) => gauge(&mut encoder, "gnudi_process_threads", "Threads there are", threads),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ProcessFigures {
+    fn encode_runtimes(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let name = "gnudi_runtime_busy_seconds";
+        let help = "Time that threads ran tasks, and were not waiting for any, in seconds";
+        self.encode_counter(encoder, name, help, |handle| {
+            let metrics = handle.metrics();
+            (0..metrics.num_workers()).map(|n| metrics.worker_total_busy_duration(n).as_secs_f64()).sum()
+        })?;
+        let help = "Times that a thread found no task to run and went to sleep";
+        self.encode_counter(encoder, "gnudi_runtime_parks", help, |handle| {
+            let metrics = handle.metrics();
+            (0..metrics.num_workers()).map(|n| metrics.worker_park_count(n) as f64).sum()
+        })?;
+        let help = "Threads that run tasks";
+        self.encode_gauge(encoder, "gnudi_runtime_threads", help, |handle| handle.metrics().num_workers())?;
+        let help = "Tasks there are";
+        self.encode_gauge(encoder, "gnudi_runtime_tasks", help, |handle| handle.metrics().num_alive_tasks())?;
+        let help = "Tasks that wait for a thread, in the queue that all threads share";
+        let name = "gnudi_runtime_tasks_waiting";
+        self.encode_gauge(encoder, name, help, |handle| handle.metrics().global_queue_depth())
+    }
+
+    fn encode_counter(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        name: &str,
+        help: &str,
+        value: impl Fn(&Handle) -> f64,
+    ) -> fmt::Result {
+        let kind = ConstCounter::new(0.0).metric_type();
+        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+        for (runtime, handle) in &self.runtimes {
+            ConstCounter::new(value(handle)).encode(family.encode_family(&RuntimeLabels { runtime })?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_gauge(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        name: &str,
+        help: &str,
+        value: impl Fn(&Handle) -> usize,
+    ) -> fmt::Result {
+        let kind = ConstGauge::new(0.0).metric_type();
+        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+        for (runtime, handle) in &self.runtimes {
+            let labels = RuntimeLabels { runtime };
+            ConstGauge::new(value(handle) as f64).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a process has used since its start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Used {
+    /// Of processor time, in its own code and in the kernel's.
+    seconds: f64,
+    page_faults: f64,
+}
+
+impl Used {
+    /// Of the text of `/proc/<pid>/stat`.
+    fn read(text: &str) -> Option<Used> {
+        // The name of the program stands in parentheses and may hold anything.
+        let (_, fields) = text.rsplit_once(") ")?;
+        let fields: Vec<&str> = fields.split(' ').collect();
+        // Counted as proc(5) counts them, where the third is the first after the name.
+        let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+        let (minor, major) = (field(10)?, field(12)?);
+        Some(Used { seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND, page_faults: minor + major })
+    }
+}
+
+/// The number behind a key of `/proc/<pid>/status`.
+fn value_of(status: &str, key: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::{encoding::text::encode, registry::Registry};
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_texts_are_read() {
+        let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 1000 0 5 0 250 50 0 0 20 0 9 0 1 2 3";
+        assert_eq!(Used::read(text), Some(Used { seconds: 3.0, page_faults: 1005.0 }));
+        assert_eq!(Used::read("7 (a) S 1"), None);
+        let status = "Name:\tVmRSS: 1\nVmRSS:\t    12 kB\nThreads:\t9\n";
+        assert_eq!((value_of(status, "VmRSS:"), value_of(status, "Threads:")), (Some(12.0), Some(9.0)));
+        assert_eq!(value_of(status, "VmHWM:"), None);
+    }
+
+    #[test]
+    fn a_busy_runtime_shows_in_its_figures() {
+        let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+        let idle = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        busy.block_on(async {
+            let work = async {
+                let end = std::time::Instant::now() + std::time::Duration::from_millis(50);
+                while std::time::Instant::now() < end {}
+                tokio::task::yield_now().await;
+            };
+            tokio::spawn(work).await.unwrap();
+        });
+        let waits = busy.spawn(std::future::pending::<()>());
+        let mut registry = Registry::default();
+        let runtimes = vec![("busy", busy.handle().clone()), ("idle", idle.handle().clone())];
+        registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let figure = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
+        };
+        assert!(figure("gnudi_runtime_busy_seconds_total{runtime=\"busy\"}") >= 0.04, "{text}");
+        assert!(figure("gnudi_runtime_busy_seconds_total{runtime=\"idle\"}") < 0.04, "{text}");
+        assert_eq!(figure("gnudi_runtime_threads{runtime=\"busy\"}"), 3.0);
+        assert_eq!(figure("gnudi_runtime_tasks{runtime=\"busy\"}"), 1.0);
+        assert_eq!(figure("gnudi_runtime_tasks{runtime=\"idle\"}"), 0.0);
+        assert!(figure("gnudi_process_resident_bytes") > 1e6);
+        assert!(figure("gnudi_process_resident_peak_bytes") >= figure("gnudi_process_resident_bytes"));
+        assert!(figure("gnudi_process_threads") >= 4.0);
+        assert!(figure("gnudi_process_page_faults_total") > 0.0);
+        assert!(figure("gnudi_process_cpu_seconds_total") > 0.0);
+        waits.abort();
+    }
+}
