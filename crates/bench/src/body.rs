@@ -106,6 +106,16 @@ impl Span {
             writeln!(out, " {time_ms}").expect("a Vec takes it");
         }
     }
+
+    /// Lines of InfluxDB's line protocol with times in milliseconds: `series value=1.23 1420070400123`.
+    pub fn write_influx(self, series: &str, values: &mut Values, out: &mut Vec<u8>) {
+        for time_ms in self.times() {
+            out.extend_from_slice(series.as_bytes());
+            out.extend_from_slice(b" value=");
+            values.write(out);
+            writeln!(out, " {time_ms}").expect("a Vec takes it");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +158,9 @@ mod tests {
             assert_eq!(line[0], "m{i=\"1\"}");
             assert_eq!(line[1].parse::<f64>().unwrap(), value.as_f64().unwrap());
         }
+        let influx = text(|out| SPAN.write_influx("m,i=1", &mut Values::new(7), out));
+        let expected = lines.iter().map(|line| format!("m,i=1 value={} {}\n", line[1], line[2]));
+        assert_eq!(influx, expected.collect::<String>());
     }
 
     #[test]

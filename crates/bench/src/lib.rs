@@ -8,6 +8,8 @@
 mod body;
 mod commands;
 mod context;
+mod disk;
+mod experiments;
 mod findings;
 mod format;
 mod histogram;
@@ -15,9 +17,14 @@ mod load;
 mod machine;
 mod measurement;
 mod noop;
+mod page;
 mod peers;
+mod plot;
 mod process;
+mod rados;
+mod results;
 mod rows;
 mod table;
+mod versions;
 
 pub use commands::Benchmark;

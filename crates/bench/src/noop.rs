@@ -19,6 +19,9 @@ use tokio::{
 /// Points in the answer to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
 
+/// The same where a start is asked for: a day by the minute.
+pub const DAY_POINTS: usize = 1_440;
+
 const READ_BYTES: usize = 256 << 10;
 
 /// A running no-op server; it ends when this is dropped.
@@ -131,6 +134,7 @@ struct Answers {
     deleted: Vec<u8>,
     metric: Vec<u8>,
     measures: Vec<u8>,
+    day: Vec<u8>,
     status: Vec<u8>,
 }
 
@@ -147,6 +151,7 @@ impl Answers {
             deleted: b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
             metric: answer("200 OK", metric),
             measures: answer("200 OK", &format!("[{}]", vec![point; POINTS].join(", "))),
+            day: answer("200 OK", &format!("[{}]", vec![point; DAY_POINTS].join(", "))),
             status: answer("200 OK", status),
         }
     }
@@ -160,11 +165,16 @@ impl Answers {
             (b"POST", path) if path.ends_with(b"/archive_policy") => &self.known,
             (b"POST", _) => &self.accepted,
             (b"DELETE", _) => &self.deleted,
-            (_, path) if path.windows(9).any(|window| window == b"/measures") => &self.measures,
+            (_, path) if has(path, b"/measures") && has(path, b"start=") => &self.day,
+            (_, path) if has(path, b"/measures") => &self.measures,
             (_, path) if path.starts_with(b"/v1/status") => &self.status,
             _ => &self.metric,
         }
     }
+}
+
+fn has(path: &[u8], part: &[u8]) -> bool {
+    path.windows(part.len()).any(|window| window == part)
 }
 
 fn answer(status: &str, body: &str) -> Vec<u8> {

@@ -2,7 +2,9 @@
 //!
 //! A command measures; how its findings are shown is `format`'s.
 
+pub mod rados;
 pub mod report;
+pub mod samples;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
@@ -31,7 +33,9 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Rados(rados::Options),
     Report(report::Options),
+    Samples(samples::Options),
 }
 
 impl Benchmark {
@@ -51,20 +55,30 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
+            Command::Samples(options) => samples::run(options, context).map(Some),
+            Command::Rados(options) => rados::run(options, context).map(Some),
             // It prints row by row, and writes files.
             Command::Report(options) => report::run(options, context).map(|()| None),
         }
     }
 }
 
+/// A command line behind `gnudi benchmark`, without the options that all commands share.
+#[derive(Debug, Parser)]
+#[command(name = "gnudi benchmark", no_binary_name = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
 /// Runs the command of these words, as if they stood behind `gnudi benchmark`; programs are those of the context.
 pub fn run_words<'a>(words: impl IntoIterator<Item = &'a str>, context: &mut Context) -> Result<Findings> {
-    #[derive(Parser)]
-    #[command(name = "gnudi benchmark", no_binary_name = true)]
-    struct Line {
-        #[command(subcommand)]
-        command: Command,
-    }
     let line = Line::try_parse_from(words)?;
     line.command.run(context)?.context("this command prints its results itself: nothing to compare")
+}
+
+/// Whether these words are a command.
+#[cfg(test)]
+pub fn check_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    Ok(Line::try_parse_from(words).map(drop)?)
 }

@@ -1,40 +1,48 @@
 //! `gnudi benchmark report`: gnudi and its peers side by side, each started and stopped by the tool.
 
 use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, bail};
 use clap::Args;
-use serde::Serialize;
 
 use crate::{
     context::Context,
+    experiments,
     machine::Machine,
-    measurement::Measurement,
+    page,
     peers::Peer,
+    results::{Results, ServerNote, write_file},
     rows::{
         Bench,
         counts::{Counts, Scale},
     },
+    versions,
 };
 
 /// Measure gnudi and its peers side by side, in turn, on this machine.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Only these rows: by their names (push-5000), or several by their first word (push).
+    /// Only these rows and experiments: by their names (push-5000), or several by their first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
     /// small: a few minutes; full: about half an hour.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
     /// The servers to measure, in this order within each row.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb])]
     pub peers: Vec<Peer>,
     /// Where the results go as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]
     pub output: PathBuf,
+    /// Where the page goes: one HTML file that needs nothing beside it.
+    #[arg(long, value_name = "FILE", default_value = "target/bench/report.html")]
+    pub page: PathBuf,
+    /// Measure nothing: make the page of a run's results.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "output"])]
+    pub from: Option<PathBuf>,
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
@@ -60,16 +68,115 @@ impl Options {
     }
 }
 
-/// Measures what was asked for, prints each row as it is done, and writes the results to their file.
+/// Measures what was asked for, prints each row as it is done, and writes the results and their page to files. What fails is
+/// told of and leaves the rest as it is; an interrupted run keeps what it has.
 pub fn run(options: &Options, context: &mut Context) -> Result<()> {
+    if let Some(from) = &options.from {
+        return write_page(&Results::read(from)?, &options.page);
+    }
     println!("{}", preface(options));
+    let start = Instant::now();
+    let mut results = begin(options, context);
     let mut bench = Bench::new(options, context);
-    let outcome = bench.run();
-    write(&bench)?;
-    let missing =
-        bench.missing.iter().map(|(peer, reason)| format!("{} was not measured: {reason}\n", peer.name()));
-    println!("{}results: {}", missing.collect::<String>(), options.output.display());
-    outcome
+    bench.run();
+    let Bench { measurements, missing, failures, .. } = bench;
+    for (peer, reason) in missing {
+        let server = results.servers.iter_mut().find(|server| server.name == peer.name());
+        server.expect("only servers of the run are missing").missing = Some(reason);
+    }
+    (results.measurements, results.failures) = (measurements, failures);
+    write(&mut results, start, options)?;
+    for experiment in experiments::ALL.iter().filter(|experiment| options.wants(experiment.key())) {
+        if context.stop.is_set() {
+            break;
+        }
+        results.experiments.push(experiment.run(options.scale, context));
+        // A run that is ended by force leaves what it had.
+        write(&mut results, start, options)?;
+    }
+    if context.stop.is_set() {
+        results.partial = Some("the run was interrupted".to_owned());
+        write(&mut results, start, options)?;
+    }
+    print!("{}", outcome(&results));
+    println!("results: {}\npage: {}", options.output.display(), options.page.display());
+    match results.failures.len() {
+        0 => Ok(()),
+        count => bail!("{count} rows or groups of rows failed"),
+    }
+}
+
+/// What is known before anything is measured.
+fn begin(options: &Options, context: &Context) -> Results {
+    let note = |peer: &Peer| ServerNote {
+        name: peer.name().to_owned(),
+        durability: peer.durability().to_owned(),
+        missing: None,
+    };
+    Results {
+        written_at: 0,
+        seconds: 0.0,
+        command: command_line(),
+        machine: Machine::here(),
+        versions: versions::all(&context.programs),
+        commit: versions::commit(),
+        scale: options.scale,
+        servers: options.peers.iter().map(note).collect(),
+        measurements: Vec::new(),
+        failures: Vec::new(),
+        experiments: Vec::new(),
+        partial: None,
+    }
+}
+
+fn write(results: &mut Results, start: Instant, options: &Options) -> Result<()> {
+    results.written_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    results.seconds = start.elapsed().as_secs_f64();
+    results.write(&options.output)?;
+    write_page(results, &options.page)
+}
+
+fn write_page(results: &Results, path: &Path) -> Result<()> {
+    write_file(path, page::render(results).as_bytes())
+}
+
+/// What is not there, in lines.
+fn outcome(results: &Results) -> String {
+    let mut text = String::new();
+    for server in &results.servers {
+        if let Some(reason) = &server.missing {
+            text += &format!("missing: {}: {reason}\n", server.name);
+        }
+    }
+    for experiment in &results.experiments {
+        if let Some(reason) = &experiment.missing {
+            text += &format!("missing: {}: {reason}\n", experiment.title);
+        }
+    }
+    for failure in &results.failures {
+        text += &format!("failed: {}, {}: {}\n", failure.server, failure.work, failure.reason);
+    }
+    if let Some(reason) = &results.partial {
+        text += &format!("partial: {reason}\n");
+    }
+    text
+}
+
+/// This program's command line, so that a shell takes it.
+fn command_line() -> String {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let name =
+        Path::new(&program).file_name().map_or("gnudi".into(), |name| name.to_string_lossy().into_owned());
+    std::iter::once(name).chain(words).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,=@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Before the first row: the machine, and what each server promises.
@@ -86,44 +193,6 @@ fn preface(options: &Options) -> String {
     text += "cpu: processor seconds during the row, of the server with all its processes and of the load generator;\n\
              per cpu s: work for each of the server's processor seconds, which a busy machine disturbs least.\n";
     text
-}
-
-#[derive(Serialize)]
-struct Results<'a> {
-    /// Unix seconds.
-    written_at: u64,
-    machine: Machine,
-    scale: Scale,
-    servers: Vec<ServerNote>,
-    measurements: &'a [Measurement],
-}
-
-#[derive(Serialize)]
-struct ServerNote {
-    name: &'static str,
-    durability: &'static str,
-    /// Why it was not measured.
-    missing: Option<String>,
-}
-
-fn write(bench: &Bench) -> Result<()> {
-    let note = |peer: &Peer| ServerNote {
-        name: peer.name(),
-        durability: peer.durability(),
-        missing: bench.missing.iter().find(|(missing, _)| missing == peer).map(|(_, reason)| reason.clone()),
-    };
-    let results = Results {
-        written_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        machine: Machine::here(),
-        scale: bench.options.scale,
-        servers: bench.options.peers.iter().map(note).collect(),
-        measurements: &bench.measurements,
-    };
-    let path = &bench.options.output;
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    }
-    std::fs::write(path, serde_json::to_vec_pretty(&results)?).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]
@@ -149,6 +218,29 @@ mod tests {
         assert!(options.wants("stream") && options.wants("stream-single") && options.wants("push-1000"));
         assert!(!options.wants("push-100") && !options.wants("push-10000") && !options.wants("read"));
         assert_eq!(options.peers, [Peer::Gnudi, Peer::VictoriaMetrics]);
+        assert!(!options.wants("rados") && parse(&["--only", "rados"]).wants("rados"));
         assert_eq!(parse(&["--seconds", "7"]).counts(Peer::Limit).load, Duration::from_secs(7));
+    }
+    #[test]
+    fn a_command_line_can_be_typed_again() {
+        for (word, text) in [("report", "report"), ("a b", "'a b'"), ("", "''"), ("it's", "'it'\\''s'")] {
+            assert_eq!(quoted(word), text);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let mut results = crate::results::sample();
+        assert_eq!(outcome(&results), "");
+        results.servers.push(ServerNote {
+            name: "gnocchi".to_owned(),
+            durability: String::new(),
+            missing: Some("uwsgi is missing".to_owned()),
+        });
+        results.partial = Some("the run was interrupted".to_owned());
+        assert_eq!(
+            outcome(&results),
+            "missing: gnocchi: uwsgi is missing\npartial: the run was interrupted\n"
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    Programs, START_DELAY_MAX, answers,
+    DATA, Programs, START_DELAY_MAX, answers,
     child::{Guarded, Leftovers, Signal},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn start(
     let mut command = Command::new(program);
     command
         .args(["serve", "--listen", &address.to_string(), "--without", "host", "--data-dir"])
-        .arg(directory.join("data"));
+        .arg(directory.join(DATA));
     let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
     process.wait_ready(START_DELAY_MAX, || answers(address, "/v1/status?details=false"))?;
     Ok(vec![process])

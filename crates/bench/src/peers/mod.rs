@@ -1,8 +1,11 @@
 //! The servers that are measured: how each is started, what it promises, and how it is spoken to.
 
+pub mod ceph;
 pub mod child;
 mod gnocchi;
 mod gnudi;
+pub mod influxdb;
+pub mod postgres;
 mod victoria_metrics;
 
 use std::{
@@ -17,11 +20,14 @@ use clap::{Args, ValueEnum};
 use gnudi_client::{Client, ClientOptions};
 use tempfile::TempDir;
 
-use crate::{context::Context, load::Headers, noop::NoopServer, process::Probe};
+use crate::{context::Context, disk, load::Headers, noop::NoopServer, process::Probe};
 use child::{Guarded, Leftovers};
 
 /// How long a server may take to answer its first request.
 const START_DELAY_MAX: Duration = Duration::from_mins(1);
+
+/// Where a server's data lies in its directory.
+const DATA: &str = "data";
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
@@ -31,6 +37,8 @@ pub enum Peer {
     Gnudi,
     Gnocchi,
     VictoriaMetrics,
+    #[value(name = "influxdb")]
+    InfluxDb,
 }
 
 impl serde::Serialize for Peer {
@@ -39,13 +47,26 @@ impl serde::Serialize for Peer {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Peer {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Peer::from_name(&name)
+            .ok_or_else(|| serde::de::Error::custom(format!("{name:?} is no server that is measured")))
+    }
+}
+
 impl Peer {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Peer::value_variants().iter().copied().find(|peer| peer.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Peer::Limit => "limit",
             Peer::Gnudi => "gnudi",
             Peer::Gnocchi => "gnocchi",
             Peer::VictoriaMetrics => "victoria-metrics",
+            Peer::InfluxDb => "influxdb",
         }
     }
 
@@ -58,12 +79,15 @@ impl Peer {
                 "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync"
             }
             Peer::VictoriaMetrics => "measures are on disk after up to about 5 s",
+            Peer::InfluxDb => {
+                "every accepted measure is in the log on disk (fsync, wal-fsync-delay 0s) before its 204"
+            }
         }
     }
 
     /// Whether it speaks Gnocchi's API.
     pub fn speaks_gnocchi(self) -> bool {
-        self != Peer::VictoriaMetrics
+        !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb)
     }
 }
 
@@ -83,6 +107,9 @@ pub struct Programs {
     /// VictoriaMetrics' program.
     #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/victoria-metrics")]
     pub victoria_metrics: PathBuf,
+    /// InfluxDB's program.
+    #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/influxd")]
+    pub influxdb: PathBuf,
 }
 
 /// A running server with a store of its own.
@@ -114,9 +141,7 @@ impl Server {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
-        let directory = tempfile::Builder::new().prefix("gnudi-bench-").tempdir().context("a directory")?;
-        leftovers.add_directory(directory.path());
-        open_to_others(&directory)?;
+        let directory = directory(leftovers)?;
         let address = free_address()?;
         let processes = processes(peer, programs, &directory, address, leftovers)?;
         let probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
@@ -139,6 +164,13 @@ impl Server {
         *old = processes(self.peer, programs, directory, self.address, leftovers)?;
         self.probe = Probe::Processes(old.iter().map(Guarded::pid).collect());
         Ok(true)
+    }
+
+    /// What its measures take on disk; `None` where nobody knows.
+    pub fn disk_bytes(&self) -> Option<u64> {
+        let Running::Processes { directory, .. } = &self.running else { return None };
+        let store = if self.peer == Peer::Gnocchi { gnocchi::STORE } else { DATA };
+        disk::used_bytes(&directory.path().join(store)).ok()
     }
 
     /// A client of Gnocchi's API.
@@ -176,14 +208,18 @@ fn processes(
         Peer::Gnudi => gnudi::start(programs, directory.path(), address, leftovers),
         Peer::Gnocchi => gnocchi::start(programs, directory.path(), address, leftovers),
         Peer::VictoriaMetrics => victoria_metrics::start(programs, directory.path(), address, leftovers),
+        Peer::InfluxDb => influxdb::start(programs, directory.path(), address, leftovers),
         Peer::Limit => unreachable!("the no-op server has no process"),
     }
 }
 
-/// Other users may enter: PostgreSQL runs as its own.
-fn open_to_others(directory: &TempDir) -> Result<()> {
+/// A directory for a server, which other users may enter: PostgreSQL runs as its own.
+pub fn directory(leftovers: &Leftovers) -> Result<TempDir> {
     use std::os::unix::fs::PermissionsExt as _;
-    Ok(std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))?)
+    let directory = tempfile::Builder::new().prefix("gnudi-bench-").tempdir().context("a directory")?;
+    leftovers.add_directory(directory.path());
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))?;
+    Ok(directory)
 }
 
 /// An address of loopback that nobody listens on at the moment.
@@ -193,12 +229,17 @@ fn free_address() -> Result<SocketAddr> {
 
 /// Whether a GET of the path is answered with 200.
 fn answers(address: SocketAddr, path: &str) -> bool {
+    answers_to(address, "GET", path)
+}
+
+/// Whether a request without a body is answered with 200.
+fn answers_to(address: SocketAddr, method: &str, path: &str) -> bool {
     const TIMEOUT: Duration = Duration::from_secs(2);
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic YWRtaW46\r\nConnection: close\r\n\r\n")
+            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic YWRtaW46\r\nConnection: close\r\n\r\n")
                 .as_bytes(),
         )?;
         let mut status = [0; 12];

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, process::Command};
 use anyhow::Result;
 
 use super::{
-    Programs, START_DELAY_MAX, answers,
+    DATA, Programs, START_DELAY_MAX, answers,
     child::{Guarded, Leftovers, Signal},
 };
 
@@ -17,7 +17,7 @@ pub(super) fn start(
 ) -> Result<Vec<Guarded>> {
     let mut command = Command::new(&programs.victoria_metrics);
     command
-        .arg(format!("-storageDataPath={}", directory.join("data").display()))
+        .arg(format!("-storageDataPath={}", directory.join(DATA).display()))
         .arg(format!("-httpListenAddr={address}"))
         // Measures of 2015 are kept, and can be read at once.
         .args(["-retentionPeriod=100y", "-search.latencyOffset=0s"]);

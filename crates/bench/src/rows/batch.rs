@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
+use anyhow::Result;
 use gnudi_model::MetricId;
 
-use super::setup;
+use super::{Bench, setup};
 use crate::{
     body::{Span, Values},
-    load::requests::with_length,
-    peers::Server,
+    load::{Requests, Until, requests::with_length},
+    peers::{Peer, Server, influxdb},
 };
 
 /// The metrics of a peer: by id where the server gives ids, else by number.
@@ -51,6 +52,14 @@ impl Metrics {
                 body.push(b'}');
                 server.headers.post("/v1/batch/metrics/measures", &body)
             }
+            Metrics::Numbered(_) if server.peer == Peer::InfluxDb => {
+                for metric in range {
+                    span.write_influx(&influxdb::series_name(metric), values, &mut body);
+                }
+                let mut request = server.headers.open_head("POST", influxdb::WRITE_PATH);
+                request.extend_from_slice(&with_length(&body, 0));
+                request
+            }
             Metrics::Numbered(_) if span.count == 1 => {
                 for metric in range {
                     span.write_lines(&setup::series_name(metric), values, &mut body);
@@ -76,10 +85,21 @@ impl Metrics {
             .map(|start| self.request(server, start..self.len().min(start + batch), span, values))
             .collect()
     }
+
+    /// Gives every metric the spans' measures, metric by metric, and waits until they are processed.
+    pub fn fill(&self, bench: &Bench, server: &Server, spans: &[Span]) -> Result<()> {
+        let mut values = Values::new(1);
+        for span in spans {
+            let requests = Requests::Listed(self.requests(server, 1, *span, &mut values));
+            setup::check(&bench.load(server, &requests, 1, Until::Count(self.len() as u64)).run())?;
+        }
+        setup::wait_processed(bench, server)?;
+        Ok(())
+    }
 }
 
 /// Metrics of the policy on a server that wants them created, else numbers.
-pub fn metrics(bench: &super::Bench, server: &Server, policy: &str, count: usize) -> anyhow::Result<Metrics> {
+pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Result<Metrics> {
     if !server.peer.speaks_gnocchi() {
         return Ok(Metrics::Numbered(count));
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::peers::Peer;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     Small,
@@ -29,6 +29,10 @@ pub struct Counts {
     pub aggregate_metrics: usize,
     /// Metrics that hold a month by the minute, read in turn.
     pub read_metrics: usize,
+    /// Points of the one metric that is read as a whole.
+    pub year_points: usize,
+    /// Metrics whose last day is read.
+    pub day_metrics: usize,
     /// Metrics that get 60 points each.
     pub process_metrics: usize,
     /// Metrics and rounds of single measures streamed over them, batched.
@@ -53,6 +57,8 @@ impl Counts {
             resources: 100_000,
             aggregate_metrics: 1_000,
             read_metrics: 4,
+            year_points: 365 * 24 * 60,
+            day_metrics: 280,
             process_metrics: 20_000,
             stream_metrics: 20_000,
             stream_rounds: 60,
@@ -78,6 +84,8 @@ impl Counts {
             resources: 1_000 * factor,
             aggregate_metrics: 50 * factor,
             read_metrics: factor,
+            year_points: 60 * 24 * 60 * factor,
+            day_metrics: 20 * factor,
             process_metrics: 500 * factor,
             stream_metrics: 500 * factor,
             stream_rounds: 10,

@@ -11,7 +11,7 @@ mod process;
 mod push;
 mod read;
 mod resources;
-mod setup;
+pub mod setup;
 
 use anyhow::Result;
 
@@ -24,6 +24,7 @@ use crate::{
     measurement::{Latency, Measurement, Row, Work},
     peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
+    results::Failure,
     table,
 };
 
@@ -47,6 +48,11 @@ const GROUPS: [Group; 9] = [
     Group { rows: &many::ROWS, suits: |_| true, run: many::run },
 ];
 
+/// Every row, in the order of the report.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    GROUPS.iter().flat_map(|group| group.rows)
+}
+
 /// A run in progress.
 pub struct Bench<'a> {
     pub options: &'a Options,
@@ -54,23 +60,28 @@ pub struct Bench<'a> {
     pub measurements: Vec<Measurement>,
     /// Peers that could not be measured, and why.
     pub missing: Vec<(Peer, String)>,
+    /// Work that was begun and not finished.
+    pub failures: Vec<Failure>,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(options: &'a Options, context: &'a Context) -> Self {
-        Bench { options, context, measurements: Vec::new(), missing: Vec::new() }
+        Bench { options, context, measurements: Vec::new(), missing: Vec::new(), failures: Vec::new() }
     }
 
-    /// Measures everything that was asked for; prints each group's rows as they are done.
-    pub fn run(&mut self) -> Result<()> {
+    /// Measures everything that was asked for, until the run is told to stop; prints each group's rows as they are done.
+    pub fn run(&mut self) {
         for group in &GROUPS {
             let wanted: Vec<&Row> = group.rows.iter().filter(|row| self.options.wants(row.key)).collect();
             if wanted.is_empty() {
                 continue;
             }
             for peer in self.options.peers.clone() {
+                if self.context.stop.is_set() {
+                    break;
+                }
                 if (group.suits)(peer) && !self.missing.iter().any(|(missing, _)| *missing == peer) {
-                    self.run_group(group, peer)?;
+                    self.run_group(group, peer);
                 }
             }
             for row in wanted {
@@ -80,18 +91,29 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        Ok(())
     }
 
-    /// A peer that does not start is left out from then on; one that fails at its work ends the run.
-    fn run_group(&mut self, group: &Group, peer: Peer) -> Result<()> {
-        match Server::start(peer, self.context) {
+    /// A peer that does not start is left out from then on; one that fails at its work keeps what it has, and is told of.
+    fn run_group(&mut self, group: &Group, peer: Peer) {
+        let outcome = match Server::start(peer, self.context) {
             Ok(mut server) => (group.run)(self, &mut server),
             Err(error) => {
                 eprintln!("{}: not measured: {error:#}", peer.name());
                 self.missing.push((peer, format!("{error:#}")));
-                Ok(())
+                return;
             }
+        };
+        // What a stop cuts short fails its checks.
+        if let (Err(error), false) = (outcome, self.context.stop.is_set()) {
+            let of_group: Vec<&str> =
+                group.rows.iter().map(|row| row.key).filter(|key| self.options.wants(key)).collect();
+            let work = of_group.join(", ");
+            eprintln!("{}: {work} failed: {error:#}", peer.name());
+            self.failures.push(Failure {
+                work,
+                server: peer.name().to_owned(),
+                reason: format!("{error:#}"),
+            });
         }
     }
 
@@ -108,11 +130,7 @@ impl<'a> Bench<'a> {
         until: Until,
     ) -> Load<'b> {
         let threads = self.options.threads.min(connections);
-        Load {
-            connections,
-            threads,
-            ..Load::new(server.address, requests, until, &self.context.stop)
-        }
+        Load { connections, threads, ..Load::new(server.address, requests, until, &self.context.stop) }
     }
 
     /// Does a piece of work, and keeps what it cost.
@@ -128,11 +146,14 @@ impl<'a> Bench<'a> {
         let work = work(self)?;
         let after = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
         let mut notes = work.notes;
+        if self.context.stop.is_set() {
+            notes.push("cut short".to_owned());
+        }
         notes.extend(work.outcome.failure.map(|failure| format!("a failure: {failure}")));
         self.measurements.push(Measurement {
-            row: row.key,
+            row: row.key.into(),
             peer: server.peer,
-            variant,
+            variant: variant.map(Into::into),
             unit: row.unit,
             done: work.done,
             seconds: work.elapsed.as_secs_f64(),

@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use super::{Bench, setup};
+use super::{Bench, counts::Scale, setup};
 use crate::{
     body::{START_MS, Span, Values},
     load::{
@@ -13,19 +13,23 @@ use crate::{
         requests::{length_header, with_length},
     },
     measurement::{Row, Unit, Work},
-    peers::{Peer, Server},
+    peers::{Peer, Server, influxdb},
 };
 
 const fn row(key: &'static str, title: &'static str) -> Row {
     Row { key, title, unit: Unit::Measures }
 }
 
-pub const ROWS: [Row; 6] = [
+pub const ROWS: [Row; 10] = [
     row("push-1", "push, 1 measure a call, 8 connections"),
     row("push-1-c64", "push, 1 measure a call, 64 connections"),
     row("push-10", "push, 10 measures a call, 8 connections"),
     row("push-100", "push, 100 measures a call, 8 connections"),
+    row("push-500", "push, 500 measures a call, 8 connections"),
     row("push-1000", "push, 1,000 measures a call, 8 connections"),
+    row("push-2000", "push, 2,000 measures a call, 8 connections"),
+    row("push-3000", "push, 3,000 measures a call, 8 connections"),
+    row("push-4000", "push, 4,000 measures a call, 8 connections"),
     row("push-5000", "push, 5,000 measures a call, 8 connections"),
 ];
 
@@ -37,21 +41,31 @@ struct Shape {
     connections: usize,
 }
 
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 10] = [
     Shape { measures: 1, steps: 4096, connections: 8 },
     Shape { measures: 1, steps: 4096, connections: 64 },
     Shape { measures: 10, steps: 2048, connections: 8 },
     Shape { measures: 100, steps: 1024, connections: 8 },
+    Shape { measures: 500, steps: 512, connections: 8 },
     Shape { measures: 1000, steps: 256, connections: 8 },
+    Shape { measures: 2000, steps: 160, connections: 8 },
+    Shape { measures: 3000, steps: 128, connections: 8 },
+    Shape { measures: 4000, steps: 112, connections: 8 },
     Shape { measures: 5000, steps: 96, connections: 8 },
 ];
+
+/// Steps of the published ladder between those that tell the most: measured at full scale, or when they are named.
+const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 
 /// A measure a second.
 const STEP_MS: i64 = 1000;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     for (row, shape) in ROWS.iter().zip(&SHAPES) {
-        if !bench.options.wants(row.key) {
+        let left_out = BETWEEN.contains(&row.key)
+            && bench.options.scale == Scale::Small
+            && !bench.options.only.iter().any(|only| only == row.key);
+        if left_out || !bench.options.wants(row.key) {
             continue;
         }
         if server.peer.speaks_gnocchi() {
@@ -59,14 +73,18 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             if shape.measures == 5000 && server.peer != Peer::Gnocchi {
                 push_gnocchi(bench, server, row, shape, (Some("compact"), Span::write_gnocchi_compact))?;
             }
-        } else {
-            let metrics = bench.counts(server.peer).push_metrics;
-            measure(bench, server, row, shape, Some("columns"), &columns(server, shape, metrics))?;
-            if shape.measures >= 100 {
-                measure(bench, server, row, shape, Some("lines"), &lines(server, shape, metrics))?;
-            }
-            setup::check_none_ignored(bench, server)?;
+            continue;
         }
+        let metrics = bench.counts(server.peer).push_metrics;
+        if server.peer == Peer::InfluxDb {
+            measure(bench, server, row, shape, None, &lines(server, shape, metrics, &INFLUX))?;
+            continue;
+        }
+        measure(bench, server, row, shape, Some("columns"), &columns(server, shape, metrics))?;
+        if shape.measures >= 100 {
+            measure(bench, server, row, shape, Some("lines"), &lines(server, shape, metrics, &PROMETHEUS))?;
+        }
+        setup::check_none_ignored(bench, server)?;
     }
     Ok(())
 }
@@ -94,7 +112,8 @@ fn measure(
     let until = Until::Elapsed(bench.counts(server.peer).load);
     bench.measure(server, row, variant, |bench| {
         let outcome = bench.load(server, requests, shape.connections, until).run();
-        let began_again = outcome.calls > requests.distinct() && server.peer == Peer::Gnudi;
+        let began_again =
+            outcome.calls > requests.distinct() && matches!(server.peer, Peer::Gnudi | Peer::InfluxDb);
         let work = Work::of(outcome, shape.measures);
         Ok(if began_again { work.note("time began again: measures came late") } else { work })
     })?;
@@ -144,16 +163,39 @@ fn columns(server: &Server, shape: &Shape, metrics: usize) -> Requests {
     Requests::Named { heads, names, bodies }
 }
 
-/// Lines name their metric, so requests share nothing: fewer of them, and time may begin again.
-fn lines(server: &Server, shape: &Shape, metrics: usize) -> Requests {
-    const MEASURES_MAX: usize = 1_000_000;
+/// A text with a line for each measure, which names its metric.
+struct Lines {
+    path: &'static str,
+    name: fn(usize) -> String,
+    write: fn(Span, &str, &mut Values, &mut Vec<u8>),
+    /// Of all requests together: they share nothing, so there are fewer of them, and time may begin again.
+    measures_max: usize,
+}
+
+const PROMETHEUS: Lines = Lines {
+    path: "/api/v1/import/prometheus",
+    name: setup::series_name,
+    write: Span::write_lines,
+    measures_max: 1_000_000,
+};
+
+/// A measure that comes again is another work for it: time begins again late.
+const INFLUX: Lines = Lines {
+    path: influxdb::WRITE_PATH,
+    name: influxdb::series_name,
+    write: Span::write_influx,
+    measures_max: 4_000_000,
+};
+
+fn lines(server: &Server, shape: &Shape, metrics: usize, style: &Lines) -> Requests {
+    const REQUESTS_MAX: usize = 200_000;
     let mut values = Values::new(1);
-    let open_head = server.headers.open_head("POST", "/api/v1/import/prometheus");
-    let requests = (0..MEASURES_MAX / shape.measures)
+    let open_head = server.headers.open_head("POST", style.path);
+    let requests = (0..REQUESTS_MAX.min(style.measures_max / shape.measures))
         .map(|index| {
             let mut body = Vec::new();
-            let name = setup::series_name(index % metrics);
-            span(shape, index / metrics).write_lines(&name, &mut values, &mut body);
+            let name = (style.name)(index % metrics);
+            (style.write)(span(shape, index / metrics), &name, &mut values, &mut body);
             [open_head.as_slice(), &with_length(&body, 0)].concat()
         })
         .collect();

@@ -1,113 +1,164 @@
-//! Reading a month by the minute: 43,200 points of one metric a call.
+//! Reading one metric by the minute: a month, a year, and the last day of many metrics.
 
 use anyhow::{Context as _, Result, ensure};
-use gnudi_client::{ArchivePolicySpec, DefinitionSpec, MeasuresFilter};
+use gnudi_model::Timestamp;
 
-use super::{Bench, setup};
+use super::{Bench, batch, batch::Metrics, setup};
 use crate::{
-    body::{START_MS, Span, Values},
-    load::{Requests, Until, requests::with_length},
+    body::{START_MS, Span},
+    load::{Requests, Until},
     measurement::{Row, Unit, Work},
-    noop::POINTS,
-    peers::Server,
+    noop::{self, DAY_POINTS},
+    peers::{Peer, Server, influxdb},
 };
 
-pub const ROWS: [Row; 1] =
-    [Row { key: "read", title: "get 43,200 points of a metric, 4 connections", unit: Unit::Points }];
+pub const ROWS: [Row; 3] = [
+    Row { key: "read", title: "get 43,200 points of a metric, 4 connections", unit: Unit::Points },
+    Row { key: "read-year", title: "get a year by the minute of a metric, 1 connection", unit: Unit::Points },
+    Row {
+        key: "read-day",
+        title: "get the last day by the minute of 280 metrics, 4 connections",
+        unit: Unit::Points,
+    },
+];
 
-const CONNECTIONS: usize = 4;
 const POLICY: &str = "gnudi-bench-minute";
-/// Measures a call while the month is written.
+/// What the policy keeps.
+const POINTS_MAX: usize = 366 * 24 * 60;
+const STEP_MS: i64 = 60_000;
+/// Measures a call while a metric is written.
 const BATCH: usize = 4_320;
+/// So many days are what the published run read in a second.
+const PUBLISHED_DAYS: f64 = 280.0;
+
+/// What is stored, and what of it is read.
+struct Shape {
+    metrics: usize,
+    /// Of each metric.
+    stored: usize,
+    /// The last ones of each metric: of all that are stored, or fewer.
+    read: usize,
+    connections: usize,
+}
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let requests = if server.peer.speaks_gnocchi() {
-        gnocchi_requests(bench, server, counts.read_metrics)?
-    } else {
-        victoria_requests(bench, server, counts.read_metrics)?
-    };
-    let until = Until::Elapsed(counts.load);
-    bench.measure(server, &ROWS[0], None, |bench| {
-        let outcome = bench.load(server, &requests, CONNECTIONS, until).run();
-        let bytes = crate::table::short(outcome.body_bytes as f64 / outcome.calls.max(1) as f64);
-        Ok(Work::of(outcome, POINTS).note(format!("{bytes}B an answer")))
+    let month =
+        Shape { metrics: counts.read_metrics, stored: noop::POINTS, read: noop::POINTS, connections: 4 };
+    let year = Shape { metrics: 1, stored: counts.year_points, read: counts.year_points, connections: 1 };
+    let days =
+        Shape { metrics: counts.day_metrics, stored: 2 * DAY_POINTS, read: DAY_POINTS, connections: 4 };
+    if server.peer.speaks_gnocchi() {
+        setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)])?;
+    }
+    for (row, shape) in ROWS.iter().zip([month, year, days]) {
+        if bench.options.wants(row.key) {
+            measure(bench, server, row, &shape)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
+    let metrics = batch::metrics(bench, server, POLICY, shape.metrics)?;
+    metrics.fill(bench, server, &pieces(shape.stored))?;
+    let requests = requests(server, shape, &metrics);
+    let answer = setup::first_answer(bench, server, &requests)?;
+    let points = points(server.peer, &answer)?;
+    // The server that does nothing has no year to answer with.
+    ensure!(points == shape.read || server.peer == Peer::Limit, "{points} points, not {}", shape.read);
+    let until = Until::Elapsed(bench.counts(server.peer).load);
+    bench.measure(server, row, None, |bench| {
+        let outcome = bench.load(server, &requests, shape.connections, until).run();
+        let calls = outcome.calls.max(1) as f64;
+        let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
+        let mut note = format!("{points} points and {bytes}B an answer");
+        if row.key == "read-day" {
+            let seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
+            note += &format!("; {PUBLISHED_DAYS} metrics in {seconds:.3} s");
+        }
+        Ok(Work::of(outcome, points).note(note))
     })?;
     Ok(())
 }
 
-/// The month in pieces: the first measure of each, and how many.
-fn pieces() -> impl Iterator<Item = Span> {
-    (0..POINTS / BATCH).map(|piece| Span {
-        start_ms: START_MS + (piece * BATCH) as i64 * 60_000,
-        step_ms: 60_000,
-        count: BATCH,
+/// A metric's measures in pieces.
+fn pieces(points: usize) -> Vec<Span> {
+    let piece = |start: usize| Span {
+        start_ms: START_MS + start as i64 * STEP_MS,
+        step_ms: STEP_MS,
+        count: BATCH.min(points - start),
+    };
+    (0..points).step_by(BATCH).map(piece).collect()
+}
+
+/// A GET for each metric.
+fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
+    // The minute in which the first wanted measure lies.
+    let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
+    let start_ms = (shape.read < shape.stored).then(|| first_ms - first_ms.rem_euclid(STEP_MS));
+    let get = |path: String| server.headers.bare("GET", &path);
+    let requests = match metrics {
+        Metrics::Ids(ids) => {
+            let start = start_ms.map_or_else(String::new, |start_ms| {
+                let mut text = b"&start=".to_vec();
+                Timestamp(start_ms * 1_000_000).write_iso(&mut text);
+                String::from_utf8_lossy(&text).replace('+', "%2B")
+            });
+            let path = |id| format!("/v1/metric/{id}/measures?aggregation=mean&granularity=60{start}");
+            ids.iter().map(|id| get(path(id))).collect()
+        }
+        Metrics::Numbered(count) if server.peer == Peer::InfluxDb => {
+            (0..*count).map(|metric| get(influxdb::read_path(metric, start_ms))).collect()
+        }
+        Metrics::Numbered(count) => {
+            let start = start_ms.map_or_else(String::new, |start_ms| format!("&start={}", start_ms / 1000));
+            let name = |metric| {
+                setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22")
+            };
+            (0..*count).map(|metric| get(format!("/api/v1/export?match[]={}{start}", name(metric)))).collect()
+        }
+    };
+    Requests::Listed(requests)
+}
+
+/// How many points an answer holds.
+fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
+    Ok(match peer {
+        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => {
+            serde_json::from_slice::<Vec<serde_json::Value>>(answer)?.len()
+        }
+        Peer::InfluxDb => influxdb::points(&serde_json::from_slice(answer)?),
+        // Lines, one for each block of the series' points.
+        Peer::VictoriaMetrics => answer
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                let line: serde_json::Value = serde_json::from_slice(line).context("an exported line")?;
+                Ok(line["values"].as_array().map_or(0, Vec::len))
+            })
+            .sum::<Result<usize>>()?,
     })
 }
 
-fn gnocchi_requests(bench: &Bench, server: &Server, metrics: usize) -> Result<Requests> {
-    let client = server.client()?;
-    let policy = ArchivePolicySpec {
-        name: POLICY.to_owned(),
-        definition: vec![DefinitionSpec {
-            granularity: Some("60".to_owned()),
-            points: Some(31 * 24 * 60),
-            ..DefinitionSpec::default()
-        }],
-        ..ArchivePolicySpec::default()
-    };
-    // On a server that was measured before, the policy is there.
-    match bench.context.runtime.block_on(client.create_archive_policy(&policy)) {
-        Err(error) if error.status() != Some(409) => return Err(error.into()),
-        _ => {}
-    }
-    let (ids, _) = setup::create_metrics(bench, server, POLICY, metrics)?;
-    let mut values = Values::new(1);
-    for span in pieces() {
-        let requests = ids.iter().map(|id| {
-            let mut body = Vec::new();
-            span.write_gnocchi(&mut values, &mut body);
-            server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
-        });
-        let requests = Requests::Listed(requests.collect());
-        setup::check(&bench.load(server, &requests, 1, Until::Count(ids.len() as u64)).run())?;
-    }
-    setup::wait_processed(bench, server)?;
-    for id in &ids {
-        let points = bench.context.runtime.block_on(client.get_measures(*id, &MeasuresFilter::default()))?;
-        ensure!(points.len() == POINTS, "metric {id} has {} points, not {POINTS}", points.len());
-    }
-    let get =
-        |id| server.headers.bare("GET", &format!("/v1/metric/{id}/measures?aggregation=mean&granularity=60"));
-    Ok(Requests::Listed(ids.iter().map(get).collect()))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn victoria_requests(bench: &Bench, server: &Server, metrics: usize) -> Result<Requests> {
-    let mut values = Values::new(1);
-    let open_head = server.headers.open_json_head("/api/v1/import");
-    for span in pieces() {
-        let requests = (0..metrics).map(|metric| {
-            let mut body = setup::series_object(metric).into_bytes();
-            span.write_columns(&mut values, &mut body);
-            [open_head.as_slice(), &with_length(&body, 0)].concat()
-        });
-        let requests = Requests::Listed(requests.collect());
-        setup::check(&bench.load(server, &requests, 1, Until::Count(metrics as u64)).run())?;
+    #[test]
+    fn pieces_leave_no_gap() {
+        let spans = pieces(2 * BATCH + 7);
+        assert_eq!(spans.iter().map(|span| span.count).collect::<Vec<_>>(), [BATCH, BATCH, 7]);
+        assert_eq!(spans[2].start_ms, START_MS + 2 * BATCH as i64 * STEP_MS);
     }
-    setup::wait_processed(bench, server)?;
-    let get = |metric| {
-        let name = setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
-        server.headers.bare("GET", &format!("/api/v1/export?match[]={name}"))
-    };
-    let requests = Requests::Listed((0..metrics).map(get).collect());
-    let mut load = bench.load(server, &requests, 1, Until::Count(1));
-    load.keep_bodies = true;
-    let outcome = load.run();
-    setup::check(&outcome)?;
-    let body = &outcome.bodies[0].1;
-    let line = body.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let series: serde_json::Value = serde_json::from_slice(line).context("an exported line")?;
-    let points = series["values"].as_array().map_or(0, Vec::len);
-    ensure!(points == POINTS, "{points} points exported, not {POINTS}");
-    Ok(requests)
+
+    #[test]
+    fn points_are_counted_in_every_form() {
+        let count = |peer, answer: &str| points(peer, answer.as_bytes()).unwrap();
+        assert_eq!(count(Peer::Gnocchi, r#"[["t", 60.0, 1.0], ["t", 60.0, 2.0]]"#), 2);
+        assert_eq!(count(Peer::VictoriaMetrics, "{\"values\":[1,2]}\n{\"values\":[3]}\n"), 3);
+        let influx = r#"{"results": [{"series": [{"values": [[1, 2.5]]}]}]}"#;
+        assert_eq!(count(Peer::InfluxDb, influx), 1);
+        assert!(points(Peer::Gnudi, b"{}").is_err());
+    }
 }

@@ -141,11 +141,8 @@ fn check_search(bench: &Bench, server: &Server, requests: &Requests) -> Result<(
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let mut load = bench.load(server, requests, 1, Until::Count(1));
-    load.keep_bodies = true;
-    let outcome = load.run();
-    setup::check(&outcome)?;
-    let found: Vec<serde_json::Value> = serde_json::from_slice(&outcome.bodies[0].1)?;
+    let found: Vec<serde_json::Value> =
+        serde_json::from_slice(&setup::first_answer(bench, server, requests)?)?;
     ensure!(found.len() == RESOURCES_PER_HOST, "a search finds {} resources", found.len());
     Ok(())
 }

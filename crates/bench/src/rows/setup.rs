@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_client::MeasuresFilter;
+use gnudi_client::{ArchivePolicySpec, DefinitionSpec, MeasuresFilter};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
 use serde::Deserialize;
 
 use super::Bench;
 use crate::{
+    context::Context,
     load::{Outcome, Requests, Until},
-    peers::Server,
+    peers::{Peer, Server},
 };
 
 /// Connections that create, show and delete metrics: as many as the workers of the published runs (`gnocchi benchmark -w 48`).
@@ -48,6 +49,41 @@ pub fn create_metrics(
     Ok((ids, outcome))
 }
 
+/// Creates an archive policy: the granularities in seconds, and for how many points each. On a server that was measured
+/// before, it is there already.
+pub fn create_policy(
+    context: &Context,
+    server: &Server,
+    name: &str,
+    definitions: &[(u32, usize)],
+) -> Result<()> {
+    let policy = ArchivePolicySpec {
+        name: name.to_owned(),
+        definition: definitions
+            .iter()
+            .map(|(granularity_s, points)| DefinitionSpec {
+                granularity: Some(granularity_s.to_string()),
+                points: Some(*points as u64),
+                ..DefinitionSpec::default()
+            })
+            .collect(),
+        ..ArchivePolicySpec::default()
+    };
+    match context.runtime.block_on(server.client()?.create_archive_policy(&policy)) {
+        Err(error) if error.status() != Some(409) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The body of the answer to the first request: what is fast and wrong is not measured.
+pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<Vec<u8>> {
+    let mut load = bench.load(server, requests, 1, Until::Count(1));
+    load.keep_bodies = true;
+    let mut outcome = load.run();
+    check(&outcome)?;
+    outcome.bodies.pop().map(|(_, body)| body).context("no answer")
+}
+
 /// An error where a call failed: what is built on it would be wrong.
 pub fn check(outcome: &Outcome) -> Result<()> {
     match &outcome.failure {
@@ -60,15 +96,25 @@ pub fn check(outcome: &Outcome) -> Result<()> {
 /// have taken searchable.
 pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
     let start = Instant::now();
-    if !server.peer.speaks_gnocchi() {
-        let requests = Requests::Listed(vec![server.headers.bare("GET", "/internal/force_flush")]);
-        check(&bench.load(server, &requests, 1, Until::Count(1)).run())?;
-        return Ok(start.elapsed());
+    match server.peer {
+        Peer::VictoriaMetrics => {
+            let requests = Requests::Listed(vec![server.headers.bare("GET", "/internal/force_flush")]);
+            check(&bench.load(server, &requests, 1, Until::Count(1)).run())?;
+            Ok(start.elapsed())
+        }
+        // What it has answered can be searched.
+        Peer::InfluxDb => Ok(Duration::ZERO),
+        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => wait_backlog(bench.context, server),
     }
+}
+
+/// Waits until a server that speaks Gnocchi's API has nothing left to process: how long that took.
+pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
+    let start = Instant::now();
     let client = server.client()?;
     let (mut least, mut progress) = (u64::MAX, start);
     loop {
-        let waiting = bench.context.runtime.block_on(client.status())?.backlog.measures;
+        let waiting = context.runtime.block_on(client.status())?.backlog.measures;
         if waiting == 0 {
             return Ok(start.elapsed());
         }
@@ -83,7 +129,7 @@ pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
 /// Checks that metrics hold so many measures by the minute, over some of them: the sum of `count`.
 pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measures: usize) -> Result<()> {
     const SAMPLE: usize = 5;
-    if server.peer == crate::peers::Peer::Limit || !server.peer.speaks_gnocchi() {
+    if server.peer == Peer::Limit || !server.peer.speaks_gnocchi() {
         return Ok(());
     }
     let client = server.client()?;
@@ -104,11 +150,7 @@ pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measur
 /// and is several times as fast at it.
 pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
     let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
-    let mut load = bench.load(server, &requests, 1, Until::Count(1));
-    load.keep_bodies = true;
-    let outcome = load.run();
-    check(&outcome)?;
-    let ignored = ignored_rows(&String::from_utf8_lossy(&outcome.bodies[0].1));
+    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?));
     ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
     Ok(())
 }

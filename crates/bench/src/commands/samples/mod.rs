@@ -1,0 +1,319 @@
+//! `gnudi benchmark samples`: what Gnocchi was made against. A month by the minute of many instances, as raw samples in
+//! SQL and as aggregates in gnudi and in Gnocchi: how long it takes to load them and to read one, and what they take on disk.
+//!
+//! Every answer is checked against the samples themselves: stores that disagree are not compared.
+
+mod http;
+mod plan;
+mod sql;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::{
+    context::Context,
+    findings::{Better, Findings, Table, Value},
+    peers::Peer,
+    table::short,
+};
+use plan::Plan;
+
+/// Load raw samples into SQL, gnudi and Gnocchi, and read them aggregated.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Instances with a sample a minute each.
+    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub instances: u32,
+    /// How many days of them.
+    #[arg(short, long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=366))]
+    pub days: u32,
+    /// How many instances Gnocchi gets, which is slow: rates are compared.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub gnocchi_instances: u32,
+    /// The stores, in this order.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Kind::Postgresql, Kind::Gnudi, Kind::Gnocchi])]
+    pub stores: Vec<Kind>,
+    /// Connections that load, each its share of the instances.
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub connections: u32,
+    /// Minutes that a call brings of each instance.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub batch_minutes: u32,
+    /// Instances that are read, each by the minute and by the hour.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub reads: u32,
+}
+
+/// Requests are built before the clock starts, at 60 bytes a sample.
+const SAMPLES_MAX: usize = 20_000_000;
+
+/// What is read: means by the minute, and by the hour.
+const GRANULARITIES_S: [i64; 2] = [60, 3600];
+
+/// A store of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    Postgresql,
+    Gnudi,
+    Gnocchi,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Postgresql => "postgresql",
+            Kind::Gnudi => Peer::Gnudi.name(),
+            Kind::Gnocchi => Peer::Gnocchi.name(),
+        }
+    }
+
+    fn durability(self) -> &'static str {
+        match self {
+            Kind::Postgresql => "each COPY is a transaction, on disk (fsync) when it ends",
+            Kind::Gnudi => Peer::Gnudi.durability(),
+            Kind::Gnocchi => Peer::Gnocchi.durability(),
+        }
+    }
+
+    fn start<'a>(self, plan: &Plan, context: &'a Context) -> Result<Box<dyn Store + 'a>> {
+        Ok(match self {
+            Kind::Postgresql => Box::new(sql::Sql::start(plan, context)?),
+            Kind::Gnudi => Box::new(http::Http::start(Peer::Gnudi, plan, context)?),
+            Kind::Gnocchi => Box::new(http::Http::start(Peer::Gnocchi, plan, context)?),
+        })
+    }
+}
+
+/// A running store with the instances in it, and no sample yet.
+trait Store {
+    /// Loads the plan's samples until they can be read.
+    fn load(&mut self, plan: &Plan) -> Result<Loaded>;
+
+    /// The instance's means: how long the answer took, without taking it apart.
+    fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<plan::Point>)>;
+
+    /// What the samples take, with their indexes, without logs of changes.
+    fn disk_bytes(&mut self) -> Result<u64>;
+}
+
+/// What a load came to.
+struct Loaded {
+    /// Fewer than planned where it was interrupted.
+    samples: usize,
+    elapsed: Duration,
+    note: String,
+}
+
+/// The figures of a store.
+struct Measured {
+    kind: Kind,
+    loaded: Loaded,
+    /// By granularity; empty where the run was interrupted.
+    reads: Vec<Duration>,
+    bytes: Option<u64>,
+}
+
+impl Measured {
+    fn rate(&self) -> f64 {
+        self.loaded.samples as f64 / self.loaded.elapsed.as_secs_f64()
+    }
+
+    fn bytes_per_sample(&self) -> Option<f64> {
+        self.bytes.map(|bytes| bytes as f64 / self.loaded.samples as f64)
+    }
+}
+
+/// Measures every store in turn; what does not start or fails is noted, and the others go on.
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let plan = plan(options)?;
+    let title = format!(
+        "{} instances, {} days by the minute, {} samples: raw in SQL, aggregated in gnudi and in Gnocchi",
+        plan.instances,
+        options.days,
+        plan.samples()
+    );
+    let mut findings = Findings::new("samples", title);
+    let mut measured = Vec::new();
+    for kind in &options.stores {
+        if context.stop.is_set() {
+            break;
+        }
+        let instances = match kind {
+            Kind::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
+            Kind::Postgresql | Kind::Gnudi => plan.instances,
+        };
+        match measure(*kind, &Plan { instances, ..plan }, options.reads as usize, context) {
+            Ok(store) => measured.push(store),
+            Err(error) => {
+                let text = format!("{}: not measured: {error:#}", kind.name());
+                eprintln!("{text}");
+                findings.note(text);
+            }
+        }
+    }
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    tell(&plan, &measured, &mut findings);
+    Ok(findings)
+}
+
+fn plan(options: &Options) -> Result<Plan> {
+    let plan = Plan {
+        instances: options.instances as usize,
+        minutes: options.days as usize * 24 * 60,
+        connections: options.connections as usize,
+        batch_minutes: options.batch_minutes as usize,
+    };
+    ensure!(plan.samples() <= SAMPLES_MAX, "{} samples, at most {SAMPLES_MAX}", plan.samples());
+    Ok(plan)
+}
+
+fn measure(kind: Kind, plan: &Plan, reads: usize, context: &Context) -> Result<Measured> {
+    let progress = |what: &str| eprintln!("{}: {what}", kind.name());
+    progress("starting");
+    let mut store = kind.start(plan, context)?;
+    progress(&format!("loading {} samples", plan.samples()));
+    let loaded = store.load(plan)?;
+    let mut measured = Measured { kind, loaded, reads: Vec::new(), bytes: None };
+    if context.stop.is_set() {
+        return Ok(measured);
+    }
+    measured.bytes = Some(store.disk_bytes()?);
+    for granularity_s in GRANULARITIES_S {
+        progress(&format!("reading by {granularity_s} s"));
+        let mut times = Vec::new();
+        // Spread over all instances.
+        for instance in (0..plan.instances).step_by(plan.instances.div_ceil(reads)) {
+            let (elapsed, points) = store.read(instance, granularity_s)?;
+            plan::check(&points, &plan.expected(instance, granularity_s))
+                .with_context(|| format!("instance {instance} by {granularity_s} s"))?;
+            times.push(elapsed);
+        }
+        times.sort_unstable();
+        measured.reads.push(times[times.len() / 2]);
+    }
+    Ok(measured)
+}
+
+fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
+    for store in measured {
+        let name = store.kind.name();
+        let seconds = |duration: &Duration| Value::Seconds(duration.as_secs_f64());
+        findings.tell(format!("{name} samples"), Value::Count(store.loaded.samples as u64));
+        findings.tell(format!("{name} load time"), seconds(&store.loaded.elapsed));
+        findings.compare(format!("{name} load speed"), Value::Rate(store.rate(), "sample"), Better::Higher);
+        for (granularity_s, time) in GRANULARITIES_S.iter().zip(&store.reads) {
+            findings.compare(format!("{name} read by {granularity_s} s"), seconds(time), Better::Lower);
+        }
+        if let Some(bytes) = store.bytes {
+            findings.compare(format!("{name} disk"), Value::Bytes(bytes), Better::Lower);
+        }
+        findings.note(format!("{name}: {}; {}", store.loaded.note, store.kind.durability()));
+        let wanted = plan.samples();
+        if store.loaded.samples < wanted {
+            findings.note(format!(
+                "{name}: {} of {wanted} samples: rates and bytes a sample are compared",
+                store.loaded.samples
+            ));
+        }
+    }
+    if !measured.is_empty() {
+        findings.tables.push(table(measured));
+        findings.note(
+            "a read is the median over several instances; every answer was checked against the samples",
+        );
+    }
+}
+
+/// A line for each store; behind each figure how many times better gnudi's is.
+fn table(measured: &[Measured]) -> Table {
+    let gnudi = measured.iter().find(|store| store.kind == Kind::Gnudi);
+    let headings = [
+        "",
+        "samples",
+        "loaded in",
+        "load",
+        "gnudi is",
+        "read by 60 s",
+        "gnudi is",
+        "read by 3600 s",
+        "gnudi is",
+        "on disk",
+        "a sample",
+        "gnudi is",
+    ];
+    let rows = measured.iter().map(|store| {
+        // How many times gnudi's figure is better, by what is the better the smaller it is.
+        let times = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
+            Some(gnudi) if store.kind != Kind::Gnudi => {
+                let ratio = figure(store).zip(figure(gnudi)).map(|(theirs, ours)| theirs / ours);
+                ratio.map_or_else(String::new, |ratio| format!("{}x", short(ratio)))
+            }
+            _ => String::new(),
+        };
+        let mut row = vec![
+            store.kind.name().to_owned(),
+            short(store.loaded.samples as f64),
+            format!("{:.2} s", store.loaded.elapsed.as_secs_f64()),
+            format!("{}/s", short(store.rate())),
+            times(&|store| Some(1.0 / store.rate())),
+        ];
+        for index in 0..GRANULARITIES_S.len() {
+            let read = |store: &Measured| store.reads.get(index).map(Duration::as_secs_f64);
+            row.push(read(store).map_or_else(String::new, |seconds| format!("{:.1} ms", seconds * 1e3)));
+            row.push(times(&read));
+        }
+        row.push(store.bytes.map_or_else(String::new, |bytes| format!("{}B", short(bytes as f64))));
+        row.push(store.bytes_per_sample().map_or_else(String::new, |bytes| format!("{bytes:.1} B")));
+        row.push(times(&Measured::bytes_per_sample));
+        row
+    });
+    Table {
+        title: "Raw samples and aggregates".to_owned(),
+        headings: headings.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(kind: Kind, samples: usize, load_s: u64, read_ms: u64, bytes: u64) -> Measured {
+        let loaded = Loaded { samples, elapsed: Duration::from_secs(load_s), note: String::new() };
+        Measured { kind, loaded, reads: vec![Duration::from_millis(read_ms); 2], bytes: Some(bytes) }
+    }
+
+    #[test]
+    fn stores_are_compared_by_rates() {
+        let stores = [
+            measured(Kind::Postgresql, 1000, 10, 50, 200_000),
+            measured(Kind::Gnudi, 1000, 1, 5, 2_000),
+            measured(Kind::Gnocchi, 100, 2, 20, 1_000),
+        ];
+        let table = table(&stores);
+        assert!(table.rows.iter().all(|row| row.len() == table.headings.len()));
+        let column = |name: &str| table.headings.iter().position(|heading| heading == name).unwrap();
+        assert_eq!(table.rows[0][column("load") + 1], "10.0x");
+        assert_eq!(table.rows[1][column("load") + 1], "");
+        assert_eq!(table.rows[2][column("load") + 1], "20.0x");
+        assert_eq!(table.rows[2][column("read by 60 s") + 1], "4.00x");
+        assert_eq!(table.rows[2][column("a sample") + 1], "5.00x");
+        let mut findings = Findings::new("samples", "");
+        let plan = Plan { instances: 10, minutes: 100, connections: 1, batch_minutes: 60 };
+        tell(&plan, &stores, &mut findings);
+        let note = findings.notes.iter().find(|note| note.contains("100 of 1000 samples")).unwrap();
+        assert!(note.starts_with("gnocchi"), "{note}");
+    }
+
+    #[test]
+    fn what_an_interrupted_run_left_is_shown() {
+        let mut store = measured(Kind::Gnudi, 10, 1, 1, 1);
+        (store.reads, store.bytes) = (Vec::new(), None);
+        let table = table(&[store]);
+        assert_eq!(table.rows[0].len(), table.headings.len());
+    }
+}

@@ -1,0 +1,39 @@
+//! What files take on disk, as `du` counts it.
+
+use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
+
+/// `st_blocks` counts in these, whatever the file system's own block is.
+const BLOCK_BYTES: u64 = 512;
+
+/// The blocks of everything under the path; what disappears meanwhile is not counted.
+pub fn used_bytes(path: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(path)?;
+    let mut bytes = metadata.blocks() * BLOCK_BYTES;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            match used_bytes(&entry?.path()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                below => bytes += below.unwrap_or(0),
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_added_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let before = used_bytes(directory.path()).unwrap();
+        let below = directory.path().join("below");
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("file"), vec![1; 100_000]).unwrap();
+        fs::File::open(below.join("file")).unwrap().sync_all().unwrap();
+        let after = used_bytes(directory.path()).unwrap();
+        assert!(after - before >= 100_000 && after - before < 200_000, "{before} {after}");
+        assert!(used_bytes(&directory.path().join("missing")).is_err());
+    }
+}

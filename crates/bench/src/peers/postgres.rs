@@ -1,0 +1,97 @@
+//! PostgreSQL with the settings of a fresh package: Gnocchi's index, and the store of raw samples.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    START_DELAY_MAX,
+    child::{Guarded, Leftovers, Signal, run_to_end},
+    free_address,
+};
+
+/// A running server with one database.
+#[derive(Debug)]
+pub struct Postgres {
+    pub process: Guarded,
+    address: SocketAddr,
+    database: &'static str,
+}
+
+impl Postgres {
+    /// Starts a server in `directory`/pg, which another user may have to enter, and creates the database.
+    pub fn start(directory: &Path, database: &'static str, leftovers: &Leftovers) -> Result<Self> {
+        let programs = programs()?;
+        let directory = directory.join("pg");
+        std::fs::create_dir(&directory)?;
+        let as_root =
+            std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        if as_root {
+            // PostgreSQL refuses to run as root.
+            let mut command = Command::new("chown");
+            command.arg("postgres:").arg(&directory);
+            run_to_end(command)?;
+        }
+        let command = |name: &str| {
+            let program = programs.join(name);
+            let mut command = Command::new(if as_root { Path::new("runuser") } else { &program });
+            if as_root {
+                command.args(["-u", "postgres", "--"]).arg(&program);
+            }
+            command.current_dir(&directory);
+            command
+        };
+        let data = directory.join("data");
+        let mut initdb = command("initdb");
+        initdb.arg("-D").arg(&data).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
+        run_to_end(initdb)?;
+
+        let address = free_address()?;
+        let port = address.port().to_string();
+        let mut server = command("postgres");
+        server
+            .arg("-D")
+            .arg(&data)
+            .args(["-p", &port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-k"])
+            .arg(&directory);
+        let log = directory.join("log");
+        let mut process = Guarded::start(server, &log, Signal::Quit, leftovers)?;
+        let socket = directory.join(format!(".s.PGSQL.{port}"));
+        process.wait_ready(START_DELAY_MAX, || {
+            socket.exists() && std::net::TcpStream::connect(address).is_ok()
+        })?;
+        let create = || {
+            let mut createdb = command("createdb");
+            createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database]);
+            run_to_end(createdb)
+        };
+        // The port is open a moment before the server takes work.
+        let mut created = create();
+        process.wait_ready(START_DELAY_MAX, || {
+            if created.is_err() {
+                created = create();
+            }
+            created.is_ok()
+        })?;
+        Ok(Postgres { process, address, database })
+    }
+
+    /// Of the database.
+    pub fn url(&self) -> String {
+        format!("postgresql://postgres@{}/{}", self.address, self.database)
+    }
+}
+
+/// The newest installed PostgreSQL's directory of server programs.
+pub fn programs() -> Result<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed")?;
+    versions
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .filter(|directory| directory.join("initdb").exists())
+        .max_by_key(|path| path.parent()?.file_name()?.to_str()?.parse::<u32>().ok())
+        .context("PostgreSQL's server programs are not installed")
+}
