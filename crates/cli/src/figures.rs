@@ -43,6 +43,9 @@ impl Collector for StoreFigures {
         for (name, help, value) in self.engine.figures().list() {
             counter(&mut encoder, &format!("gnudi_metricd_{name}"), help, value)?;
         }
+        let oldest = self.engine.oldest_waiting().as_secs_f64();
+        let help = "How long the sack has waited for a worker that waits longest";
+        gauge(&mut encoder, "gnudi_metricd_oldest_waiting_seconds", help, oldest)?;
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;

@@ -16,6 +16,7 @@ use gnudi_series::cross::{CrossMeasures, CrossSeries};
 use crate::{
     cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
     figures::Figures,
+    metricd::scheduler::Queue,
     processor::Processor,
     reader::{self, Measures, MeasuresQuery},
     status::{ProcessingStatus, StatusCache},
@@ -50,6 +51,8 @@ pub struct Engine {
     status: StatusCache,
     /// The name of this process's workers, once they run.
     pub(crate) workers: OnceLock<String>,
+    /// What waits for them.
+    pub(crate) waiting: OnceLock<Arc<Queue>>,
 }
 
 impl Engine {
@@ -68,6 +71,7 @@ impl Engine {
             processor,
             status: StatusCache::default(),
             workers: OnceLock::new(),
+            waiting: OnceLock::new(),
         }
     }
 
@@ -139,6 +143,11 @@ impl Engine {
     /// The name of the workers of this process, where they run.
     pub fn workers(&self) -> Option<&str> {
         self.workers.get().map(String::as_str)
+    }
+
+    /// How long the sack has waited for a worker of this process that waits longest.
+    pub fn oldest_waiting(&self) -> Duration {
+        self.waiting.get().map_or(Duration::ZERO, |queue| queue.oldest_age())
     }
 
     /// What waits; with `details` by metric.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use gnudi_engine::{Engine, Metricd, MetricdOptions};
+use gnudi_engine::{Engine, Metricd, MetricdOptions, metricd::policy::Scheduling};
 use gnudi_model::{Timespan, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
@@ -54,6 +54,7 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
     let options = MetricdOptions {
         name: format!("{}.{}", hostname.trim(), std::process::id()),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
+        scheduling: scheduling(config),
         greedy: config.bool("metricd", "greedy"),
         processing_delay: seconds("metric_processing_delay"),
         gather: milliseconds("gather_ms"),
@@ -66,6 +67,15 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
         clock: now,
     };
     Metricd::start(engine.clone(), &options)
+}
+
+/// `[metricd] scheduling`.
+fn scheduling(config: &Config) -> Scheduling {
+    match config.text("metricd", "scheduling") {
+        Some("ring") => Scheduling::Ring,
+        Some("front") => Scheduling::Front,
+        _ => Scheduling::Shared,
+    }
 }
 
 /// The time now.

@@ -1,17 +1,20 @@
 //! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics and old resources are removed, figures are
 //! logged.
 //!
-//! `scheduler` hands sacks to workers, `checkpoint` makes aggregates durable and lets the incoming store forget,
+//! `scheduler` hands sacks to workers in the order of a `policy`, `ring` says who owns which, `checkpoint` makes aggregates durable and lets the incoming store forget,
 //! `janitor` cleans up, `reporter` logs. None of them touches points.
 
 mod checkpoint;
 mod janitor;
+pub mod policy;
 mod reporter;
-mod scheduler;
+pub mod ring;
+pub(crate) mod scheduler;
 
 use std::{sync::Arc, time::Duration};
 
 use gnudi_model::{Timespan, Timestamp};
+use policy::Scheduling;
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::Engine;
@@ -23,6 +26,8 @@ pub struct MetricdOptions {
     pub name: String,
     /// How many sacks are processed at the same time.
     pub workers: usize,
+    /// In which order they take sacks.
+    pub scheduling: Scheduling,
     /// Process sacks as soon as measures arrive, and not only every `processing_delay`.
     pub greedy: bool,
     /// How often all sacks are looked at where `greedy` is off.

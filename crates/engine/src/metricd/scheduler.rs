@@ -1,11 +1,10 @@
-//! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one.
+//! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one, unless told otherwise.
 //!
-//! A sack that gets measures gathers for a moment, then waits in a queue for a free worker. While all workers are busy
-//! the queue's sacks go on gathering, so passes grow with the load by themselves. The queue is bounded: a sack is in it
+//! A sack that gets measures gathers for a moment, then waits for a free worker; in which order is `policy`'s. While all workers are
+//! busy the sacks that wait go on gathering, so passes grow with the load by themselves. What waits is bounded: a sack does
 //! at most once.
 
 use std::{
-    collections::{HashSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,51 +16,55 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::MetricdOptions;
+use super::{
+    MetricdOptions,
+    policy::{Next, Waiting, Wake},
+};
 use crate::Engine;
 
 /// How long a sack rests after a failed pass.
 pub const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
-struct Queue {
+/// The sacks that wait for the workers of this process.
+pub(crate) struct Queue {
+    /// Its times count from `started`.
     waiting: Mutex<Waiting>,
-    arrived: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    /// In the order of their arrival, each with the time from which it may be processed.
-    queue: VecDeque<(Instant, SackId)>,
-    /// Which sacks are in the queue.
-    queued: HashSet<SackId>,
+    bells: Vec<Notify>,
+    started: Instant,
 }
 
 impl Queue {
-    fn push(&self, sack: SackId, due: Instant) {
-        let Waiting { queue, queued } = &mut *self.waiting.lock();
-        if queued.insert(sack) {
-            // Nearly always the newest is due last; a retry may be due later than what comes after it.
-            let place = queue.partition_point(|(other, _)| *other <= due);
-            queue.insert(place, (due, sack));
-            self.arrived.notify_one();
+    fn new(waiting: Waiting, workers: usize) -> Self {
+        let bells = (0..workers).map(|_| Notify::new()).collect();
+        Queue { waiting: Mutex::new(waiting), bells, started: Instant::now() }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn push(&self, sack: SackId, since: Duration, due: Duration) {
+        match self.waiting.lock().push(sack, since, due) {
+            Wake::Bell(bell) => self.bells[bell].notify_one(),
+            Wake::All => self.bells.iter().for_each(Notify::notify_one),
+            Wake::Nobody => {}
         }
     }
 
-    /// The next sack that is due, else how long to wait for one; `None` where nothing waits.
-    fn pop(&self, now: Instant) -> Option<Result<SackId, Duration>> {
-        let Waiting { queue, queued } = &mut *self.waiting.lock();
-        let (due, sack) = *queue.front()?;
-        if due > now {
-            return Some(Err(due - now));
-        }
-        queue.pop_front();
-        queued.remove(&sack);
-        if !queue.is_empty() {
+    fn pop(&self, worker: usize) -> Next {
+        let mut waiting = self.waiting.lock();
+        let next = waiting.pop(worker, self.now());
+        if matches!(next, Next::Pass { .. }) && waiting.has_more() {
             // Another worker may take the next one.
-            self.arrived.notify_one();
+            self.bells[waiting.bell_of(worker)].notify_one();
         }
-        Some(Ok(sack))
+        next
+    }
+
+    /// How long the sack has waited that waits longest; zero where none waits.
+    pub(crate) fn oldest_age(&self) -> Duration {
+        let oldest = self.waiting.lock().oldest();
+        oldest.map_or(Duration::ZERO, |since| self.now().saturating_sub(since))
     }
 }
 
@@ -70,10 +73,12 @@ pub(super) fn start(
     options: &MetricdOptions,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
-    let queue = Arc::new(Queue::default());
+    let waiting = Waiting::new(options.scheduling, options.workers, engine.incoming.sack_count());
+    let queue = Arc::new(Queue::new(waiting, options.workers));
+    let _ = engine.waiting.set(queue.clone());
     let mut tasks = vec![tokio::spawn(feed(engine.clone(), queue.clone(), options.clone(), stopped.clone()))];
-    for _ in 0..options.workers {
-        tasks.push(tokio::spawn(work(engine.clone(), queue.clone(), stopped.clone())));
+    for worker in 0..options.workers {
+        tasks.push(tokio::spawn(work(engine.clone(), queue.clone(), worker, stopped.clone())));
     }
     tasks
 }
@@ -91,30 +96,31 @@ async fn feed(
                 arrivals = engine.incoming.arrivals() => arrivals,
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
-            let due = Instant::now() + options.gather;
+            let now = queue.now();
             for sack in arrivals {
-                queue.push(sack, due);
+                queue.push(sack, now, now + options.gather);
             }
         } else {
             if !super::sleep(options.processing_delay, &mut stopped).await {
                 return;
             }
             for sack in engine.incoming.sack_count().iter() {
-                queue.push(sack, Instant::now());
+                queue.push(sack, queue.now(), queue.now());
             }
         }
     }
 }
 
-/// One worker: takes the sack that is due and passes over it.
-async fn work(engine: Arc<Engine>, queue: Arc<Queue>, mut stopped: watch::Receiver<bool>) {
+/// One worker: takes the sack that is its next and passes over it.
+async fn work(engine: Arc<Engine>, queue: Arc<Queue>, worker: usize, mut stopped: watch::Receiver<bool>) {
+    let bell = queue.waiting.lock().bell_of(worker);
     while !*stopped.borrow() {
-        let sack = match queue.pop(Instant::now()) {
-            Some(Ok(sack)) => sack,
+        let (sack, since) = match queue.pop(worker) {
+            Next::Pass { sack, since } => (sack, since),
             wait => {
-                let delay = wait.and_then(Result::err).unwrap_or(Duration::MAX);
+                let delay = if let Next::Wait(delay) = wait { delay } else { Duration::MAX };
                 tokio::select! {
-                    () = queue.arrived.notified() => {}
+                    () = queue.bells[bell].notified() => {}
                     () = tokio::time::sleep(delay) => {}
                     _ = stopped.wait_for(|stop| *stop) => return,
                 }
@@ -123,11 +129,11 @@ async fn work(engine: Arc<Engine>, queue: Arc<Queue>, mut stopped: watch::Receiv
         };
         match engine.processor.process(sack).await {
             // What is left goes behind the other sacks.
-            Ok(outcome) if outcome.more => queue.push(sack, Instant::now()),
+            Ok(outcome) if outcome.more => queue.push(sack, queue.now(), queue.now()),
             Ok(_) => {}
             Err(error) => {
                 tracing::error!(sack = sack.0, %error, "a pass failed: trying again");
-                queue.push(sack, Instant::now() + RETRY_DELAY);
+                queue.push(sack, since, queue.now() + RETRY_DELAY);
             }
         }
     }
