@@ -1,13 +1,13 @@
 //! One figure of a run: what was done, how long it took, and what it cost.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{histogram::Histogram, load::Outcome, peers::Peer};
 
 /// What a row counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     Measures,
@@ -17,6 +17,20 @@ pub enum Unit {
     Searches,
     /// The figure is an amount of memory, and less is better.
     Bytes,
+}
+
+impl Unit {
+    /// What a second is full of.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Measures => "measures",
+            Unit::Metrics => "metrics",
+            Unit::Points => "points",
+            Unit::Resources => "resources",
+            Unit::Searches => "searches",
+            Unit::Bytes => "bytes",
+        }
+    }
 }
 
 /// A row of the report: one kind of work, done by every peer.
@@ -29,7 +43,7 @@ pub struct Row {
 }
 
 /// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[expect(clippy::struct_field_names, reason = "these are the names in the results, and units come last")]
 pub struct Latency {
     pub p50_us: f64,
@@ -80,12 +94,12 @@ impl Work {
 }
 
 /// A peer's figure for a row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
-    pub row: &'static str,
+    pub row: Cow<'static, str>,
     pub peer: Peer,
     /// How it was spoken to, where there are several ways.
-    pub variant: Option<&'static str>,
+    pub variant: Option<Cow<'static, str>>,
     pub unit: Unit,
     /// In the row's unit; for `Bytes` the figure itself.
     pub done: f64,
@@ -116,7 +130,7 @@ impl Measurement {
 #[cfg(test)]
 pub(crate) fn sample(row: &'static str, peer: Peer, unit: Unit, done: f64, seconds: f64) -> Measurement {
     Measurement {
-        row,
+        row: row.into(),
         peer,
         variant: None,
         unit,

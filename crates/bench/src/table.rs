@@ -7,7 +7,7 @@ use crate::{
     peers::Peer,
 };
 
-const COLUMNS: usize = 11;
+pub const COLUMNS: usize = 11;
 
 const HEADINGS: [&str; COLUMNS] =
     ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "per cpu s", "memory"];
@@ -49,14 +49,15 @@ fn cpu(seconds: f64) -> String {
     if seconds < 0.005 { ABSENT.to_owned() } else { format!("{seconds:.2} s") }
 }
 
-fn times(ratio: f64) -> String {
+pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => ABSENT.to_owned(),
         ratio => format!("{}x", short(ratio)),
     }
 }
 
-fn figure(measurement: &Measurement) -> String {
+/// The rate, or the memory, with its unit.
+pub fn figure(measurement: &Measurement) -> String {
     let figure = short(measurement.figure());
     match measurement.unit {
         Unit::Bytes => format!("{figure}B"),
@@ -64,12 +65,13 @@ fn figure(measurement: &Measurement) -> String {
     }
 }
 
-fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; COLUMNS] {
+/// A line of a row's block, compared with gnudi's.
+pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; COLUMNS] {
     let absent = || ABSENT.to_owned();
     let latency = |us: fn(&crate::measurement::Latency) -> f64| {
         measurement.latency.as_ref().map_or_else(absent, |latency| span(us(latency)))
     };
-    let name = match measurement.variant {
+    let name = match &measurement.variant {
         Some(variant) => format!("{} ({variant})", measurement.peer.name()),
         None => measurement.peer.name().to_owned(),
     };
@@ -95,7 +97,7 @@ fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; COL
 }
 
 /// What a reader should know of a measurement beyond its figures.
-fn remarks(measurement: &Measurement) -> Vec<String> {
+pub fn remarks(measurement: &Measurement) -> Vec<String> {
     let mut remarks = measurement.notes.clone();
     if measurement.refused > 0 {
         remarks.push(format!("{} calls refused (429, 503) and sent again", measurement.refused));
@@ -107,7 +109,10 @@ fn remarks(measurement: &Measurement) -> Vec<String> {
 }
 
 /// gnudi's figure to compare with: of the same variant where it has that, else its first.
-fn counterpart<'a>(measurement: &Measurement, measurements: &[&'a Measurement]) -> Option<&'a Measurement> {
+pub fn counterpart<'a>(
+    measurement: &Measurement,
+    measurements: &[&'a Measurement],
+) -> Option<&'a Measurement> {
     let mut of_gnudi = measurements.iter().copied().filter(|found| found.peer == Peer::Gnudi);
     let first = of_gnudi.clone().next();
     of_gnudi.find(|found| found.variant == measurement.variant).or(first)

@@ -1,0 +1,220 @@
+//! The few elements that the page is made of. All text that comes from elsewhere passes `escape`.
+
+/// Text as it stands in HTML and SVG, between tags or in an attribute. Control characters, which neither may hold, become spaces.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' => out.push('\n'),
+            control if control.is_control() => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// An element with text in it.
+pub fn element(name: &str, text: &str) -> String {
+    format!("<{name}>{}</{name}>\n", escape(text))
+}
+
+/// A paragraph that is pointed out: its first words, and the rest.
+pub fn warning(first: &str, rest: &str) -> String {
+    format!("<p class=\"warn\"><strong>{}</strong> {}</p>\n", escape(first), escape(rest))
+}
+
+pub fn list(items: &[String]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: String = items.iter().map(|item| element("li", item)).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+/// Commands to repeat something.
+pub fn commands(lines: &[&str]) -> String {
+    format!("<pre>{}</pre>\n", escape(&lines.join("\n")))
+}
+
+/// A cell of a table.
+pub enum Cell {
+    Text(String),
+    /// Stands right.
+    Figure(String),
+    /// A share of the table's greatest.
+    Bar(f64),
+    Remark(String),
+}
+
+/// A row, and whether it is one of gnudi's own.
+pub struct Line {
+    pub cells: Vec<Cell>,
+    pub ours: bool,
+}
+
+/// A table; `texts` says which columns hold text.
+pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
+    let mut out = String::from("<div class=\"scroll\"><table>\n");
+    if !caption.is_empty() {
+        out += &element("caption", caption);
+    }
+    out += "<thead><tr>";
+    for (column, heading) in headings.iter().enumerate() {
+        let text = lines.first().and_then(|line| line.cells.get(column));
+        let class = match text {
+            Some(Cell::Text(_) | Cell::Remark(_) | Cell::Bar(_)) => " class=\"text\"",
+            _ => "",
+        };
+        out += &format!("<th scope=\"col\"{class}>{}</th>", escape(heading));
+    }
+    out += "</tr></thead>\n<tbody>\n";
+    for line in lines {
+        out += if line.ours { "<tr class=\"ours\">" } else { "<tr>" };
+        for cell in &line.cells {
+            out += &match cell {
+                Cell::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
+                Cell::Figure(text) => format!("<td>{}</td>", escape(text)),
+                Cell::Remark(text) => format!("<td class=\"remark\">{}</td>", escape(text)),
+                Cell::Bar(share) => {
+                    let percent = if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 };
+                    format!("<td class=\"bar\"><span style=\"width:{percent:.2}%\"></span></td>")
+                }
+            };
+        }
+        out += "</tr>\n";
+    }
+    out + "</tbody></table></div>\n"
+}
+
+/// A table of texts as the findings have it: columns of figures stand right.
+pub fn plain_table(caption: &str, headings: &[String], rows: &[Vec<String>]) -> String {
+    let is_figure = |text: &str| {
+        let text = text.trim_start_matches(['-', '+', '~', '<', '>', ' ']);
+        text.is_empty() || text.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let figures: Vec<bool> = (0..headings.len())
+        .map(|column| column > 0 && rows.iter().all(|row| row.get(column).is_none_or(|text| is_figure(text))))
+        .collect();
+    let line = |row: &Vec<String>| Line {
+        cells: row
+            .iter()
+            .enumerate()
+            .map(|(column, text)| match figures.get(column) {
+                Some(true) => Cell::Figure(text.clone()),
+                _ => Cell::Text(text.clone()),
+            })
+            .collect(),
+        ours: row.first().is_some_and(|name| name == "gnudi"),
+    };
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    table(caption, &headings, &rows.iter().map(line).collect::<Vec<_>>())
+}
+
+/// Checks that every element is closed, every attribute quoted and every `&` an entity.
+#[cfg(test)]
+pub(crate) fn well_formed(text: &str) -> Result<(), String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        check_text(&rest[..start])?;
+        let end = rest[start..].find('>').ok_or("a tag without its end")? + start;
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).unwrap_or_default();
+        if tag.starts_with('!') {
+            continue;
+        }
+        if tag.starts_with('/') {
+            let opened = open.pop().ok_or_else(|| format!("</{name}> closes nothing"))?;
+            if opened != name {
+                return Err(format!("</{name}> closes <{opened}>"));
+            }
+            continue;
+        }
+        let attributes = tag[name.len()..].trim_end_matches('/');
+        if attributes.matches('"').count() % 2 != 0 || attributes.contains('<') {
+            return Err(format!("quotes of <{tag}>"));
+        }
+        check_text(attributes)?;
+        if name == "style" {
+            rest = &rest[rest.find("</style>").ok_or("<style> stays open")?..];
+        }
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    check_text(rest)?;
+    if open.is_empty() { Ok(()) } else { Err(format!("left open: {open:?}")) }
+}
+
+#[cfg(test)]
+fn check_text(text: &str) -> Result<(), String> {
+    if text.contains('>') {
+        return Err(format!("> in {text:?}"));
+    }
+    for after in text.split('&').skip(1) {
+        let entity = after.split(';').next().unwrap_or_default();
+        if !["amp", "lt", "gt", "quot", "#39"].contains(&entity) {
+            return Err(format!("&{entity} is no entity"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_escaped() {
+        let nasty = "</td><script>alert(\"1\" & '2')</script>\u{0}";
+        assert_eq!(escape("a\u{1}<b>"), "a &lt;b&gt;");
+        let row = vec![nasty.to_owned(), "1.5k".to_owned()];
+        for html in [
+            element("p", nasty),
+            warning(nasty, nasty),
+            list(&[nasty.to_owned()]),
+            commands(&[nasty]),
+            plain_table(nasty, &[nasty.to_owned(), "n".to_owned()], &[row]),
+            table(nasty, &[nasty], &[Line { cells: vec![Cell::Remark(nasty.to_owned())], ours: true }]),
+        ] {
+            well_formed(&html).unwrap_or_else(|error| panic!("{error}: {html}"));
+            assert!(!html.contains("<script"), "{html}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_found() {
+        for text in
+            ["<p>", "<p></b>", "</p>", "<p class=\"a></p>", "a & b", "a > b", "<p", "<p title=\"&x\"></p>"]
+        {
+            assert!(well_formed(text).is_err(), "{text}");
+        }
+        assert_eq!(well_formed("<!doctype html><p class=\"a\">a &amp; b<br/></p>"), Ok(()));
+    }
+
+    #[test]
+    fn figures_stand_right_and_bars_have_a_share() {
+        let html = plain_table(
+            "",
+            &["server".into(), "rate".into(), "word".into()],
+            &[
+                vec!["gnudi".into(), "1.5k/s".into(), "fast".into()],
+                vec!["gnocchi".into(), "-".into(), "9".into()],
+            ],
+        );
+        assert!(html.contains("<td>1.5k/s</td><td class=\"text\">fast</td>"), "{html}");
+        assert!(html.contains("<tr class=\"ours\"><td class=\"text\">gnudi</td>"), "{html}");
+        let bar = |share| table("", &["bar"], &[Line { cells: vec![Cell::Bar(share)], ours: false }]);
+        assert!(
+            bar(0.5).contains("width:50.00%")
+                && bar(f64::NAN).contains("width:0.00%")
+                && bar(7.0).contains("width:100.00%")
+        );
+    }
+}

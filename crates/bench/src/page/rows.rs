@@ -1,0 +1,89 @@
+//! The rows of the report, side by side: a table for each, and pushes against the size of a call as a plot.
+
+use super::html::{Cell, Line, escape, table};
+use crate::{
+    findings::{Axis, Line as PlotLine, Plot},
+    measurement::{Measurement, Row, Unit},
+    peers::Peer,
+    plot, rows, table as text,
+};
+
+/// A row's table: a line for each server and way of speaking to it, with a bar of its figure.
+pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
+    let greatest = measurements
+        .iter()
+        .map(|found| found.figure())
+        .filter(|figure| figure.is_finite())
+        .fold(0.0, f64::max);
+    let lines: Vec<Line> = measurements
+        .iter()
+        .map(|measurement| Line {
+            cells: cells(measurement, measurements, greatest),
+            ours: measurement.peer == Peer::Gnudi,
+        })
+        .collect();
+    let figure = if row.unit == Unit::Bytes { "memory" } else { row.unit.name() };
+    let headings = ["server", figure, "", "gnudi is", "p50", "p99", "cpu", "per cpu s", "memory", "remarks"];
+    format!("<h3 id=\"{}\">{}</h3>\n{}", escape(row.key), escape(row.title), table("", &headings, &lines))
+}
+
+fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<Cell> {
+    let gnudi = text::counterpart(measurement, all);
+    let remarks = text::remarks(measurement).join("; ");
+    let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = text::cells(measurement, gnudi);
+    vec![
+        Cell::Text(name),
+        Cell::Figure(figure),
+        Cell::Bar(measurement.figure() / greatest),
+        Cell::Figure(times),
+        Cell::Figure(p50),
+        Cell::Figure(p99),
+        Cell::Figure(cpu),
+        Cell::Figure(per_cpu),
+        Cell::Figure(memory),
+        Cell::Remark(remarks),
+    ]
+}
+
+/// All rows that were measured, in their order.
+pub fn blocks(measurements: &[Measurement]) -> String {
+    rows::all()
+        .filter_map(|row| {
+            let of_row: Vec<&Measurement> =
+                measurements.iter().filter(|found| found.row == row.key).collect();
+            (!of_row.is_empty()).then(|| block(row, &of_row))
+        })
+        .collect()
+}
+
+/// Measures a second against measures a call, a line for each server by the best way of speaking to it; nothing where
+/// fewer than two sizes were measured.
+pub fn push_plot(measurements: &[Measurement], peers: &[Peer]) -> String {
+    let rate = |peer: Peer, size: u32| {
+        let of_row =
+            measurements.iter().filter(|found| found.peer == peer && found.row == format!("push-{size}"));
+        of_row.map(Measurement::figure).fold(0.0, f64::max)
+    };
+    let line = |&peer: &Peer| {
+        let sizes = [1, 10, 100, 500, 1000, 2000, 3000, 4000, 5000];
+        let points = sizes.map(|size| (f64::from(size), rate(peer, size)));
+        let points: Vec<(f64, f64)> = points.into_iter().filter(|point| point.1 > 0.0).collect();
+        PlotLine { name: peer.name().to_owned(), points }
+    };
+    let lines: Vec<PlotLine> = peers.iter().map(line).filter(|line| line.points.len() > 1).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    figure(&Plot {
+        title: "Pushes, 8 connections: measures a second by measures a call".to_owned(),
+        x: Axis::logarithmic("measures a call"),
+        y: Axis::logarithmic("measures a second"),
+        lines,
+        marks: Vec::new(),
+    })
+}
+
+/// A plot with its title above.
+pub fn figure(plot: &Plot) -> String {
+    format!("<figure><figcaption>{}</figcaption>\n{}</figure>\n", escape(&plot.title), plot::svg(plot))
+}

@@ -1,0 +1,204 @@
+//! What the figures say, in words: where a peer is ahead of gnudi, and which aims are missed. Nothing here is written by hand but the
+//! sentences' frames: each follows from the measurements of the run.
+
+use crate::{
+    measurement::{Measurement, Row, Unit},
+    peers::Peer,
+    rows, table,
+};
+
+/// Figures closer to each other than this are called level.
+const LEVEL: f64 = 1.1;
+/// The aim against Gnocchi, and the share of what the load generator itself reaches.
+const GNOCCHI_TIMES: f64 = 100.0;
+const LIMIT_SHARE: f64 = 0.5;
+
+/// gnudi's figure and a peer's for the same work.
+pub struct Pair<'a> {
+    pub row: &'static Row,
+    pub ours: &'a Measurement,
+    pub theirs: &'a Measurement,
+    /// How many times better ours is.
+    pub times: f64,
+}
+
+/// gnudi against a peer, row by row: gnudi's plain figure against the best way in which the peer can be spoken to.
+pub fn pairs(measurements: &[Measurement], peer: Peer) -> Vec<Pair<'_>> {
+    rows::all()
+        .filter_map(|row| {
+            let of = |peer: Peer| {
+                measurements
+                    .iter()
+                    .filter(move |found| found.row == row.key && found.peer == peer && is_sound(found))
+            };
+            let ours = of(Peer::Gnudi).next()?;
+            let theirs =
+                of(peer).reduce(|best, next| if next.times_better_than(best) > 1.0 { next } else { best })?;
+            Some(Pair { row, ours, theirs, times: ours.times_better_than(theirs) })
+        })
+        .collect()
+}
+
+/// Whether something was measured at all.
+fn is_sound(measurement: &Measurement) -> bool {
+    let figure = measurement.figure();
+    figure.is_finite() && figure > 0.0
+}
+
+/// A sentence or two for each peer, in the order given.
+pub fn standings(measurements: &[Measurement], peers: &[Peer]) -> Vec<String> {
+    peers
+        .iter()
+        .filter(|peer| !matches!(peer, Peer::Limit | Peer::Gnudi))
+        .filter_map(|&peer| standing(peer, &pairs(measurements, peer)))
+        .collect()
+}
+
+fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
+    if pairs.is_empty() {
+        return None;
+    }
+    let name = peer.name();
+    let behind: Vec<&Pair> = pairs.iter().filter(|pair| pair.times < 1.0 / LEVEL).collect();
+    let ahead: Vec<&Pair> = pairs.iter().filter(|pair| pair.times > LEVEL).collect();
+    let level = pairs.len() - behind.len() - ahead.len();
+    let mut text = match (ahead.len(), pairs.len()) {
+        (0, 1) => format!("gnudi is not ahead of {name} in the one row that both did"),
+        (0, all) => format!("gnudi is ahead of {name} in none of {all} rows"),
+        (count, all) => {
+            let mut times: Vec<f64> = ahead.iter().map(|pair| pair.times).collect();
+            times.sort_by(f64::total_cmp);
+            let (least, greatest) = (times[0], times[count - 1]);
+            let range = if count == 1 {
+                format!("{} times", table::short(least))
+            } else {
+                let median = times[count / 2];
+                format!(
+                    "{} to {} times (median {})",
+                    table::short(least),
+                    table::short(greatest),
+                    table::short(median)
+                )
+            };
+            format!("gnudi is ahead of {name} in {count} of {all} rows, by {range}")
+        }
+    };
+    if level > 0 {
+        text += &format!("; level (within 10 %) in {level}");
+    }
+    text += &match &behind[..] {
+        [] => format!(". {name} wins in none."),
+        behind => {
+            let losses: Vec<String> = behind.iter().map(|pair| loss(pair)).collect();
+            format!(". {name} wins in {}: {}.", behind.len(), losses.join("; "))
+        }
+    };
+    Some(text)
+}
+
+fn loss(pair: &Pair) -> String {
+    format!(
+        "{} ({} against gnudi's {}, {} times)",
+        pair.row.title,
+        table::figure(pair.theirs),
+        table::figure(pair.ours),
+        table::short(1.0 / pair.times)
+    )
+}
+
+/// Which aims hold, as sentences, and which rows miss them. The aims are about work, not about memory.
+pub fn aims(measurements: &[Measurement]) -> Vec<String> {
+    let aim = |peer: Peer, wanted: f64, what: &str, shown: fn(f64) -> String| {
+        let pairs: Vec<Pair> =
+            pairs(measurements, peer).into_iter().filter(|pair| pair.row.unit != Unit::Bytes).collect();
+        let missed: Vec<String> = pairs
+            .iter()
+            .filter(|pair| pair.times < wanted)
+            .map(|pair| format!("{} ({})", pair.row.key, shown(pair.times)))
+            .collect();
+        let met = pairs.len() - missed.len();
+        (!pairs.is_empty()).then(|| match missed.is_empty() {
+            true => format!("Aim: {what}. Met in all {met} rows."),
+            false => {
+                format!("Aim: {what}. Met in {met} of {} rows; missed in {}.", pairs.len(), missed.join(", "))
+            }
+        })
+    };
+    let times = |times: f64| format!("{} times", table::short(times));
+    let share = |times: f64| format!("{:.0} %", 100.0 * times);
+    [
+        aim(Peer::Gnocchi, GNOCCHI_TIMES, "a hundred times Gnocchi", times),
+        aim(Peer::VictoriaMetrics, 1.0 / LEVEL, "level with VictoriaMetrics or ahead of it", times),
+        aim(
+            Peer::Limit,
+            LIMIT_SHARE,
+            "half of what the load generator reaches against a server that does nothing",
+            share,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::sample;
+
+    fn measurements() -> Vec<Measurement> {
+        let measured = |row, peer, unit, rate| sample(row, peer, unit, rate, 1.0);
+        vec![
+            measured("push-1", Peer::Limit, Unit::Measures, 100_000.0),
+            measured("push-1", Peer::Gnudi, Unit::Measures, 20_000.0),
+            measured("push-1", Peer::Gnocchi, Unit::Measures, 100.0),
+            measured("push-1", Peer::VictoriaMetrics, Unit::Measures, 10_000.0),
+            // The faster of its two ways counts.
+            measured("push-1", Peer::VictoriaMetrics, Unit::Measures, 40_000.0),
+            measured("create", Peer::Gnudi, Unit::Metrics, 3_000.0),
+            measured("create", Peer::Gnocchi, Unit::Metrics, 100.0),
+            measured("memory", Peer::Gnudi, Unit::Bytes, 100.0),
+            measured("memory", Peer::Gnocchi, Unit::Bytes, 1_000.0),
+            measured("memory", Peer::VictoriaMetrics, Unit::Bytes, 95.0),
+        ]
+    }
+
+    #[test]
+    fn peers_that_win_are_named_with_their_figures() {
+        let words = standings(
+            &measurements(),
+            &[Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb],
+        );
+        assert_eq!(
+            words,
+            [
+                "gnudi is ahead of gnocchi in 3 of 3 rows, by 10.0 to 200 times (median 30.0). gnocchi wins in none.",
+                "gnudi is ahead of victoria-metrics in none of 2 rows; level (within 10 %) in 1. victoria-metrics wins in 1: \
+             push, 1 measure a call, 8 connections (40.0k/s against gnudi's 20.0k/s, 2.00 times).",
+            ]
+        );
+    }
+
+    #[test]
+    fn missed_aims_are_named() {
+        assert_eq!(
+            aims(&measurements()),
+            [
+                "Aim: a hundred times Gnocchi. Met in 1 of 2 rows; missed in create (30.0 times).",
+                "Aim: level with VictoriaMetrics or ahead of it. Met in 0 of 1 rows; missed in push-1 (0.50 times).",
+                "Aim: half of what the load generator reaches against a server that does nothing. Met in 0 of 1 rows; \
+             missed in push-1 (20 %).",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_compared() {
+        let mut measurements = measurements();
+        measurements.retain(|found| found.peer != Peer::Gnudi);
+        assert!(aims(&measurements).is_empty());
+        assert!(standings(&measurements, &[Peer::Gnocchi]).is_empty());
+        let empty = sample("push-1", Peer::Gnudi, Unit::Measures, 0.0, 0.0);
+        assert!(standings(&[empty, measurements[1].clone()], &[Peer::Gnocchi]).is_empty());
+    }
+}

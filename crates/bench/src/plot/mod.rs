@@ -1,0 +1,329 @@
+//! Plots as SVG: lines over a common axis, with a legend, ticks, and marks for moments.
+//!
+//! Lines differ by colour (Okabe and Ito's, told apart by the colour-blind), dash and the shape of their points, so that print in
+//! grey does too; text and grid take the colours of the page around them. It draws what it is given, and sums nothing up.
+
+mod axis;
+
+use std::fmt::Write as _;
+
+use axis::Scale;
+
+use crate::findings::{Line, Plot};
+use crate::page::html::escape;
+
+const WIDTH: f64 = 760.0;
+/// Of the field in which lines are drawn.
+const FIELD_HEIGHT: f64 = 260.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 24.0;
+/// Below the field: the ticks' labels and the axis's own.
+const BELOW: f64 = 44.0;
+/// A line of legend or of marks.
+const ROW: f64 = 20.0;
+/// Of a letter, about: SVG doesn't tell how wide its text is.
+const LETTER: f64 = 6.6;
+/// Points are shown one by one up to so many on a line.
+const DOTS_MAX: usize = 40;
+
+/// Colour and dash by number of the line; the colours' names are the page's.
+const STYLES: [(&str, &str); 8] = [
+    ("#0072b2", ""),
+    ("#d55e00", "7 3"),
+    ("#009e73", "2 3"),
+    ("#cc79a7", "9 3 2 3"),
+    ("#e69f00", ""),
+    ("#56b4e9", "7 3"),
+    ("#7f7f7f", "2 3"),
+    ("#a6761d", "9 3 2 3"),
+];
+
+/// The plot as an `svg` element; the text says so where there is nothing to draw.
+pub fn svg(plot: &Plot) -> String {
+    let points = || plot.lines.iter().flat_map(|line| line.points.iter().copied());
+    let xs = points().map(|(x, _)| x).chain(plot.marks.iter().map(|mark| mark.x));
+    let x = Scale::new(xs, plot.x.logarithmic, (LEFT, WIDTH - RIGHT));
+    let (legend, legend_rows) = legend(&plot.lines);
+    let (marks, mark_rows) = match &x {
+        Some(x) => place_marks(plot, x),
+        None => (Vec::new(), 0),
+    };
+    let top = 8.0 + ROW * (legend_rows + mark_rows) as f64 + 6.0;
+    let bottom = top + FIELD_HEIGHT;
+    let y = Scale::new(points().map(|(_, y)| y), plot.y.logarithmic, (bottom, top));
+    let title = escape(&plot.title);
+    let height = bottom + BELOW;
+    let mut out = format!(
+        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" \
+         xmlns=\"http://www.w3.org/2000/svg\"><title>{title}</title>"
+    );
+    let (Some(x), Some(y)) = (x, y) else {
+        out += &text(WIDTH / 2.0, top + FIELD_HEIGHT / 2.0, "middle", "label", "nothing was measured");
+        return out + "</svg>\n";
+    };
+    out += &legend;
+    out += &grid(plot, &x, &y);
+    let marks_top = 8.0 + ROW * legend_rows as f64;
+    for placed in &marks {
+        let (at, baseline) = (placed.at, marks_top + ROW * placed.row as f64 + 14.0);
+        write!(
+            out,
+            "<line class=\"mark\" x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>",
+            baseline + 3.0
+        )
+        .expect("a String takes it");
+        out += &text(placed.text_at, baseline, placed.anchor, "label", &placed.label);
+    }
+    for (number, line) in plot.lines.iter().enumerate() {
+        out += &draw_line(number, line, plot, &x, &y);
+    }
+    out + "</svg>\n"
+}
+
+fn text(x: f64, y: f64, anchor: &str, class: &str, content: &str) -> String {
+    format!(
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+        escape(content)
+    )
+}
+
+fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+/// The colour of a line, which a page may override by the variable of its number, and its dash.
+fn stroke(number: usize) -> (String, &'static str) {
+    let number = number % STYLES.len();
+    let (colour, dash) = STYLES[number];
+    (format!("var(--line-{number}, {colour})"), dash)
+}
+
+/// The samples of all lines with their names, in rows: the text, and how many rows. One line alone needs no legend but its name.
+fn legend(lines: &[Line]) -> (String, usize) {
+    const SAMPLE: f64 = 34.0;
+    let (mut out, mut left, mut row) = (String::new(), LEFT, 0);
+    for (number, line) in lines.iter().enumerate() {
+        let width = SAMPLE + 8.0 + width_of(&line.name) + 18.0;
+        if left > LEFT && left + width > WIDTH - RIGHT {
+            (left, row) = (LEFT, row + 1);
+        }
+        let middle = 8.0 + ROW * row as f64 + 10.0;
+        let (colour, dash) = stroke(number);
+        write!(
+            out,
+            "<line class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" x1=\"{left:.1}\" y1=\"{middle:.1}\" \
+             x2=\"{:.1}\" y2=\"{middle:.1}\"/>",
+            left + SAMPLE
+        )
+        .expect("a String takes it");
+        out += &dot(number, left + SAMPLE / 2.0, middle, "");
+        out += &text(left + SAMPLE + 8.0, middle + 4.0, "start", "label", &line.name);
+        left += width;
+    }
+    (out, if lines.is_empty() { 0 } else { row + 1 })
+}
+
+/// A point in the shape of its line; what it says is shown when pointed at.
+fn dot(number: usize, x: f64, y: f64, says: &str) -> String {
+    const R: f64 = 3.6;
+    let (colour, _) = stroke(number);
+    let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escape(says)) };
+    let path = match number % 4 {
+        0 => {
+            return format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{R}\" style=\"fill:{colour}\">{title}</circle>"
+            );
+        }
+        1 => format!("M{:.1} {:.1}h{w}v{w}h-{w}z", x - R, y - R, w = 2.0 * R),
+        2 => format!("M{x:.1} {:.1}L{:.1} {:.1}L{:.1} {:.1}z", y - 4.4, x + 4.2, y + 3.4, x - 4.2, y + 3.4),
+        _ => format!("M{x:.1} {:.1}l4.6 4.6l-4.6 4.6l-4.6 -4.6z", y - 4.6),
+    };
+    format!("<path d=\"{path}\" style=\"fill:{colour}\">{title}</path>")
+}
+
+fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
+    let mut out = String::new();
+    let (left, right) = (x.range.0, x.range.1);
+    let (bottom, top) = (y.range.0, y.range.1);
+    for tick in y.ticks() {
+        let at = y.place(tick.value);
+        write!(
+            out,
+            "<line class=\"grid\" x1=\"{left:.1}\" y1=\"{at:.1}\" x2=\"{right:.1}\" y2=\"{at:.1}\"/>"
+        )
+        .expect("a String takes it");
+        out += &text(left - 8.0, at + 4.0, "end", "tick", &tick.label);
+    }
+    for tick in x.ticks() {
+        let at = x.place(tick.value);
+        write!(
+            out,
+            "<line class=\"grid\" x1=\"{at:.1}\" y1=\"{bottom:.1}\" x2=\"{at:.1}\" y2=\"{top:.1}\"/>"
+        )
+        .expect("a String takes it");
+        out += &text(at, bottom + 17.0, "middle", "tick", &tick.label);
+    }
+    write!(
+        out,
+        "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>\
+         <text class=\"label\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        f64::midpoint(top, bottom),
+        escape(&plot.y.label)
+    )
+    .expect("a String takes it");
+    out += &text(f64::midpoint(left, right), bottom + 36.0, "middle", "label", &plot.x.label);
+    out
+}
+
+fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> String {
+    let shown: Vec<(f64, f64)> =
+        line.points.iter().copied().filter(|&(at, value)| x.shows(at) && y.shows(value)).collect();
+    let (colour, dash) = stroke(number);
+    let mut path = String::new();
+    for (index, &(at, value)) in thinned(&shown, x).iter().enumerate() {
+        let command = if index == 0 { 'M' } else { 'L' };
+        write!(path, "{command}{:.1} {:.1}", x.place(at), y.place(value)).expect("a String takes it");
+    }
+    let mut out = format!(
+        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\"><title>{}</title></path>",
+        escape(&line.name)
+    );
+    if shown.len() <= DOTS_MAX {
+        for &(at, value) in &shown {
+            let says = format!(
+                "{}: {} at {} {}",
+                line.name,
+                axis::label_exactly(value),
+                axis::label_exactly(at),
+                plot.x.label
+            );
+            out += &dot(number, x.place(at), y.place(value), &says);
+        }
+    }
+    out
+}
+
+/// At most four points for each unit of width: the first, the least, the greatest and the last, in their order.
+fn thinned(points: &[(f64, f64)], x: &Scale) -> Vec<(f64, f64)> {
+    let mut kept = Vec::new();
+    for of_column in points.chunk_by(|a, b| x.place(a.0).floor() == x.place(b.0).floor()) {
+        let by_value = |a: &&(usize, (f64, f64)), b: &&(usize, (f64, f64))| f64::total_cmp(&a.1.1, &b.1.1);
+        let numbered: Vec<(usize, (f64, f64))> = of_column.iter().copied().enumerate().collect();
+        let least = numbered.iter().min_by(by_value).map(|found| found.0);
+        let greatest = numbered.iter().max_by(by_value).map(|found| found.0);
+        let mut indices: Vec<usize> =
+            [Some(0), least, greatest, Some(of_column.len() - 1)].into_iter().flatten().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        kept.extend(indices.into_iter().map(|index| of_column[index]));
+    }
+    kept
+}
+
+struct PlacedMark {
+    at: f64,
+    text_at: f64,
+    anchor: &'static str,
+    row: usize,
+    label: String,
+}
+
+/// The marks' labels in as few rows as keep them apart.
+fn place_marks(plot: &Plot, x: &Scale) -> (Vec<PlacedMark>, usize) {
+    // Where each row's last label ends.
+    let mut ends: Vec<f64> = Vec::new();
+    let mut marks: Vec<_> = plot.marks.iter().filter(|mark| x.shows(mark.x)).collect();
+    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let mut placed = Vec::new();
+    for mark in marks {
+        let (at, width) = (x.place(mark.x), width_of(&mark.label));
+        let (anchor, text_at, from) = if at + 4.0 + width > WIDTH {
+            ("end", at - 4.0, at - 4.0 - width)
+        } else {
+            ("start", at + 4.0, at)
+        };
+        let row = ends.iter().position(|&end| end < from).unwrap_or(ends.len());
+        if row == ends.len() {
+            ends.push(0.0);
+        }
+        ends[row] = from + width + 8.0;
+        placed.push(PlacedMark { at, text_at, anchor, row, label: mark.label.clone() });
+    }
+    (placed, ends.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        findings::{Axis, Mark},
+        page::html::well_formed,
+    };
+
+    fn plot(lines: &[(&str, &[(f64, f64)])]) -> Plot {
+        Plot {
+            title: "backlog <of> \"20,000\" & more".to_owned(),
+            x: Axis::linear("seconds"),
+            y: Axis::linear("measures waiting"),
+            lines: lines
+                .iter()
+                .map(|(name, points)| Line { name: (*name).to_owned(), points: points.to_vec() })
+                .collect(),
+            marks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn any_plot_is_well_formed() {
+        let many: Vec<(f64, f64)> =
+            (0..20_000).map(|i| (f64::from(i) / 100.0, f64::from(i % 97) * 1e5)).collect();
+        for lines in [
+            &[][..],
+            &[("empty", &[][..])],
+            &[("one <point>", &[(3.0, 4.0)])],
+            &[("same", &[(1.0, 5.0), (2.0, 5.0)]), ("bad", &[(f64::NAN, 1.0), (1.0, f64::INFINITY)])],
+            &[("many", &many), ("below zero", &[(0.0, -3.0), (5.0, 3.0)])],
+        ] {
+            for logarithmic in [false, true] {
+                let mut plot = plot(lines);
+                (plot.x.logarithmic, plot.y.logarithmic) = (logarithmic, logarithmic);
+                plot.marks.push(Mark { x: 2.0, label: "pg_num & 2".to_owned() });
+                let svg = svg(&plot);
+                well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+                assert!(svg.contains("<title>backlog &lt;of&gt; &quot;20,000&quot; &amp; more</title>"));
+                assert!(svg.len() < 200_000, "{} bytes", svg.len());
+            }
+        }
+    }
+
+    #[test]
+    fn higher_values_stand_higher_and_later_ones_further_right() {
+        let svg = svg(&plot(&[("a", &[(0.0, 0.0), (10.0, 100.0)])]));
+        let path = svg.split("class=\"line\"").last().unwrap().split(" d=\"M").nth(1).unwrap();
+        let numbers: Vec<f64> =
+            path[..path.find('"').unwrap()].split(['L', ' ']).map(|number| number.parse().unwrap()).collect();
+        assert!(numbers[0] < numbers[2] && numbers[1] > numbers[3], "{numbers:?}");
+        assert_eq!(numbers[2], WIDTH - RIGHT);
+    }
+
+    #[test]
+    fn labels_of_close_marks_stand_in_rows_of_their_own() {
+        let mut plot = plot(&[("a", &[(0.0, 0.0), (1000.0, 1.0)])]);
+        plot.marks = [500.0, 501.0, 999.0].map(|x| Mark { x, label: "the group splits".to_owned() }).to_vec();
+        let x = Scale::new([0.0, 1000.0].into_iter(), false, (LEFT, WIDTH - RIGHT)).unwrap();
+        let (marks, rows) = place_marks(&plot, &x);
+        assert_eq!((marks.iter().map(|mark| mark.row).collect::<Vec<_>>(), rows), (vec![0, 1, 0], 2));
+        assert_eq!(marks[2].anchor, "end");
+    }
+
+    #[test]
+    fn a_thinned_line_keeps_its_extremes() {
+        let points: Vec<(f64, f64)> =
+            (0..10_000).map(|i| (f64::from(i), if i == 4_321 { 77.0 } else { 1.0 })).collect();
+        let x = Scale::new(points.iter().map(|point| point.0), false, (0.0, 100.0)).unwrap();
+        let thin = thinned(&points, &x);
+        assert!(thin.len() < 410 && thin.contains(&(4_321.0, 77.0)), "{}", thin.len());
+        assert_eq!((thin.first(), thin.last()), (points.first(), points.last()));
+    }
+}

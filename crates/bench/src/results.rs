@@ -1,0 +1,198 @@
+//! What a report's run found out, as it is kept: the raw JSON that a page is made of, now or later.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    findings::{Better, Findings, Plot, Table},
+    machine::Machine,
+    measurement::Measurement,
+    rows::counts::Scale,
+    table,
+    versions::Version,
+};
+
+/// A run of the report.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Results {
+    /// Unix seconds.
+    pub written_at: u64,
+    /// How long the run took.
+    pub seconds: f64,
+    /// The command line, with its program's name.
+    pub command: String,
+    pub machine: Machine,
+    pub versions: Vec<Version>,
+    /// gnudi's source; `unknown` where there is no repository.
+    pub commit: String,
+    pub scale: Scale,
+    pub servers: Vec<ServerNote>,
+    pub measurements: Vec<Measurement>,
+    /// Work that was begun and not finished.
+    pub failures: Vec<Failure>,
+    pub experiments: Vec<Experiment>,
+    /// Why the run ended before its time.
+    pub partial: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ServerNote {
+    pub name: String,
+    /// What an accepted request is worth.
+    pub durability: String,
+    /// Why it was not measured.
+    pub missing: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Failure {
+    /// The rows, by title.
+    pub work: String,
+    pub server: String,
+    pub reason: String,
+}
+
+/// A command that ran as part of the report.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Experiment {
+    /// The published table that it repeats: `R3`.
+    pub table: String,
+    pub title: String,
+    /// Its words behind `gnudi benchmark`.
+    pub command: String,
+    pub findings: Option<Recorded>,
+    /// Why there are no findings.
+    pub missing: Option<String>,
+}
+
+/// Findings as they are kept.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Recorded {
+    pub title: String,
+    pub figures: Vec<RecordedFigure>,
+    pub tables: Vec<Table>,
+    pub plots: Vec<Plot>,
+    pub notes: Vec<String>,
+    pub partial: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct RecordedFigure {
+    pub name: String,
+    /// A number or a text; `null` for what is no number.
+    pub value: serde_json::Value,
+    pub unit: String,
+    pub better: Option<Better>,
+}
+
+impl RecordedFigure {
+    /// With its unit, as a reader likes it.
+    pub fn shown(&self) -> String {
+        let Some(number) = self.value.as_f64() else {
+            return self.value.as_str().unwrap_or("-").to_owned();
+        };
+        match self.unit.as_str() {
+            "" | "bytes" if number.fract() == 0.0 && number.abs() < 10_000.0 => {
+                format!("{number} {}", self.unit)
+            }
+            "bytes" => format!("{}B", table::short(number)),
+            "seconds" if number < 1.0 => format!("{} ms", table::short(1e3 * number)),
+            "seconds" => format!("{number:.2} s"),
+            "percent" => format!("{number:.1} %"),
+            unit => format!("{} {unit}", table::short(number)),
+        }
+        .trim_end()
+        .to_owned()
+    }
+}
+
+impl Recorded {
+    pub fn new(findings: &Findings) -> Result<Self> {
+        Ok(serde_json::from_value(serde_json::to_value(findings)?)?)
+    }
+}
+
+impl Results {
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{}: not the results of a report", path.display()))
+    }
+
+    pub fn write(&self, path: &Path) -> Result<()> {
+        write_file(path, &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+/// Writes a file, and makes its directory.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
+    std::fs::write(path, bytes).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+pub(crate) fn sample() -> Results {
+    Results {
+        written_at: 1_790_000_000,
+        seconds: 300.0,
+        command: "gnudi benchmark report".to_owned(),
+        machine: Machine::here(),
+        versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
+        commit: "0123abc".to_owned(),
+        scale: Scale::Small,
+        servers: Vec::new(),
+        measurements: Vec::new(),
+        failures: Vec::new(),
+        experiments: Vec::new(),
+        partial: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        findings::{Axis, Line, Value},
+        measurement::{Unit, sample as measurement},
+        peers::Peer,
+    };
+
+    #[test]
+    fn results_are_read_back_as_they_were_written() {
+        let mut findings = Findings::new("processing", "how work is taken up");
+        findings.compare("speed", Value::Rate(2.5, "measure"), Better::Higher);
+        findings.tell("servers", Value::Text("two".to_owned()));
+        findings.plots.push(Plot {
+            x: Axis::logarithmic("workers"),
+            lines: vec![Line { name: "a".to_owned(), points: vec![(1.0, f64::NAN), (2.0, 3.0)] }],
+            ..Plot::default()
+        });
+        let mut results = sample();
+        results.experiments.push(Experiment {
+            table: "R3".to_owned(),
+            title: "processing".to_owned(),
+            command: "processing".to_owned(),
+            findings: Some(Recorded::new(&findings).unwrap()),
+            missing: None,
+        });
+        let mut push = measurement("push-1", Peer::VictoriaMetrics, Unit::Measures, 10.0, 1.0);
+        push.variant = Some("columns".into());
+        results.measurements.push(push);
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bench/results.json");
+        results.write(&path).unwrap();
+        let read = Results::read(&path).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&results).unwrap());
+        assert_eq!(read.measurements[0].peer, Peer::VictoriaMetrics);
+        let plot = &read.experiments[0].findings.as_ref().unwrap().plots[0];
+        assert_eq!(plot.lines[0].points, [(2.0, 3.0)]);
+
+        std::fs::write(&path, "[]").unwrap();
+        assert!(Results::read(&path).unwrap_err().to_string().contains("not the results of a report"));
+    }
+}

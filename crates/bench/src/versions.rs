@@ -1,0 +1,144 @@
+//! Which versions were measured: asked of each program that is here, without starting a server.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::peers::Programs;
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Version {
+    pub name: String,
+    /// `None` where the program is not here.
+    pub version: Option<String>,
+}
+
+/// Of everything that the report may start.
+pub fn all(programs: &Programs) -> Vec<Version> {
+    let version = |name: &str, version| Version { name: name.to_owned(), version };
+    let postgres = crate::peers::postgres::programs().ok().map(|directory| directory.join("postgres"));
+    vec![
+        version("gnudi", gnudi(programs)),
+        version("Gnocchi", gnocchi(&programs.gnocchi_venv)),
+        version("PostgreSQL", postgres.and_then(|program| told_by(&program, &["--version"]))),
+        version("Redis", told_by(Path::new("redis-server"), &["--version"])),
+        version(
+            "VictoriaMetrics",
+            told_by(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
+        ),
+        version("InfluxDB", told_by(&programs.influxdb, &["version"])),
+        version("Ceph", told_by(Path::new("ceph-osd"), &["--version"])),
+    ]
+}
+
+fn gnudi(programs: &Programs) -> Option<String> {
+    match &programs.gnudi {
+        Some(program) => told_by(program, &["--version"]),
+        None => Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+/// The first thing that looks like a version in what the program says of itself.
+fn told_by(program: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    first_version(&String::from_utf8_lossy(&text))
+}
+
+/// Of a Debian package, whose program may not know its own: `1.79.5+ds1-2+b5`.
+fn package(name: &str) -> Option<String> {
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f", "${Version}", name])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    output.status.success().then(|| first_version(&String::from_utf8_lossy(&output.stdout))).flatten()
+}
+
+fn first_version(text: &str) -> Option<String> {
+    let words = text.split(|letter: char| letter.is_whitespace() || "=,()".contains(letter));
+    let versions = words.filter_map(|word| {
+        // `victoria-metrics-20221011-...-tags-v1.79.5-0-g...` has it in the middle.
+        let from = word.rfind("-v").map_or(word, |place| &word[place + 2..]);
+        let from = from.strip_prefix('v').unwrap_or(from);
+        let version: &str = from.split(['-', '+', '~']).next().unwrap_or_default();
+        let is_version = version.contains('.')
+            && version
+                .split('.')
+                .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+        is_version.then(|| version.to_owned())
+    });
+    versions.into_iter().next()
+}
+
+/// The version by the name of the package's directory: `gnocchi-4.7.1.dist-info`.
+fn gnocchi(environment: &Path) -> Option<String> {
+    let pythons = std::fs::read_dir(environment.join("lib")).ok()?;
+    let packages =
+        pythons.filter_map(|python| std::fs::read_dir(python.ok()?.path().join("site-packages")).ok());
+    packages.flatten().find_map(|entry| {
+        let name = entry.ok()?.file_name();
+        let version = name.to_str()?.strip_prefix("gnocchi-")?.strip_suffix(".dist-info")?;
+        Some(version.to_owned())
+    })
+}
+
+/// The commit of gnudi's source: what the build was told (`GNUDI_COMMIT`), else that of the repository in which this program
+/// lies, else `unknown`.
+pub fn commit() -> String {
+    if let Some(commit) = option_env!("GNUDI_COMMIT") {
+        return commit.to_owned();
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let directory = program.parent().map(Path::to_owned).unwrap_or_default();
+    repository_commit(&directory).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn repository_commit(directory: &PathBuf) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(directory)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    Some(if changed.is_empty() { commit } else { format!("{commit}, with changes since") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (text, version) in [
+            ("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)", "15.13"),
+            ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64", "7.0.15"),
+            ("victoria-metrics-20221011-000000-tags-v1.79.5-0-gabc", "1.79.5"),
+            ("InfluxDB v1.6.7~rc0 (git: unknown unknown)", "1.6.7"),
+            ("ceph version 16.2.15 (618f440892089921) pacific (stable)", "16.2.15"),
+        ] {
+            assert_eq!(first_version(text).as_deref(), Some(version), "{text}");
+        }
+        assert_eq!(first_version("no version at all."), None);
+    }
+
+    #[test]
+    fn absent_programs_have_no_version() {
+        assert_eq!(told_by(Path::new("/nonexistent/program"), &["--version"]), None);
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(gnocchi(directory.path()), None);
+        let package = directory.path().join("lib/python3.11/site-packages/gnocchi-4.7.1.dist-info");
+        std::fs::create_dir_all(package).unwrap();
+        assert_eq!(gnocchi(directory.path()).as_deref(), Some("4.7.1"));
+        assert_eq!(repository_commit(&directory.path().to_owned()), None);
+    }
+}
