@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -104,6 +104,20 @@ impl Guarded {
             std::thread::sleep(LOOK_DELAY);
         }
         Ok(())
+    }
+
+    /// Waits until the process ends; `None` if `cut` said before that it must not go on (it is not stopped here).
+    pub fn wait_end(&mut self, mut cut: impl FnMut() -> bool) -> Result<Option<ExitStatus>> {
+        const LOOK_DELAY: Duration = Duration::from_millis(20);
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if cut() {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK_DELAY);
+        }
     }
 
     /// The last lines of the log, on one line.

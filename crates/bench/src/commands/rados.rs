@@ -1,0 +1,305 @@
+//! `gnudi benchmark rados`: small writes to Ceph as objects and as omap keys, beside `rados bench`.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use gnudi_rados::{Cluster, ConnectOptions, Librados};
+
+use crate::{
+    context::Context,
+    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
+    peers::ceph::{Ceph, check_installed, create_pool},
+    rados::{
+        Kind, Load, Outcome, load,
+        peer::{self, Access},
+    },
+};
+
+/// Write small blocks to Ceph, as objects and as omap keys, and let `rados bench` do the same.
+///
+/// Without --ceph-conf a cluster with two OSDs on the memory store is started for each kind, and removed after it.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// What to write [default: both, in turn].
+    #[arg(value_enum, value_name = "KIND")]
+    pub kinds: Vec<Kind>,
+    /// Operations on their way at any time.
+    #[arg(short = 't', long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrent_operations: u16,
+    /// Bytes that each operation writes.
+    #[arg(short = 'b', long, value_name = "BYTES", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
+    pub block_size: u32,
+    /// How long each load lasts.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub seconds: u64,
+    /// The pool to write to, on a cluster that runs already.
+    #[arg(long, value_name = "NAME", requires = "ceph_conf")]
+    pub pool: Option<String>,
+    /// ceph.conf of a cluster that runs already.
+    #[arg(long, value_name = "FILE", requires = "pool")]
+    pub ceph_conf: Option<PathBuf>,
+    /// Who writes to that cluster.
+    #[arg(long, value_name = "NAME", default_value = "admin", requires = "ceph_conf")]
+    pub ceph_user: String,
+    /// The user's key, where it is not where ceph.conf says.
+    #[arg(long, value_name = "FILE", requires = "ceph_conf")]
+    pub ceph_keyring: Option<PathBuf>,
+    /// Leave the objects in the pool.
+    #[arg(long, requires = "ceph_conf")]
+    pub keep: bool,
+    /// Ceph's client library.
+    #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
+    pub librados: PathBuf,
+}
+
+/// What an object may hold by Ceph's defaults is 128 MiB; an omap value is meant to be small.
+const BLOCK_BYTES_MAX: i64 = 1 << 20;
+const SECONDS_MAX: u64 = 3600;
+/// Of the pool on an own cluster.
+const PLACEMENT_GROUPS: u32 = 8;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
+/// G. Chung's figures for Gnocchi 4, 20 OSDs, 120 s, 32 writes of 512 bytes at a time: kind, IOPS, latency avg and max in ms.
+const PUBLISHED: [(Kind, &str, &str, &str); 2] =
+    [(Kind::WriteObject, "10156", "3.15", "2600"), (Kind::WriteOmap, "13388", "2.39", "980")];
+
+/// Who put a load on the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Generator {
+    Gnudi,
+    RadosBench,
+}
+
+impl Generator {
+    fn name(self) -> &'static str {
+        match self {
+            Generator::Gnudi => "gnudi",
+            Generator::RadosBench => "rados bench",
+        }
+    }
+}
+
+/// One load that was carried out.
+struct Measured {
+    kind: Kind,
+    generator: Generator,
+    outcome: Outcome,
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let librados = Librados::load(&options.librados)?;
+    let peer_missing = check_installed(&[peer::PROGRAM]).err();
+    let kinds = if options.kinds.is_empty() {
+        vec![Kind::WriteObject, Kind::WriteOmap]
+    } else {
+        options.kinds.clone()
+    };
+    let mut measured = Vec::new();
+    for (turn, kind) in kinds.into_iter().enumerate() {
+        if context.stop.is_set() {
+            break;
+        }
+        let place = Place::open(options, &librados, context)?;
+        let mut generators = vec![Generator::Gnudi];
+        if peer_missing.is_none() {
+            generators.push(Generator::RadosBench);
+        }
+        // Who comes second finds a fuller store: each is second once.
+        if turn % 2 == 1 {
+            generators.reverse();
+        }
+        for generator in generators {
+            if context.stop.is_set() {
+                break;
+            }
+            if context.verbose {
+                eprintln!("{} by {}", kind.name(), generator.name());
+            }
+            let outcome = place
+                .measure(options.load(kind), generator, context)
+                .with_context(|| format!("{} by {}", kind.name(), generator.name()))?;
+            measured.push(Measured { kind, generator, outcome });
+        }
+    }
+    measured.sort_by_key(|one| (one.kind.name(), one.generator != Generator::Gnudi));
+    let mut findings = findings(options, &measured);
+    if let Some(reason) = peer_missing {
+        findings.note(format!("rados bench was not measured: {reason}"));
+    }
+    if context.stop.is_set() {
+        findings.partial = Some("stopped before its time".to_owned());
+    }
+    Ok(findings)
+}
+
+impl Options {
+    fn load(&self, kind: Kind) -> Load {
+        Load {
+            kind,
+            in_flight: usize::from(self.concurrent_operations),
+            block_bytes: self.block_size as usize,
+            duration: Duration::from_secs(self.seconds),
+        }
+    }
+}
+
+/// The cluster that loads are put on.
+struct Place {
+    cluster: Cluster,
+    access: Access,
+    /// Of a cluster that runs already.
+    pool: Option<String>,
+    keep: bool,
+    /// Ends with this value.
+    _own: Option<Ceph>,
+}
+
+impl Place {
+    fn open(options: &Options, librados: &Librados, context: &Context) -> Result<Self> {
+        let Some(conf) = &options.ceph_conf else {
+            let own = Ceph::start(librados, &context.leftovers).context("starting Ceph")?;
+            let access = Access { conf: own.conf(), user: "admin".to_owned(), keyring: None };
+            return Ok(Place {
+                cluster: own.cluster().clone(),
+                access,
+                pool: None,
+                keep: true,
+                _own: Some(own),
+            });
+        };
+        ensure!(conf.is_file(), "{} is not a file", conf.display());
+        let (user, keyring) = (options.ceph_user.clone(), options.ceph_keyring.clone());
+        let access = Access { conf: conf.clone(), user, keyring };
+        let connect = ConnectOptions {
+            conf: Some(conf.clone()),
+            user: access.user.clone(),
+            keyring: access.keyring.clone(),
+            connect_timeout: CONNECT_TIMEOUT,
+            ..ConnectOptions::default()
+        };
+        let cluster = Cluster::connect(librados, &connect)?;
+        Ok(Place { cluster, access, pool: options.pool.clone(), keep: options.keep, _own: None })
+    }
+
+    /// Puts a load on the given pool, or on a fresh one; takes its objects away unless they are to be kept.
+    fn measure(&self, load: Load, generator: Generator, context: &Context) -> Result<Outcome> {
+        let name = if let Some(name) = &self.pool {
+            name.clone()
+        } else {
+            let name = generator.name().replace(' ', "-");
+            create_pool(&self.cluster, &name, PLACEMENT_GROUPS)?;
+            name
+        };
+        let pool = self.cluster.open_pool(&name)?;
+        match generator {
+            Generator::Gnudi => {
+                let prefix = format!("gnudi_bench_{}", uuid::Uuid::new_v4().simple());
+                let outcome = load::run(&pool, &load, &prefix, &context.stop)?;
+                if !self.keep {
+                    load::remove(&pool, &prefix, outcome.writes, load.in_flight)?;
+                }
+                Ok(outcome)
+            }
+            Generator::RadosBench => {
+                let directory = tempfile::tempdir().context("a directory")?;
+                peer::run(&self.access, &name, &load, self.keep, directory.path(), context)
+            }
+        }
+    }
+}
+
+fn findings(options: &Options, measured: &[Measured]) -> Findings {
+    let Options { concurrent_operations, block_size, seconds, .. } = options;
+    let title = format!(
+        "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
+    );
+    let mut findings = Findings::new("rados", title);
+    for Measured { kind, generator, outcome } in measured {
+        let of = |what: &str| format!("{} {} {what}", kind.name(), generator.name());
+        let own = *generator == Generator::Gnudi;
+        let mut figure = |what: &str, value: Value, better: Better| {
+            if own {
+                findings.compare(of(what), value, better);
+            } else {
+                findings.tell(of(what), value);
+            }
+        };
+        figure("speed", Value::Rate(outcome.rate(), "write"), Better::Higher);
+        let bytes = outcome.rate() * f64::from(*block_size);
+        figure("data", Value::Rate(bytes / BYTES_PER_MIB, "MiB"), Better::Higher);
+        for (what, latency) in latencies(outcome) {
+            if let Some(latency) = latency {
+                figure(what, Value::Latency(latency.as_secs_f64()), Better::Lower);
+            }
+        }
+        findings.tell(of("writes"), Value::Count(outcome.writes));
+    }
+    for kind in [Kind::WriteObject, Kind::WriteOmap] {
+        let rate = |wanted: Generator| {
+            let found = measured.iter().find(|one| one.kind == kind && one.generator == wanted);
+            found.map(|one| one.outcome.rate()).filter(|rate| *rate > 0.0)
+        };
+        if let (Some(gnudi), Some(peer)) = (rate(Generator::Gnudi), rate(Generator::RadosBench)) {
+            let name = format!("{} speed, gnudi to rados bench", kind.name());
+            findings.compare(name, Value::Percent(gnudi / peer * 100.0), Better::Higher);
+        }
+    }
+    findings.tables.push(table(measured, f64::from(*block_size)));
+    findings.plots.push(plot(measured));
+    findings
+}
+
+/// The latencies that results have, in their order.
+fn latencies(outcome: &Outcome) -> [(&'static str, Option<Duration>); 6] {
+    let percentile = |share: f64| outcome.latencies.as_ref().map(|latencies| latencies.percentile(share));
+    let known = |latency: Duration| (!latency.is_zero()).then_some(latency);
+    [
+        ("latency avg", known(outcome.latency_avg)),
+        ("latency min", known(outcome.latency_min)),
+        ("latency p50", percentile(0.5)),
+        ("latency p95", percentile(0.95)),
+        ("latency p99", percentile(0.99)),
+        ("latency max", known(outcome.latency_max)),
+    ]
+}
+
+fn table(measured: &[Measured], block_bytes: f64) -> Table {
+    let headings = ["kind", "generator", "IOPS", "MiB/s", "avg ms", "min ms", "p50 ms", "p95 ms", "p99 ms"];
+    let headings = headings.into_iter().chain(["max ms"]).map(str::to_owned).collect();
+    let rows = measured.iter().map(|Measured { kind, generator, outcome }| {
+        let rate = outcome.rate();
+        let mut row = vec![kind.name().to_owned(), generator.name().to_owned(), format!("{rate:.0}")];
+        row.push(format!("{:.2}", rate * block_bytes / BYTES_PER_MIB));
+        let ms = |latency: Duration| format!("{:.2}", latency.as_secs_f64() * 1e3);
+        row.extend(latencies(outcome).map(|(_, latency)| latency.map_or_else(String::new, ms)));
+        row
+    });
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    for (kind, iops, avg, max) in PUBLISHED {
+        if measured.iter().any(|one| one.kind == kind) {
+            let cells = [kind.name(), "published", iops, "", avg, "", "", "", "", max];
+            rows.push(cells.map(str::to_owned).to_vec());
+        }
+    }
+    Table { title: "Small writes to Ceph".to_owned(), headings, rows }
+}
+
+fn plot(measured: &[Measured]) -> Plot {
+    let line = |Measured { kind, generator, outcome }: &Measured| {
+        // A last second that was not full says nothing.
+        let full = (outcome.elapsed.as_secs() as usize).min(outcome.per_second.len());
+        let points = outcome.per_second[..full].iter().enumerate();
+        Line {
+            name: format!("{}, {}", kind.name(), generator.name()),
+            points: points.map(|(second, writes)| ((second + 1) as f64, *writes as f64)).collect(),
+        }
+    };
+    Plot {
+        title: "Writes in each second".to_owned(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear("writes/s"),
+        lines: measured.iter().map(line).collect(),
+        marks: Vec::new(),
+    }
+}

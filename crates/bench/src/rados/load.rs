@@ -1,0 +1,148 @@
+//! The generator: one thread that keeps a number of operations on their way, each on an object of its own.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use gnudi_rados::{Pending, Pool};
+
+use super::{Kind, Load, Outcome};
+use crate::{context::Stop, histogram::Histogram};
+
+/// The key that an omap write sets.
+const OMAP_KEY: &str = "bench-omap-key-0";
+/// How long a cluster that answers nothing can hide ctrl-C.
+const STOP_LOOK_DELAY: Duration = Duration::from_millis(100);
+/// Objects that are read back, evenly spread over those that were written.
+const CHECKS: u64 = 16;
+
+/// The name of a load's `number`th object.
+pub fn object_name(prefix: &str, number: u64) -> String {
+    format!("{prefix}_object{number}")
+}
+
+/// Puts the load on the pool, in objects whose names begin with `prefix`, and checks that what was acknowledged is there.
+pub fn run(pool: &Pool, load: &Load, prefix: &str, stop: &Stop) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let data = vec![b'g'; load.block_bytes];
+    let write = |number: u64| -> Pending<()> {
+        let operation = pool.write_operation();
+        let operation = match load.kind {
+            Kind::WriteObject => operation.write(0, &data),
+            Kind::WriteOmap => operation.omap_set(&[(OMAP_KEY, &data)]),
+        };
+        pool.operate(&object_name(prefix, number), operation)
+    };
+    let outcome = runtime.block_on(drive(load, write, stop))?;
+    check(pool, load.kind, prefix, outcome.writes, &data)?;
+    Ok(outcome)
+}
+
+/// Removes a load's objects.
+pub fn remove(pool: &Pool, prefix: &str, writes: u64, in_flight: usize) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(async {
+        let removals = (0..writes).map(|number| pool.remove(&object_name(prefix, number)));
+        let mut removals = futures_util::stream::iter(removals).buffer_unordered(in_flight);
+        while let Some(removed) = removals.next().await {
+            removed?;
+        }
+        Ok(())
+    })
+}
+
+/// Keeps `in_flight` operations on their way for the load's time, then waits for those that are left.
+async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> Result<Outcome> {
+    let start = Instant::now();
+    let end = start + load.duration;
+    let mut figures = Figures::default();
+    let mut begun = 0;
+    let begin = |number: u64| {
+        let pending = write(number);
+        let began = Instant::now();
+        async move { (began, pending.await) }
+    };
+    let mut running = FuturesUnordered::new();
+    for _ in 0..load.in_flight {
+        running.push(begin(begun));
+        begun += 1;
+    }
+    let mut last = start;
+    let mut cut = false;
+    loop {
+        let next = match tokio::time::timeout(STOP_LOOK_DELAY, running.next()).await {
+            Ok(Some(next)) => Some(next),
+            Ok(None) => break,
+            Err(_) => None,
+        };
+        let now = Instant::now();
+        cut |= stop.is_set();
+        let Some((began, answer)) = next else {
+            if cut {
+                // Nothing comes: those on their way are not counted.
+                break;
+            }
+            continue;
+        };
+        answer.with_context(|| format!("after {} writes", figures.writes))?;
+        figures.record(now - began, now - start);
+        last = now;
+        if now < end && !cut {
+            running.push(begin(begun));
+            begun += 1;
+        }
+    }
+    Ok(figures.outcome(last - start))
+}
+
+/// Sums over the operations that ended.
+#[derive(Default)]
+struct Figures {
+    writes: u64,
+    sum: Duration,
+    min: Option<Duration>,
+    latencies: Histogram,
+    per_second: Vec<u64>,
+}
+
+impl Figures {
+    fn record(&mut self, latency: Duration, at: Duration) {
+        self.writes += 1;
+        self.sum += latency;
+        self.min = Some(self.min.map_or(latency, |min| min.min(latency)));
+        self.latencies.record(latency);
+        let second = at.as_secs() as usize;
+        if self.per_second.len() <= second {
+            self.per_second.resize(second + 1, 0);
+        }
+        self.per_second[second] += 1;
+    }
+
+    fn outcome(self, elapsed: Duration) -> Outcome {
+        Outcome {
+            writes: self.writes,
+            elapsed,
+            latency_avg: self.sum.div_f64(self.writes.max(1) as f64),
+            latency_min: self.min.unwrap_or_default(),
+            latency_max: self.latencies.max(),
+            latencies: Some(self.latencies),
+            per_second: self.per_second,
+        }
+    }
+}
+
+/// Reads some of the objects back.
+fn check(pool: &Pool, kind: Kind, prefix: &str, writes: u64, data: &[u8]) -> Result<()> {
+    for step in 0..CHECKS.min(writes) {
+        let name = object_name(prefix, step * writes / CHECKS.min(writes));
+        let found = match kind {
+            Kind::WriteObject => pool.read(&name, 0, data.len() + 1).wait()?,
+            Kind::WriteOmap => {
+                let mut page = pool.omap_page(&name, None, OMAP_KEY.as_bytes(), 2).wait()?;
+                page.entries.pop().map(|(_, value)| value).unwrap_or_default()
+            }
+        };
+        ensure!(found == data, "{name} was acknowledged, but holds {} bytes of {}", found.len(), data.len());
+    }
+    Ok(())
+}

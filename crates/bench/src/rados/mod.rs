@@ -1,0 +1,64 @@
+//! Loads on Ceph: gnudi's own generator, through its binding of librados, and `rados bench` as the peer.
+
+pub mod load;
+pub mod peer;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::histogram::Histogram;
+
+/// What an operation writes, in a new object each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// The object's data.
+    WriteObject,
+    /// One key of the object's omap.
+    WriteOmap,
+}
+
+impl Kind {
+    /// As options and results call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::WriteObject => "write-object",
+            Kind::WriteOmap => "write-omap",
+        }
+    }
+}
+
+/// A load to put on a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub kind: Kind,
+    /// Operations on their way at any time.
+    pub in_flight: usize,
+    /// Bytes that each operation writes.
+    pub block_bytes: usize,
+    /// No operation is begun after this.
+    pub duration: Duration,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub writes: u64,
+    /// From the first operation's begin to the last one's end.
+    pub elapsed: Duration,
+    pub latency_avg: Duration,
+    pub latency_min: Duration,
+    pub latency_max: Duration,
+    /// Unknown of `rados bench`.
+    pub latencies: Option<Histogram>,
+    /// Writes that ended in each second.
+    pub per_second: Vec<u64>,
+}
+
+impl Outcome {
+    /// Writes a second.
+    pub fn rate(&self) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        if seconds > 0.0 { self.writes as f64 / seconds } else { 0.0 }
+    }
+}
