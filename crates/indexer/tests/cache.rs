@@ -7,9 +7,9 @@ use std::sync::{Arc, atomic::Ordering};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
-    Metrics, NewMetric, create_default_archive_policies,
+    Metrics, conformance::new_metric, create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, Timestamp};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId};
 use support::Gated;
 use uuid::Uuid;
 
@@ -26,18 +26,6 @@ fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 
-fn metric(number: u128) -> NewMetric {
-    NewMetric {
-        id: id(number),
-        creator: "admin".to_owned(),
-        name: None,
-        unit: None,
-        archive_policy_name: "low".to_owned(),
-        resource_id: None,
-        created_at: Timestamp::EPOCH,
-    }
-}
-
 /// Lets every task run until it waits for a gate.
 async fn settle() {
     for _ in 0..100 {
@@ -48,8 +36,8 @@ async fn settle() {
 #[tokio::test]
 async fn look_ups_are_answered_from_memory() {
     let (cache, gated) = cache().await;
-    cache.create_metrics(vec![metric(1)]).await.remove(0).unwrap();
-    gated.index.create_metrics(vec![metric(2)]).await.remove(0).unwrap();
+    cache.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    gated.index.create_metrics(vec![new_metric(2)]).await.remove(0).unwrap();
     assert!(cache.cached_metric(id(1)).is_some());
     assert!(cache.cached_metric(id(2)).is_none());
     for reads in [1, 1] {
@@ -76,7 +64,7 @@ async fn look_ups_are_answered_from_memory() {
 #[tokio::test]
 async fn those_who_miss_at_once_share_queries() {
     let (cache, gated) = cache().await;
-    gated.index.create_metrics((0..10).map(metric).collect()).await;
+    gated.index.create_metrics((0..10).map(new_metric).collect()).await;
     gated.behind_reads.close();
     let calls: Vec<_> = (0..50u128)
         .map(|call| {
@@ -98,7 +86,7 @@ async fn those_who_miss_at_once_share_queries() {
 #[tokio::test]
 async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
     let (cache, gated) = cache().await;
-    gated.index.create_metrics(vec![metric(1)]).await;
+    gated.index.create_metrics(vec![new_metric(1)]).await;
     gated.behind_reads.close();
     let load = tokio::spawn({
         let cache = cache.clone();
@@ -116,7 +104,7 @@ async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
 #[tokio::test]
 async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
     let (cache, gated) = cache().await;
-    gated.index.create_metrics(vec![metric(1), metric(2)]).await;
+    gated.index.create_metrics(vec![new_metric(1), new_metric(2)]).await;
     // Policies and rules first, then the page that waits.
     gated.behind_reads.close();
     let warming = tokio::spawn({
@@ -138,7 +126,7 @@ async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
 #[tokio::test]
 async fn a_deletion_whose_caller_went_away_is_seen() {
     let (cache, gated) = cache().await;
-    cache.create_metrics(vec![metric(1)]).await.remove(0).unwrap();
+    cache.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     gated.before_writes.close();
     let deletion = tokio::spawn({
         let cache = cache.clone();
@@ -215,7 +203,7 @@ async fn rules_follow_changes() {
 async fn what_another_process_does_is_seen_once_it_is_told() {
     let (cache, other) = cache().await;
     assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
-    other.index.create_metrics(vec![metric(1)]).await;
+    other.index.create_metrics(vec![new_metric(1)]).await;
     assert!(cache.metrics(&[id(1)]).await.unwrap()[0].is_some());
     other.index.delete_metrics(&[id(1)]).await;
     cache.invalidate_metrics(&[id(1), id(2)]);
@@ -225,7 +213,7 @@ async fn what_another_process_does_is_seen_once_it_is_told() {
 #[tokio::test]
 async fn warming_loads_as_much_as_fits() {
     let (cache, gated) = cache().await;
-    gated.index.create_metrics((0..1500).map(metric).collect()).await;
+    gated.index.create_metrics((0..1500).map(new_metric).collect()).await;
     assert_eq!(cache.warm().await, Ok(1000));
     assert!(cache.cached_policy("low").is_some());
     assert_eq!((0..1500).filter(|number| cache.cached_metric(id(*number)).is_some()).count(), 1000);

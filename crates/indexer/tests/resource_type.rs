@@ -6,12 +6,10 @@ use std::sync::{
 };
 
 use gnudi_indexer::{
-    Metrics, NewMetric, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
-    create_default_archive_policies,
+    Metrics, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
+    conformance::new_metric, create_default_archive_policies,
 };
-use gnudi_model::{
-    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
-};
+use gnudi_model::{ArchivePolicy, Attribute, AttributeKind, AttributeValue, ResourceType, Text};
 use sqlx::{ConnectOptions, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
@@ -81,16 +79,7 @@ async fn a_change_does_not_write_resources() {
             let mut number = 0u128;
             while !stop.load(Ordering::Relaxed) {
                 number += 1;
-                let metric = NewMetric {
-                    id: MetricId(Uuid::from_u128(number)),
-                    creator: String::new(),
-                    name: None,
-                    unit: None,
-                    archive_policy_name: "low".to_owned(),
-                    resource_id: None,
-                    created_at: Timestamp::EPOCH,
-                };
-                indexer.create_metrics(vec![metric]).await.remove(0).unwrap();
+                indexer.create_metrics(vec![new_metric(number)]).await.remove(0).unwrap();
             }
             number
         }

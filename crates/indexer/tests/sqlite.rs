@@ -10,9 +10,10 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics,
-    NewMetric, OpenError, Page, SqlIndexer, SqliteOptions, create_default_archive_policies,
+    NewMetric, OpenError, Page, SqlIndexer, SqliteOptions, conformance::new_metric,
+    create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
+use gnudi_model::{ArchivePolicy, MetricId};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
@@ -23,15 +24,7 @@ async fn open(path: &Path) -> SqlIndexer {
 }
 
 fn metric(number: u128, name: &str) -> NewMetric {
-    NewMetric {
-        id: MetricId(Uuid::from_u128(number)),
-        creator: "admin".to_owned(),
-        name: Some(name.to_owned()),
-        unit: None,
-        archive_policy_name: "low".to_owned(),
-        resource_id: None,
-        created_at: Timestamp::EPOCH,
-    }
+    NewMetric { name: Some(name.to_owned()), ..new_metric(number) }
 }
 
 async fn all(indexer: &SqlIndexer) -> Vec<MetricId> {

@@ -179,24 +179,12 @@ impl<E: Entry> ClockTable<E> {
 mod tests {
     use std::collections::HashMap;
 
-    use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
+    use gnudi_model::{Metric, MetricId, Timestamp};
     use proptest::prelude::*;
     use uuid::Uuid;
 
     use super::*;
-
-    fn metric(number: u128, time: i64) -> Arc<Metric> {
-        Arc::new(Metric {
-            id: MetricId(Uuid::from_u128(number)),
-            creator: Text::new(),
-            name: None,
-            unit: None,
-            archive_policy_name: Text::new(),
-            resource_id: None,
-            status: MetricStatus::Active,
-            created_at: Timestamp(time),
-        })
-    }
+    use crate::cache::metrics::metric;
 
     fn get(table: &ClockTable<Metric>, id: MetricId) -> Option<Arc<Metric>> {
         table.get(id, Metric::hash(id)).cloned()

@@ -155,22 +155,13 @@ impl<E: Entry> Shards<E> {
 
 #[cfg(test)]
 mod tests {
-    use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
-    use uuid::Uuid;
+    use gnudi_model::{Metric, MetricId};
 
     use super::*;
+    use crate::cache::metrics;
 
     fn metric(number: u128) -> Arc<Metric> {
-        Arc::new(Metric {
-            id: MetricId(Uuid::from_u128(number)),
-            creator: Text::new(),
-            name: None,
-            unit: None,
-            archive_policy_name: Text::new(),
-            resource_id: None,
-            status: MetricStatus::Active,
-            created_at: Timestamp::EPOCH,
-        })
+        metrics::metric(number, 0)
     }
 
     fn insert(cache: &Shards<Metric>, number: u128) -> MetricId {

@@ -117,7 +117,7 @@ fn id(number: u128) -> MetricId {
 }
 
 /// A metric of policy `low`, without name, unit and resource.
-fn new_metric(number: u128) -> NewMetric {
+pub fn new_metric(number: u128) -> NewMetric {
     NewMetric {
         id: id(number),
         creator: "admin".to_owned(),
