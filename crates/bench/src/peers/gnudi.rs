@@ -13,6 +13,9 @@ use super::{
     child::{Guarded, Leftovers, Signal},
 };
 
+/// The configuration file in a server's directory; absent where the defaults serve.
+pub(super) const CONFIGURATION: &str = "gnocchi.conf";
+
 pub(super) fn start(
     programs: &Programs,
     directory: &Path,
@@ -28,6 +31,10 @@ pub(super) fn start(
     command
         .args(["serve", "--listen", &address.to_string(), "--without", "host", "--data-dir"])
         .arg(directory.join(DATA));
+    let configuration = directory.join(CONFIGURATION);
+    if configuration.exists() {
+        command.arg("--config-file").arg(configuration);
+    }
     let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
     process.wait_ready(START_DELAY_MAX, || answers(address, "/v1/status?details=false"))?;
     Ok(vec![process])

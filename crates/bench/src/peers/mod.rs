@@ -141,7 +141,18 @@ impl Server {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
-        let directory = directory(leftovers)?;
+        Server::start_in(directory(leftovers)?, peer, context)
+    }
+
+    /// Starts a gnudi of its own with these lines of gnocchi.conf, even where a running one is to be measured.
+    pub fn start_configured(configuration: &str, context: &Context) -> Result<Self> {
+        let directory = directory(&context.leftovers)?;
+        std::fs::write(directory.path().join(gnudi::CONFIGURATION), configuration)?;
+        Server::start_in(directory, Peer::Gnudi, context)
+    }
+
+    fn start_in(directory: TempDir, peer: Peer, context: &Context) -> Result<Self> {
+        let Context { programs, leftovers, .. } = context;
         let address = free_address()?;
         let processes = processes(peer, programs, &directory, address, leftovers)?;
         let probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
