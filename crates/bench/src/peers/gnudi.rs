@@ -16,6 +16,9 @@ use super::{
 /// The configuration file in a server's directory; absent where the defaults serve.
 pub(super) const CONFIGURATION: &str = "gnocchi.conf";
 
+/// Where its aggregates lie in its directory.
+pub(super) const AGGREGATES: &str = "data/aggregates";
+
 pub(super) fn start(
     programs: &Programs,
     directory: &Path,

@@ -177,10 +177,14 @@ impl Server {
         Ok(true)
     }
 
-    /// What its measures take on disk; `None` where nobody knows.
+    /// What its aggregates take on disk, without what waits to be processed; `None` where nobody knows.
     pub fn disk_bytes(&self) -> Option<u64> {
         let Running::Processes { directory, .. } = &self.running else { return None };
-        let store = if self.peer == Peer::Gnocchi { gnocchi::STORE } else { DATA };
+        let store = match self.peer {
+            Peer::Gnudi => gnudi::AGGREGATES,
+            Peer::Gnocchi => gnocchi::STORE,
+            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb => DATA,
+        };
         disk::used_bytes(&directory.path().join(store)).ok()
     }
 

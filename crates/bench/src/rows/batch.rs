@@ -1,6 +1,6 @@
 //! Batch requests: measures of many metrics in one call.
 
-use std::io::Write as _;
+use std::{io::Write as _, ops::Range};
 
 use anyhow::Result;
 use gnudi_model::MetricId;
@@ -15,14 +15,14 @@ use crate::{
 /// The metrics of a peer: by id where the server gives ids, else by number.
 pub enum Metrics {
     Ids(Vec<MetricId>),
-    Numbered(usize),
+    Numbered(Range<usize>),
 }
 
 impl Metrics {
     pub fn len(&self) -> usize {
         match self {
             Metrics::Ids(ids) => ids.len(),
-            Metrics::Numbered(count) => *count,
+            Metrics::Numbered(numbers) => numbers.len(),
         }
     }
 
@@ -34,13 +34,7 @@ impl Metrics {
     }
 
     /// One request with the span's measures of each metric of the range.
-    pub fn request(
-        &self,
-        server: &Server,
-        range: std::ops::Range<usize>,
-        span: Span,
-        values: &mut Values,
-    ) -> Vec<u8> {
+    pub fn request(&self, server: &Server, range: Range<usize>, span: Span, values: &mut Values) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
             Metrics::Ids(ids) => {
@@ -52,24 +46,24 @@ impl Metrics {
                 body.push(b'}');
                 server.headers.post("/v1/batch/metrics/measures", &body)
             }
-            Metrics::Numbered(_) if server.peer == Peer::InfluxDb => {
-                for metric in range {
+            Metrics::Numbered(numbers) if server.peer == Peer::InfluxDb => {
+                for metric in within(numbers, &range) {
                     span.write_influx(&influxdb::series_name(metric), values, &mut body);
                 }
                 let mut request = server.headers.open_head("POST", influxdb::WRITE_PATH);
                 request.extend_from_slice(&with_length(&body, 0));
                 request
             }
-            Metrics::Numbered(_) if span.count == 1 => {
-                for metric in range {
+            Metrics::Numbered(numbers) if span.count == 1 => {
+                for metric in within(numbers, &range) {
                     span.write_lines(&setup::series_name(metric), values, &mut body);
                 }
                 let mut request = server.headers.open_head("POST", "/api/v1/import/prometheus");
                 request.extend_from_slice(&with_length(&body, 0));
                 request
             }
-            Metrics::Numbered(_) => {
-                for metric in range {
+            Metrics::Numbered(numbers) => {
+                for metric in within(numbers, &range) {
                     body.extend_from_slice(setup::series_object(metric).as_bytes());
                     span.write_columns(values, &mut body);
                 }
@@ -98,10 +92,15 @@ impl Metrics {
     }
 }
 
+/// The numbers at these places.
+fn within(numbers: &Range<usize>, places: &Range<usize>) -> Range<usize> {
+    numbers.start + places.start..numbers.start + places.end
+}
+
 /// Metrics of the policy on a server that wants them created, else numbers.
 pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Result<Metrics> {
     if !server.peer.speaks_gnocchi() {
-        return Ok(Metrics::Numbered(count));
+        return Ok(Metrics::Numbered(bench.number(count)));
     }
     Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))
 }

@@ -2,16 +2,18 @@
 //! before the next group begins, so that what is compared was measured close together.
 
 mod aggregate;
-mod batch;
+pub mod batch;
 pub mod counts;
 mod many;
 mod memory;
 mod metadata;
-mod process;
+pub mod process;
 mod push;
 mod read;
 mod resources;
 pub mod setup;
+
+use std::{cell::Cell, ops::Range};
 
 use anyhow::Result;
 
@@ -58,6 +60,8 @@ pub struct Bench<'a> {
     pub options: &'a Options,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
+    /// The next metric's number, on servers that give no ids.
+    number: Cell<usize>,
     /// Peers that could not be measured, and why.
     pub missing: Vec<(Peer, String)>,
     /// Work that was begun and not finished.
@@ -66,7 +70,14 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub fn new(options: &'a Options, context: &'a Context) -> Self {
-        Bench { options, context, measurements: Vec::new(), missing: Vec::new(), failures: Vec::new() }
+        Bench {
+            options,
+            context,
+            measurements: Vec::new(),
+            number: Cell::new(0),
+            missing: Vec::new(),
+            failures: Vec::new(),
+        }
     }
 
     /// Measures everything that was asked for, until the run is told to stop; prints each group's rows as they are done.
@@ -115,6 +126,13 @@ impl<'a> Bench<'a> {
                 reason: format!("{error:#}"),
             });
         }
+    }
+
+    /// Metrics that no row has used yet, on a server that gives no ids.
+    pub fn number(&self, metrics: usize) -> Range<usize> {
+        let first = self.number.get();
+        self.number.set(first + metrics);
+        first..first + metrics
     }
 
     pub fn counts(&self, peer: Peer) -> Counts {

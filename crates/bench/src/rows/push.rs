@@ -3,6 +3,8 @@
 //! Time goes on from call to call: a metric never gets a measure older than one it has. How long the server takes
 //! to process what it has accepted is told, but not part of the rate.
 
+use std::ops::Range;
+
 use anyhow::Result;
 
 use super::{Bench, counts::Scale, setup};
@@ -75,14 +77,14 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             }
             continue;
         }
-        let metrics = bench.counts(server.peer).push_metrics;
+        let metrics = bench.number(bench.counts(server.peer).push_metrics);
         if server.peer == Peer::InfluxDb {
-            measure(bench, server, row, shape, None, &lines(server, shape, metrics, &INFLUX))?;
+            measure(bench, server, row, shape, None, &lines(server, shape, &metrics, &INFLUX))?;
             continue;
         }
-        measure(bench, server, row, shape, Some("columns"), &columns(server, shape, metrics))?;
+        measure(bench, server, row, shape, Some("columns"), &columns(server, shape, &metrics))?;
         if shape.measures >= 100 {
-            measure(bench, server, row, shape, Some("lines"), &lines(server, shape, metrics, &PROMETHEUS))?;
+            measure(bench, server, row, shape, Some("lines"), &lines(server, shape, &metrics, &PROMETHEUS))?;
         }
         setup::check_none_ignored(bench, server)?;
     }
@@ -148,9 +150,10 @@ fn bodies(shape: &Shape, write: fn(Span, &mut Values, &mut Vec<u8>)) -> Vec<Vec<
         .collect()
 }
 
-fn columns(server: &Server, shape: &Shape, metrics: usize) -> Requests {
+fn columns(server: &Server, shape: &Shape, metrics: &Range<usize>) -> Requests {
     let mut values = Values::new(1);
-    let names: Vec<Vec<u8>> = (0..metrics).map(|metric| setup::series_object(metric).into_bytes()).collect();
+    let names: Vec<Vec<u8>> =
+        metrics.clone().map(|metric| setup::series_object(metric).into_bytes()).collect();
     let name_bytes = names[0].len();
     let open_head = server.headers.open_json_head("/api/v1/import");
     let (mut heads, mut bodies) = (Vec::new(), Vec::new());
@@ -187,15 +190,15 @@ const INFLUX: Lines = Lines {
     measures_max: 4_000_000,
 };
 
-fn lines(server: &Server, shape: &Shape, metrics: usize, style: &Lines) -> Requests {
+fn lines(server: &Server, shape: &Shape, metrics: &Range<usize>, style: &Lines) -> Requests {
     const REQUESTS_MAX: usize = 200_000;
     let mut values = Values::new(1);
     let open_head = server.headers.open_head("POST", style.path);
     let requests = (0..REQUESTS_MAX.min(style.measures_max / shape.measures))
         .map(|index| {
             let mut body = Vec::new();
-            let name = (style.name)(index % metrics);
-            (style.write)(span(shape, index / metrics), &name, &mut values, &mut body);
+            let name = (style.name)(metrics.start + index % metrics.len());
+            (style.write)(span(shape, index / metrics.len()), &name, &mut values, &mut body);
             [open_head.as_slice(), &with_length(&body, 0)].concat()
         })
         .collect();

@@ -108,15 +108,18 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
             let path = |id| format!("/v1/metric/{id}/measures?aggregation=mean&granularity=60{start}");
             ids.iter().map(|id| get(path(id))).collect()
         }
-        Metrics::Numbered(count) if server.peer == Peer::InfluxDb => {
-            (0..*count).map(|metric| get(influxdb::read_path(metric, start_ms))).collect()
+        Metrics::Numbered(numbers) if server.peer == Peer::InfluxDb => {
+            numbers.clone().map(|metric| get(influxdb::read_path(metric, start_ms))).collect()
         }
-        Metrics::Numbered(count) => {
+        Metrics::Numbered(numbers) => {
             let start = start_ms.map_or_else(String::new, |start_ms| format!("&start={}", start_ms / 1000));
             let name = |metric| {
                 setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22")
             };
-            (0..*count).map(|metric| get(format!("/api/v1/export?match[]={}{start}", name(metric)))).collect()
+            numbers
+                .clone()
+                .map(|metric| get(format!("/api/v1/export?match[]={}{start}", name(metric))))
+                .collect()
         }
     };
     Requests::Listed(requests)

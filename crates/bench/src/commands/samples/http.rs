@@ -23,7 +23,7 @@ use crate::{
 
 const POLICY: &str = "gnudi-bench-samples";
 
-/// What an empty store and its processes may take to come to rest after a load.
+/// What a server may take to come to rest.
 const REST: Duration = Duration::from_secs(2);
 
 pub struct Http<'a> {
@@ -109,6 +109,7 @@ impl Store for Http<'_> {
     }
 
     fn disk_bytes(&mut self) -> Result<u64> {
+        // What it writes in the background.
         std::thread::sleep(REST);
         self.server.disk_bytes().context("the server runs elsewhere")
     }

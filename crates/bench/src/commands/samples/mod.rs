@@ -38,9 +38,9 @@ pub struct Options {
     /// Connections that load, each its share of the instances.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub connections: u32,
-    /// Minutes that a call brings of each instance.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1440))]
-    pub batch_minutes: u32,
+    /// Samples a call or COPY, at most.
+    #[arg(short, long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub batch: u32,
     /// Instances that are read, each by the minute and by the hour.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub reads: u32,
@@ -94,7 +94,7 @@ trait Store {
     /// The instance's means: how long the answer took, without taking it apart.
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<plan::Point>)>;
 
-    /// What the samples take, with their indexes, without logs of changes.
+    /// What the samples take, with their indexes, without logs of what comes in.
     fn disk_bytes(&mut self) -> Result<u64>;
 }
 
@@ -112,6 +112,8 @@ struct Measured {
     loaded: Loaded,
     /// By granularity; empty where the run was interrupted.
     reads: Vec<Duration>,
+    /// Before the load, and after it.
+    bytes_empty: u64,
     bytes: Option<u64>,
 }
 
@@ -165,7 +167,7 @@ fn plan(options: &Options) -> Result<Plan> {
         instances: options.instances as usize,
         minutes: options.days as usize * 24 * 60,
         connections: options.connections as usize,
-        batch_minutes: options.batch_minutes as usize,
+        batch: options.batch as usize,
     };
     ensure!(plan.samples() <= SAMPLES_MAX, "{} samples, at most {SAMPLES_MAX}", plan.samples());
     Ok(plan)
@@ -175,9 +177,10 @@ fn measure(kind: Kind, plan: &Plan, reads: usize, context: &Context) -> Result<M
     let progress = |what: &str| eprintln!("{}: {what}", kind.name());
     progress("starting");
     let mut store = kind.start(plan, context)?;
+    let bytes_empty = store.disk_bytes()?;
     progress(&format!("loading {} samples", plan.samples()));
     let loaded = store.load(plan)?;
-    let mut measured = Measured { kind, loaded, reads: Vec::new(), bytes: None };
+    let mut measured = Measured { kind, loaded, reads: Vec::new(), bytes_empty, bytes: None };
     if context.stop.is_set() {
         return Ok(measured);
     }
@@ -206,12 +209,17 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
         findings.tell(format!("{name} load time"), seconds(&store.loaded.elapsed));
         findings.compare(format!("{name} load speed"), Value::Rate(store.rate(), "sample"), Better::Higher);
         for (granularity_s, time) in GRANULARITIES_S.iter().zip(&store.reads) {
-            findings.compare(format!("{name} read by {granularity_s} s"), seconds(time), Better::Lower);
+            let time = Value::Latency(time.as_secs_f64());
+            findings.compare(format!("{name} read by {granularity_s} s"), time, Better::Lower);
         }
         if let Some(bytes) = store.bytes {
             findings.compare(format!("{name} disk"), Value::Bytes(bytes), Better::Lower);
         }
         findings.note(format!("{name}: {}; {}", store.loaded.note, store.kind.durability()));
+        if store.bytes_empty * 10 > store.bytes.unwrap_or(0) {
+            let empty = short(store.bytes_empty as f64);
+            findings.note(format!("{name}: {empty}B of its disk are laid out in advance"));
+        }
         let wanted = plan.samples();
         if store.loaded.samples < wanted {
             findings.note(format!(
@@ -284,7 +292,13 @@ mod tests {
 
     fn measured(kind: Kind, samples: usize, load_s: u64, read_ms: u64, bytes: u64) -> Measured {
         let loaded = Loaded { samples, elapsed: Duration::from_secs(load_s), note: String::new() };
-        Measured { kind, loaded, reads: vec![Duration::from_millis(read_ms); 2], bytes: Some(bytes) }
+        Measured {
+            kind,
+            loaded,
+            reads: vec![Duration::from_millis(read_ms); 2],
+            bytes_empty: 0,
+            bytes: Some(bytes),
+        }
     }
 
     #[test]
@@ -303,7 +317,7 @@ mod tests {
         assert_eq!(table.rows[2][column("read by 60 s") + 1], "4.00x");
         assert_eq!(table.rows[2][column("a sample") + 1], "5.00x");
         let mut findings = Findings::new("samples", "");
-        let plan = Plan { instances: 10, minutes: 100, connections: 1, batch_minutes: 60 };
+        let plan = Plan { instances: 10, minutes: 100, connections: 1, batch: 60 };
         tell(&plan, &stores, &mut findings);
         let note = findings.notes.iter().find(|note| note.contains("100 of 1000 samples")).unwrap();
         assert!(note.starts_with("gnocchi"), "{note}");

@@ -15,8 +15,8 @@ pub struct Plan {
     pub minutes: usize,
     /// Each loads its share of the instances.
     pub connections: usize,
-    /// Minutes that a call brings, of every instance of a connection.
-    pub batch_minutes: usize,
+    /// Samples that a call brings at most: some minutes of every instance of a connection.
+    pub batch: usize,
 }
 
 /// A mean: the start of its time as Gnocchi writes it, and the value.
@@ -34,13 +34,17 @@ impl Plan {
 
     /// The instances of each connection.
     pub fn shares(&self) -> Vec<Range<usize>> {
-        let share = self.instances.div_ceil(self.connections);
+        let share = self.share();
         (0..self.instances).step_by(share).map(|start| start..self.instances.min(start + share)).collect()
+    }
+
+    fn share(&self) -> usize {
+        self.instances.div_ceil(self.connections)
     }
 
     /// The times of each batch.
     pub fn batches(&self) -> impl Iterator<Item = Span> {
-        let (minutes, batch) = (self.minutes, self.batch_minutes);
+        let (minutes, batch) = (self.minutes, (self.batch / self.share()).max(1));
         (0..minutes).step_by(batch).map(move |start| Span {
             start_ms: START_MS + start as i64 * STEP_MS,
             step_ms: STEP_MS,
@@ -88,7 +92,7 @@ pub fn check(found: &[Point], expected: &[Point]) -> Result<()> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { instances: 5, minutes: 150, connections: 2, batch_minutes: 60 };
+    const PLAN: Plan = Plan { instances: 5, minutes: 150, connections: 2, batch: 180 };
 
     #[test]
     fn batches_and_shares_cover_everything_once() {

@@ -1,6 +1,6 @@
 //! The samples as rows in PostgreSQL.
 //!
-//! The database gets a fair chance: rows come by COPY, some thousand in each, several connections at a time; it is vacuumed
+//! The database gets a fair chance: rows come by COPY, thousands in each, by several connections at a time; it is vacuumed
 //! and analysed before the first read, and a read is one prepared statement, where Ceilometer sends one for each period.
 
 use std::{
@@ -23,7 +23,7 @@ use super::{
     plan::{Plan, Point, time_text},
 };
 use crate::{
-    body::{Span, Values},
+    body::Values,
     context::{Context, Stop},
     peers::{self, postgres::Postgres},
 };
@@ -40,7 +40,7 @@ const READ: &str = "SELECT floor(date_part('epoch', sample.timestamp) / $1) * $1
 const SIZE: &str = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class \
                     WHERE relname IN ('meter', 'resource', 'metadata_text', 'sample') AND relkind = 'r'";
 
-/// What each instance is called, and a state of it as nova tells it.
+/// What an instance is called: its id in the cloud.
 fn instance_name(instance: usize) -> String {
     uuid::Uuid::from_u128(scattered(instance as u64)).to_string()
 }
@@ -89,8 +89,11 @@ impl<'a> Sql<'a> {
                 break;
             }
             let mut rows = String::new();
-            for (instance, values) in instances.clone().zip(&mut values) {
-                write_rows(self.meter, self.resources[instance], span, values, &mut rows);
+            // By time, as they come from the poll of a cloud.
+            for time_ms in (0..span.count as i64).map(|index| span.start_ms + index * span.step_ms) {
+                for (instance, values) in instances.clone().zip(&mut values) {
+                    write_row(self.meter, self.resources[instance], time_ms, values, &mut rows);
+                }
             }
             let mut copy = connection.copy_in_raw(COPY).await?;
             copy.send(rows.as_bytes()).await?;
@@ -130,26 +133,23 @@ async fn create_instance(connection: &mut PgConnection, instance: usize) -> Resu
     Ok(id)
 }
 
-/// A row for each sample, in the text form of COPY.
-fn write_rows(meter: i32, resource: i32, span: Span, values: &mut Values, rows: &mut String) {
-    for index in 0..span.count as i64 {
-        let time_ms = span.start_ms + index * span.step_ms;
-        let hundredths = values.next_hundredths();
-        // Both without a zone.
-        let time = Timestamp(time_ms * 1_000_000).to_iso_micros();
-        let time = &time[..time.len() - "+00:00".len()];
-        // A signature of 64 hexadecimal digits and an id, as each message has.
-        let seed = (resource as u64) << 40 ^ time_ms as u64;
-        let (first, second, id) = (scattered(seed), scattered(!seed), scattered(seed.rotate_left(17)));
-        writeln!(
-            rows,
-            "{meter}\t{resource}\t{}.{:02}\t{time}\t{time}\t{first:032x}{second:032x}\t{}",
-            hundredths / 100,
-            hundredths % 100,
-            uuid::Uuid::from_u128(id)
-        )
-        .expect("a String takes it");
-    }
+/// A sample's row in the text form of COPY.
+fn write_row(meter: i32, resource: i32, time_ms: i64, values: &mut Values, rows: &mut String) {
+    let hundredths = values.next_hundredths();
+    // Both without a zone.
+    let time = Timestamp(time_ms * 1_000_000).to_iso_micros();
+    let time = &time[..time.len() - "+00:00".len()];
+    // A signature of 64 hexadecimal digits and an id, as each message has.
+    let seed = (resource as u64) << 40 ^ time_ms as u64;
+    let (first, second, id) = (scattered(seed), scattered(!seed), scattered(seed.rotate_left(17)));
+    writeln!(
+        rows,
+        "{meter}\t{resource}\t{}.{:02}\t{time}\t{time}\t{first:032x}{second:032x}\t{}",
+        hundredths / 100,
+        hundredths % 100,
+        uuid::Uuid::from_u128(id)
+    )
+    .expect("a String takes it");
 }
 
 /// Looks random, and is the same in every run (both halves by the last step of splitmix64).
@@ -202,9 +202,10 @@ mod tests {
 
     #[test]
     fn rows_have_every_column() {
-        let span = Span { start_ms: START_MS, step_ms: 60_000, count: 2 };
-        let mut rows = String::new();
-        write_rows(1, 7, span, &mut Plan::values(0), &mut rows);
+        let (mut rows, mut values) = (String::new(), Plan::values(0));
+        for time_ms in [START_MS, START_MS + 60_000] {
+            write_row(1, 7, time_ms, &mut values, &mut rows);
+        }
         let rows: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();
         let first = Plan::values(0).next_hundredths() as f64 / 100.0;
         assert_eq!(rows.len(), 2);
