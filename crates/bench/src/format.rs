@@ -1,8 +1,17 @@
 //! How findings are printed: gnocchiclient's table, JSON, bare values or CSV.
+//!
+//! The figures look as the client's formatters show them, so that scripts which read its output read this one; what the client
+//! does not have (tables, plots, notes, why a run is partial) follows behind them.
 
+use std::fmt::Write as _;
+
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use serde_json::json;
 
-use crate::findings::{Findings, Value};
+use gnudi_model::python;
+
+use crate::findings::{Figure, Findings, Table, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -18,14 +27,229 @@ pub fn shown(value: &Value) -> String {
         Value::Count(count) => count.to_string(),
         Value::Rate(rate, of) => format!("{rate:.2} {of}/s"),
         Value::Seconds(seconds) => format!("{seconds:.2} seconds"),
-        Value::Latency(seconds) => format!("{seconds:.9}"),
+        Value::Latency(seconds) => python::text_of_float(*seconds),
         Value::Percent(percent) => format!("{percent:.2} %"),
         Value::Bytes(bytes) => format!("{bytes} bytes"),
         Value::Text(text) => text.clone(),
     }
 }
 
+/// Leaves only the figures of these names, in their own order; case does not matter, nor blanks against underscores.
+pub fn select(findings: &mut Findings, names: &[String]) -> Result<()> {
+    fn normal(name: &str) -> String {
+        name.trim().to_lowercase().replace(' ', "_")
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<String> = names.iter().map(|name| normal(name)).collect();
+    let known: Vec<String> = findings.figures.iter().map(|figure| figure.name.clone()).collect();
+    findings.figures.retain(|figure| wanted.contains(&normal(&figure.name)));
+    let found = !findings.figures.is_empty();
+    ensure!(found, "No recognized column names in {names:?}. Recognized columns are {known:?}.");
+    Ok(())
+}
+
 /// The findings as text, with an end of line.
-pub fn text(findings: &Findings, _format: Format) -> String {
-    findings.figures.iter().map(|figure| format!("{}: {}\n", figure.name, shown(&figure.value))).collect()
+pub fn text(findings: &Findings, format: Format) -> String {
+    let mut figures = findings.figures.clone();
+    figures.extend(findings.partial.as_ref().map(|why| Figure {
+        name: "partial".to_owned(),
+        value: Value::Text(why.clone()),
+        better: None,
+    }));
+    match format {
+        Format::Table => tables(findings, &figures),
+        Format::Json => object(findings, &figures),
+        Format::Value => {
+            let mut text = String::new();
+            for figure in &figures {
+                text += &shown(&figure.value);
+                text.push('\n');
+            }
+            text
+        }
+        Format::Csv => csv(findings, &figures),
+    }
+}
+
+/// What the formats made for programs leave out, for people; empty where [`text`] has it.
+pub fn remarks(findings: &Findings, format: Format) -> &[String] {
+    match format {
+        Format::Table | Format::Json => &[],
+        Format::Value | Format::Csv => &findings.notes,
+    }
+}
+
+fn tables(findings: &Findings, figures: &[Figure]) -> String {
+    let mut text = String::new();
+    if !figures.is_empty() {
+        let rows: Vec<_> =
+            figures.iter().map(|figure| vec![figure.name.clone(), shown(&figure.value)]).collect();
+        draw(&["Field".to_owned(), "Value".to_owned()], &rows, &mut text);
+    }
+    for Table { title, headings, rows } in &findings.tables {
+        text += title;
+        text.push('\n');
+        draw(headings, rows, &mut text);
+    }
+    for note in &findings.notes {
+        text += note;
+        text.push('\n');
+    }
+    text
+}
+
+/// A table with borders, everything to the left.
+fn draw(headings: &[String], rows: &[Vec<String>], text: &mut String) {
+    let cell = |cell: &String| cell.replace(['\n', '\r'], " ");
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let border: String =
+        widths.iter().map(|width| format!("+{}", "-".repeat(width + 2))).collect::<Vec<_>>().concat() + "+\n";
+    let line = |row: &[String], text: &mut String| {
+        for (content, width) in row.iter().zip(&widths) {
+            write!(text, "| {:width$} ", cell(content)).expect("a String takes it");
+        }
+        *text += "|\n";
+    };
+    *text += &border;
+    line(headings, text);
+    *text += &border;
+    rows.iter().for_each(|row| line(row, text));
+    *text += &border;
+}
+
+fn json_of(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Count(count) => json!(count),
+        Value::Latency(seconds) => json!(seconds),
+        other => json!(shown(other)),
+    }
+}
+
+/// A JSON object whose keys keep the order of the figures.
+fn object(findings: &Findings, figures: &[Figure]) -> String {
+    let mut entries: Vec<(&str, serde_json::Value)> =
+        figures.iter().map(|figure| (figure.name.as_str(), json_of(&figure.value))).collect();
+    if !findings.tables.is_empty() {
+        entries.push(("tables", json!(findings.tables)));
+    }
+    if !findings.plots.is_empty() {
+        entries.push(("plots", json!(findings.plots)));
+    }
+    if !findings.notes.is_empty() {
+        entries.push(("notes", json!(findings.notes)));
+    }
+    let entries: Vec<String> = entries
+        .into_iter()
+        .map(|(name, value)| {
+            let value = serde_json::to_string_pretty(&value).expect("a JSON value is JSON");
+            format!("  {}: {}", json!(name), value.replace('\n', "\n  "))
+        })
+        .collect();
+    if entries.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", entries.join(",\n")) }
+}
+
+/// Texts in quotes, numbers without.
+fn csv(findings: &Findings, figures: &[Figure]) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let mut lines = Vec::new();
+    if !figures.is_empty() {
+        lines.push("\"Field\",\"Value\"".to_owned());
+    }
+    for figure in figures {
+        let value = match &figure.value {
+            Value::Count(_) | Value::Latency(_) => shown(&figure.value),
+            other => quoted(&shown(other)),
+        };
+        lines.push(format!("{},{value}", quoted(&figure.name)));
+    }
+    for Table { headings, rows, .. } in &findings.tables {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        for row in std::iter::once(headings).chain(rows) {
+            lines.push(row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(","));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Findings {
+        let mut findings = Findings::new("metric create", "creates metrics");
+        findings.tell("client workers", Value::Count(48));
+        findings.tell("create speed", Value::Rate(1136.956, "create"));
+        findings.tell("create latency min", Value::Latency(0.000_25));
+        findings.tell("first failure", Value::Text("a \"b\"\nc".to_owned()));
+        findings
+    }
+
+    #[test]
+    fn figures_in_every_format() {
+        let findings = findings();
+        assert_eq!(
+            text(&findings, Format::Table),
+            "+--------------------+------------------+\n\
+             | Field              | Value            |\n\
+             +--------------------+------------------+\n\
+             | client workers     | 48               |\n\
+             | create speed       | 1136.96 create/s |\n\
+             | create latency min | 0.00025          |\n\
+             | first failure      | a \"b\" c          |\n\
+             +--------------------+------------------+\n"
+        );
+        assert_eq!(
+            text(&findings, Format::Json),
+            "{\n  \"client workers\": 48,\n  \"create speed\": \"1136.96 create/s\",\n  \
+             \"create latency min\": 0.00025,\n  \"first failure\": \"a \\\"b\\\"\\nc\"\n}\n"
+        );
+        assert_eq!(
+            text(&findings, Format::Csv),
+            "\"Field\",\"Value\"\n\"client workers\",48\n\"create speed\",\"1136.96 create/s\"\n\
+             \"create latency min\",0.00025\n\"first failure\",\"a \"\"b\"\"\nc\"\n"
+        );
+        assert_eq!(text(&findings, Format::Value), "48\n1136.96 create/s\n0.00025\na \"b\"\nc\n");
+    }
+
+    #[test]
+    fn what_the_client_does_not_have_follows() {
+        let mut findings = findings();
+        findings.figures.truncate(1);
+        let row = vec!["1".to_owned(), "x".to_owned()];
+        let headings = vec!["a".to_owned(), "b".to_owned()];
+        findings.tables.push(Table { title: "T".to_owned(), headings, rows: vec![row] });
+        findings.note("slow");
+        findings.partial = Some("cut".to_owned());
+        let json: serde_json::Value = serde_json::from_str(&text(&findings, Format::Json)).unwrap();
+        assert_eq!(json["partial"], "cut");
+        assert_eq!(json["notes"], json!(["slow"]));
+        assert_eq!(json["tables"][0]["rows"], json!([["1", "x"]]));
+        let table = text(&findings, Format::Table);
+        assert!(table.contains("| partial        | cut   |\n"), "{table}");
+        assert!(
+            table.ends_with("T\n+---+---+\n| a | b |\n+---+---+\n| 1 | x |\n+---+---+\nslow\n"),
+            "{table}"
+        );
+        assert!(text(&findings, Format::Csv).ends_with("\"partial\",\"cut\"\n\n\"a\",\"b\"\n\"1\",\"x\"\n"));
+        assert_eq!(remarks(&findings, Format::Value), ["slow"]);
+        assert!(remarks(&findings, Format::Json).is_empty());
+        assert_eq!(text(&Findings::default(), Format::Json), "{}\n");
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name() {
+        let mut chosen = findings();
+        select(&mut chosen, &["Create_Speed".to_owned(), "client workers".to_owned()]).unwrap();
+        assert_eq!(text(&chosen, Format::Value), "48\n1136.96 create/s\n");
+        assert!(select(&mut chosen, &["nothing".to_owned()]).is_err());
+    }
 }

@@ -19,12 +19,16 @@ mod measurement;
 mod noop;
 mod page;
 mod peers;
+mod phase;
 mod plot;
 mod process;
+mod progress;
 mod rados;
 mod results;
 mod rows;
+mod subject;
 mod table;
+mod target;
 mod versions;
 
 pub use commands::Benchmark;

@@ -37,6 +37,16 @@ pub struct NoopServer {
 impl NoopServer {
     /// Starts a server on a free port of loopback.
     pub fn start() -> io::Result<Self> {
+        Self::start_with(Answers::new())
+    }
+
+    /// The same, where every answer is a 200 with this body: as large as those of the server that it stands for.
+    pub fn answering(body: &[u8]) -> io::Result<Self> {
+        let fixed = Some(answer("200 OK", &String::from_utf8_lossy(body)));
+        Self::start_with(Answers { fixed, ..Answers::default() })
+    }
+
+    fn start_with(answers: Answers) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -48,7 +58,7 @@ impl NoopServer {
             runtime.expect("a runtime needs only file descriptors").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("it does not block");
                 tokio::select! {
-                    () = accept(listener) => {}
+                    () = accept(listener, answers) => {}
                     _ = stopped => {}
                 }
             });
@@ -79,8 +89,8 @@ fn current_thread_id() -> io::Result<u32> {
         .ok_or_else(|| io::Error::other("/proc/thread-self is not a thread"))
 }
 
-async fn accept(listener: TcpListener) {
-    let answers = Arc::new(Answers::new());
+async fn accept(listener: TcpListener, answers: Answers) {
+    let answers = Arc::new(answers);
     loop {
         if let Ok((stream, _)) = listener.accept().await {
             let _ = stream.set_nodelay(true);
@@ -126,7 +136,10 @@ fn content_length(head: &[u8]) -> usize {
 }
 
 /// Whole answers, prebuilt.
+#[derive(Default)]
 struct Answers {
+    /// To everything, where there is one.
+    fixed: Option<Vec<u8>>,
     accepted: Vec<u8>,
     created: Vec<u8>,
     /// "There is one already": so that nobody looks into a policy.
@@ -145,6 +158,7 @@ impl Answers {
         let status =
             r#"{"storage": {"summary": {"metrics": 0, "measures": 0}}, "metricd": {"processors": []}}"#;
         Answers {
+            fixed: None,
             accepted: answer("202 Accepted", ""),
             created: answer("201 Created", metric),
             known: answer("409 Conflict", ""),
@@ -157,6 +171,9 @@ impl Answers {
     }
 
     fn choose(&self, head: &[u8]) -> &[u8] {
+        if let Some(fixed) = &self.fixed {
+            return fixed;
+        }
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let mut words = line.split(|&byte| byte == b' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -2,6 +2,9 @@
 //!
 //! A command measures; how its findings are shown is `format`'s.
 
+pub mod count;
+pub mod measures;
+pub mod metric;
 pub mod rados;
 pub mod report;
 pub mod samples;
@@ -24,6 +27,9 @@ pub struct Benchmark {
     /// How results are printed.
     #[arg(short, long, value_enum, global = true, default_value_t = Format::Table)]
     format: Format,
+    /// Only these figures, by their names; can be repeated.
+    #[arg(short, long = "column", global = true, value_name = "NAME")]
+    columns: Vec<String>,
     /// Tell how far the work has come.
     #[arg(long, global = true)]
     verbose: bool,
@@ -33,6 +39,8 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Measures(measures::Options),
+    Metric(metric::Options),
     Rados(rados::Options),
     Report(report::Options),
     Samples(samples::Options),
@@ -43,10 +51,14 @@ impl Benchmark {
     /// the findings are partial.
     pub fn run(self) -> Result<u8> {
         let mut context = Context::new(self.programs, self.verbose)?;
-        let Some(findings) = self.command.run(&mut context)? else {
+        let Some(mut findings) = self.command.run(&mut context)? else {
             return Ok(if context.stop.is_set() { EXIT_INTERRUPTED } else { 0 });
         };
+        format::select(&mut findings, &self.columns)?;
         print!("{}", format::text(&findings, self.format));
+        for remark in format::remarks(&findings, self.format) {
+            eprintln!("{remark}");
+        }
         Ok(if findings.partial.is_some() { EXIT_INTERRUPTED } else { 0 })
     }
 }
@@ -55,6 +67,8 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
+            Command::Measures(options) => measures::run(options, context).map(Some),
+            Command::Metric(options) => metric::run(options, context).map(Some),
             Command::Samples(options) => samples::run(options, context).map(Some),
             Command::Rados(options) => rados::run(options, context).map(Some),
             // It prints row by row, and writes files.

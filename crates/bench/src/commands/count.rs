@@ -1,0 +1,63 @@
+//! Numbers on the command line: above zero, as gnocchiclient words it, and below what memory holds.
+
+/// Requests of a run; a created metric takes 36 bytes until it is deleted.
+const COUNT_MAX: u64 = 100_000_000;
+/// Each has a connection.
+const WORKERS_MAX: u64 = 10_000;
+const THREADS_MAX: u64 = 256;
+/// Measures in one request, some 45 bytes each.
+const BATCH_MAX: u64 = 1_000_000;
+
+fn number(text: &str, max: u64) -> Result<u64, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{text} must be an integer"));
+    }
+    if text.starts_with('-') || digits.bytes().all(|byte| byte == b'0') {
+        return Err(format!("{text} must be greater than 0"));
+    }
+    digits
+        .parse()
+        .ok()
+        .filter(|number| *number <= max)
+        .ok_or_else(|| format!("{text} must not be above {max}"))
+}
+
+pub fn requests(text: &str) -> Result<u64, String> {
+    number(text, COUNT_MAX)
+}
+
+pub fn workers(text: &str) -> Result<u64, String> {
+    number(text, WORKERS_MAX)
+}
+
+pub fn threads(text: &str) -> Result<u64, String> {
+    number(text, THREADS_MAX)
+}
+
+pub fn batch(text: &str) -> Result<u64, String> {
+    number(text, BATCH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_numbers_above_zero() {
+        assert_eq!((requests("1"), requests("+7"), requests("100000000")), (Ok(1), Ok(7), Ok(100_000_000)));
+        for (text, words) in [
+            ("0", "0 must be greater than 0"),
+            ("-00", "-00 must be greater than 0"),
+            ("-5", "-5 must be greater than 0"),
+            ("1.5", "1.5 must be an integer"),
+            ("", " must be an integer"),
+            ("--1", "--1 must be an integer"),
+            ("100000001", "100000001 must not be above 100000000"),
+            ("99999999999999999999999", "99999999999999999999999 must not be above 100000000"),
+        ] {
+            assert_eq!(requests(text), Err(words.to_owned()));
+        }
+        assert!(workers("10001").is_err() && threads("257").is_err() && batch("1000001").is_err());
+    }
+}

@@ -1,0 +1,379 @@
+//! `gnudi benchmark measures add|show`: measures of one metric, or a few, pushed in batches and read back, as gnocchiclient does.
+//!
+//! As with the client, every batch of a run is the same: it measures what the server takes, not what many metrics make of it.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, Subcommand};
+use gnudi_client::uri::Query;
+use gnudi_model::{Timestamp, python};
+
+use crate::{
+    commands::count,
+    context::Context,
+    findings::{Better, Findings, Value},
+    load::{Requests, requests::with_length},
+    phase::{Finished, LoadOptions, Phase},
+    subject::{self, Subjects},
+    target::Target,
+};
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// How often the backlog is looked at, and told of.
+const LOOK_DELAY: Duration = Duration::from_millis(10);
+const TELL_DELAY: Duration = Duration::from_secs(1);
+
+/// A backlog that does not shrink for so long is given up.
+const STALL_MAX: Duration = Duration::from_mins(1);
+
+/// Measures of a metric that is made to be shown: ten days, one every two minutes, in so many requests.
+const FILL_REQUESTS: i64 = 10;
+const FILL_STEP_SECONDS: i64 = 120;
+
+/// Add measures and show them.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    Add(Add),
+    Show(Show),
+}
+
+/// Benchmark adding measures.
+#[derive(Clone, Debug, Args)]
+struct Add {
+    #[command(flatten)]
+    load: LoadOptions,
+    /// Number of total measures to send.
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    count: u64,
+    /// Number of measures to send in each batch.
+    #[arg(short, long, alias = "batch-size", value_name = "N", default_value_t = 1, allow_negative_numbers = true,
+          value_parser = count::batch)]
+    batch: u64,
+    /// First timestamp to use [default: a year ago].
+    #[arg(short = 's', long, value_name = "TIME", allow_hyphen_values = true)]
+    timestamp_start: Option<String>,
+    /// Last timestamp to use [default: now].
+    #[arg(short = 'e', long, value_name = "TIME", allow_hyphen_values = true)]
+    timestamp_end: Option<String>,
+    /// Wait for all measures to be processed.
+    #[arg(long)]
+    wait: bool,
+    /// ID of the resource whose metrics are named.
+    #[arg(short, long, value_name = "ID")]
+    resource_id: Option<String>,
+    /// Archive policy of the metric that is made for the run where none is named [default: low].
+    #[arg(short, long, value_name = "NAME")]
+    archive_policy_name: Option<String>,
+    /// IDs or names of the metrics, in turn [default: one that is made for the run].
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+}
+
+/// Benchmark showing measures.
+#[derive(Clone, Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    load: LoadOptions,
+    /// How often to get the measures.
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    count: u64,
+    /// Aggregation to retrieve.
+    #[arg(long, value_name = "METHOD")]
+    aggregation: Option<String>,
+    /// Beginning of the period.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    start: Option<String>,
+    /// End of the period.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    stop: Option<String>,
+    /// Granularity to retrieve.
+    #[arg(short, long, value_name = "SPAN")]
+    granularity: Option<String>,
+    /// Force aggregation of all known measures.
+    #[arg(long)]
+    refresh: bool,
+    /// Granularity to resample time-series to.
+    #[arg(long, value_name = "SPAN")]
+    resample: Option<String>,
+    /// ID of the resource whose metric is named.
+    #[arg(short, long, value_name = "ID")]
+    resource_id: Option<String>,
+    /// Archive policy of the metric that is made for the run where none is named [default: low].
+    #[arg(short, long, value_name = "NAME")]
+    archive_policy_name: Option<String>,
+    /// ID or name of the metric [default: one that is made for the run, with ten days of measures].
+    #[arg(value_name = "METRIC")]
+    metric: Option<String>,
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    match &options.command {
+        Command::Add(add) => add.run(context, now),
+        Command::Show(show) => show.run(context, now),
+    }
+}
+
+impl Add {
+    fn run(&self, context: &Context, now: Duration) -> Result<Findings> {
+        let (start, end) = self.period(now.as_secs() as i64)?;
+        let batch = self.batch.min(self.count);
+        ensure!(
+            end - start >= batch as i64,
+            "The specified time range is not large enough for the number of points"
+        );
+        for metric in &self.metrics {
+            subject::path(metric, self.resource_id.as_deref())?;
+        }
+        let target = self.load.target.open()?;
+        if self.wait {
+            // Whoever may not ask should know before the load.
+            backlog(&target)?;
+        }
+        let policy = self.archive_policy_name.as_deref();
+        let subjects = Subjects::of(&self.metrics, self.resource_id.as_deref(), policy, &target)?;
+        let head = |path: &String| target.headers.open_json_head(&format!("{path}/measures"));
+        let body = measures(start, (end - start) / batch as i64, batch, u64::from(now.subsec_nanos()));
+        let requests = Requests::Grid {
+            heads: subjects.paths.iter().map(head).collect(),
+            bodies: vec![with_length(&body, 0)],
+        };
+        let count = self.count / batch;
+        let phase = Phase { verb: "push", requests: &requests, count, keep_ids: false };
+        let pushed = phase.run(&self.load, &target, context)?.require_success()?;
+        let title =
+            format!("sends {} measures, {batch} a request, with {} workers", self.count, pushed.workers);
+        let mut findings = Findings::new("measures add", title);
+        pushed.tell_clients(&mut findings);
+        findings.tell("measures per request", Value::Count(batch));
+        let speed = Value::Rate(batch as f64 * pushed.speed(), "push");
+        findings.compare("measures push speed", speed, Better::Higher);
+        let waited = self.wait.then(|| wait_processed(&target, context)).transpose();
+        self.tell_wait(&pushed, batch, waited, &mut findings);
+        pushed.tell_own(&mut findings);
+        Ok(findings)
+    }
+
+    /// The first and the last second.
+    fn period(&self, now: i64) -> Result<(i64, i64)> {
+        let time = |text: &Option<String>, name: &str, default: i64| match text {
+            Some(text) => {
+                seconds_of(text, now).with_context(|| format!("--timestamp-{name}: {text:?} is not a time"))
+            }
+            None => Ok(default),
+        };
+        let start = time(&self.timestamp_start, "start", now - 365 * DAY_SECONDS)?;
+        let end = time(&self.timestamp_end, "end", now)?;
+        ensure!(end > start, "End timestamp must be after start timestamp");
+        Ok((start, end))
+    }
+
+    /// What became of the backlog; a server that fails then takes nothing from what was measured before.
+    fn tell_wait(
+        &self,
+        pushed: &Finished,
+        batch: u64,
+        waited: Result<Option<Waited>>,
+        findings: &mut Findings,
+    ) {
+        let measures = batch as f64 * pushed.outcome.calls as f64;
+        let seconds = pushed.outcome.elapsed.as_secs_f64();
+        let per_second = |seconds: f64| if seconds > 0.0 { measures / seconds } else { 0.0 };
+        match waited {
+            Ok(None) => {}
+            Ok(Some(Waited::Processed(extra))) => {
+                let extra = extra.as_secs_f64();
+                findings.compare("extra wait to process measures", Value::Seconds(extra), Better::Lower);
+                let rate = Value::Rate(per_second(seconds + extra), "measure");
+                findings.compare("measures push and process rate", rate, Better::Higher);
+            }
+            Ok(Some(Waited::Cut { left, why })) => {
+                findings.partial = Some(format!("{why}: {left} measures still wait to be processed"));
+            }
+            Err(error) => findings.partial = Some(format!("waiting for the processing: {error:#}")),
+        }
+        let rate = Value::Rate(per_second(seconds), "measure");
+        findings.compare("measures push rate", rate, Better::Higher);
+    }
+}
+
+impl Show {
+    fn run(&self, context: &Context, now: Duration) -> Result<Findings> {
+        if let Some(metric) = &self.metric {
+            subject::path(metric, self.resource_id.as_deref())?;
+        }
+        let target = self.load.target.open()?;
+        let named: Vec<String> = self.metric.iter().cloned().collect();
+        let policy = self.archive_policy_name.as_deref();
+        let subjects = Subjects::of(&named, self.resource_id.as_deref(), policy, &target)?;
+        if named.is_empty() {
+            fill(&subjects.paths[0], &target, now.as_secs() as i64)?;
+        }
+        let path = self.path(&subjects.paths[0]);
+        // The first answer tells how many measures each has; it is not measured.
+        let per_request = points(&target.call("GET", &path)?);
+        let requests = Requests::Listed(vec![target.headers.bare("GET", &path)]);
+        let phase = Phase { verb: "show", requests: &requests, count: self.count, keep_ids: false };
+        let shown = phase.run(&self.load, &target, context)?.require_success()?;
+        let title =
+            format!("gets {per_request} measures {} times with {} workers", self.count, shown.workers);
+        let mut findings = Findings::new("measures show", title);
+        shown.tell_clients(&mut findings);
+        findings.tell("measures per request", Value::Count(per_request));
+        let seconds = shown.outcome.elapsed.as_secs_f64();
+        let rate = (per_request * shown.outcome.calls) as f64 / seconds.max(f64::MIN_POSITIVE);
+        findings.compare("measures show rate", Value::Rate(rate, "measure"), Better::Higher);
+        shown.tell_own(&mut findings);
+        Ok(findings)
+    }
+
+    fn path(&self, metric: &str) -> String {
+        let mut query = Query::new(&format!("{metric}/measures"));
+        query.add_some("aggregation", self.aggregation.as_deref());
+        query.add_some("start", self.start.as_deref());
+        query.add_some("stop", self.stop.as_deref());
+        query.add_some("granularity", self.granularity.as_deref());
+        query.add_some("resample", self.resample.as_deref());
+        if self.refresh {
+            query.add("refresh", "true");
+        }
+        query.finish()
+    }
+}
+
+/// A time in whole seconds: a date, with hours or without, in UTC where it names no zone; seconds since 1970; or relative to now.
+fn seconds_of(text: &str, now: i64) -> Option<i64> {
+    let now = Timestamp::from_secs(now);
+    let text = text.trim();
+    // Eight digits are a date, as they are for gnocchiclient, and no seconds of the year 1970.
+    let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let dashed = eight.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
+    let text = dashed.as_deref().unwrap_or(text);
+    let date = python::nanoseconds_of_date(text, now).ok().and_then(|time| python::after_epoch(time).ok());
+    date.or_else(|| python::timestamp_of_text(text, now).ok()).map(Timestamp::secs)
+}
+
+/// `[{"timestamp":1420070400,"value":-12345},...]` with values anywhere within 33 bits, as gnocchiclient sends them.
+fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut value = move || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 31) as i64 - (1 << 32)
+    };
+    let items: Vec<String> = (0..count as i64)
+        .map(|index| format!("{{\"timestamp\":{},\"value\":{}}}", start + index * step, value()))
+        .collect();
+    format!("[{}]", items.join(",")).into_bytes()
+}
+
+/// Fills the metric up to now, and waits until it is processed.
+fn fill(path: &str, target: &Target, now: i64) -> Result<()> {
+    let per_request = 10 * DAY_SECONDS / FILL_STEP_SECONDS / FILL_REQUESTS;
+    let start = now - per_request * FILL_REQUESTS * FILL_STEP_SECONDS;
+    for request in 0..FILL_REQUESTS {
+        let from = start + request * per_request * FILL_STEP_SECONDS;
+        let body = measures(from, FILL_STEP_SECONDS, per_request as u64, request as u64 + 1);
+        target.post(&format!("{path}/measures"), &body)?;
+    }
+    target.call("GET", &format!("{path}/measures?refresh=true")).map(drop)
+}
+
+/// The lists within the list: `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
+fn points(body: &[u8]) -> u64 {
+    body.iter().filter(|byte| **byte == b'[').count().saturating_sub(1) as u64
+}
+
+/// Measures that wait to be processed.
+fn backlog(target: &Target) -> Result<u64> {
+    const PATH: &str = "/v1/status?details=false";
+    let status: serde_json::Value =
+        serde_json::from_slice(&target.call("GET", PATH)?).with_context(|| format!("GET {PATH}"))?;
+    let measures = status.pointer("/storage/summary/measures").and_then(serde_json::Value::as_u64);
+    measures.with_context(|| format!("GET {PATH}: no number of measures to be processed"))
+}
+
+/// How the wait for the backlog ended.
+enum Waited {
+    Processed(Duration),
+    Cut { left: u64, why: &'static str },
+}
+
+fn wait_processed(target: &Target, context: &Context) -> Result<Waited> {
+    let start = Instant::now();
+    let (mut least, mut progress, mut told) = (u64::MAX, start, start);
+    loop {
+        let left = backlog(target)?;
+        if left == 0 {
+            return Ok(Waited::Processed(start.elapsed()));
+        }
+        if left < least {
+            (least, progress) = (left, Instant::now());
+        }
+        if context.stop.is_set() {
+            return Ok(Waited::Cut { left, why: "interrupted" });
+        }
+        if progress.elapsed() >= STALL_MAX {
+            return Ok(Waited::Cut { left, why: "nobody has processed any for a minute" });
+        }
+        if context.verbose && told.elapsed() >= TELL_DELAY {
+            told = Instant::now();
+            eprintln!("Remaining measures to be processed: {left}");
+        }
+        std::thread::sleep(LOOK_DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_the_forms_of_the_client() {
+        const NOW: i64 = 1_763_000_000;
+        for (text, seconds) in [
+            ("2015-01-01", 1_420_070_400),
+            ("2015-01-01T01:00:00", 1_420_074_000),
+            ("2015-01-01 01:00:00.5+01:00", 1_420_070_400),
+            ("20150101", 1_420_070_400),
+            ("2015-01", 1_420_070_400),
+            ("2015", 1_420_070_400),
+            ("1420070400", 1_420_070_400),
+            ("1420070400.5", 1_420_070_400),
+            ("now", NOW),
+            ("-1 hour", NOW - 3600),
+        ] {
+            assert_eq!(seconds_of(text, NOW), Some(seconds), "{text}");
+        }
+        for text in ["", "yesterday evening", "2015-13-01", "20151301", "1969-01-01", "nan"] {
+            assert_eq!(seconds_of(text, NOW), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn measures_are_spread_over_the_period() {
+        let body: serde_json::Value = serde_json::from_slice(&measures(1000, 7, 1000, 5)).unwrap();
+        let measures = body.as_array().unwrap();
+        assert_eq!(measures.len(), 1000);
+        assert_eq!(measures[999]["timestamp"], 1000 + 7 * 999);
+        let values: Vec<i64> = measures.iter().map(|measure| measure["value"].as_i64().unwrap()).collect();
+        assert!(values.iter().all(|value| value.abs() <= 1 << 32));
+        let negative = values.iter().filter(|value| **value < 0).count();
+        assert!((400..600).contains(&negative), "{negative}");
+    }
+
+    #[test]
+    fn points_are_counted() {
+        assert_eq!(points(b"[]"), 0);
+        assert_eq!(points(b"[[\"2015-01-01T00:00:00+00:00\", 60.0, NaN], [\"x\", 1.0, 2.0]]"), 2);
+    }
+}

@@ -1,0 +1,377 @@
+//! A measured phase of a command: so many requests of one kind with so many workers, the figures that gnocchiclient prints of
+//! them, and whether the server or the generator was the bottleneck.
+//!
+//! For that, the same requests go to a no-op server afterwards, whose answers are as large as the server's.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::{
+    commands::count,
+    context::Context,
+    findings::{Better, Findings, Value},
+    load::{Load, Outcome, Requests, Until},
+    noop::NoopServer,
+    progress::{Place, Progress},
+    target::{Target, TargetOptions},
+};
+
+/// How long the no-op server is under load.
+const CALIBRATION: Duration = Duration::from_millis(400);
+
+/// From this share of its threads' time on, the generator is busy.
+const BUSY: f64 = 0.9;
+
+/// From this share of what a no-op server reaches on, a server's rate says more about the generator.
+const NEAR_LIMIT: f64 = 0.8;
+
+/// Which server, and how it is put under load.
+#[derive(Clone, Debug, Args)]
+pub struct LoadOptions {
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Number of workers to use: connections with one request under way each [default: the number of processors].
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::workers)]
+    pub workers: Option<u64>,
+    /// Threads of the load generator.
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = count::threads)]
+    pub threads: u64,
+    /// Do not find out what the load generator itself reaches.
+    #[arg(long)]
+    pub no_calibration: bool,
+}
+
+impl LoadOptions {
+    pub fn workers(&self) -> u64 {
+        let processors = || std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        self.workers.unwrap_or_else(processors)
+    }
+}
+
+/// What to do in a phase.
+#[derive(Debug)]
+pub struct Phase<'a> {
+    /// What a request does, in gnocchiclient's word: `create`.
+    pub verb: &'static str,
+    pub requests: &'a Requests,
+    pub count: u64,
+    /// Keep the ids in the answers.
+    pub keep_ids: bool,
+}
+
+/// A phase that was carried out.
+#[derive(Debug)]
+pub struct Finished {
+    pub verb: &'static str,
+    /// Requests that were asked for.
+    pub count: u64,
+    pub workers: u64,
+    pub threads: u64,
+    pub outcome: Outcome,
+    /// Requests a second that the same load reaches on a no-op server.
+    pub limit: Option<f64>,
+    /// The run was told to stop before the end.
+    pub interrupted: bool,
+}
+
+impl Phase<'_> {
+    pub fn run(&self, options: &LoadOptions, target: &Target, context: &Context) -> Result<Finished> {
+        let workers = options.workers();
+        let place = match (context.verbose, context.on_terminal()) {
+            (false, _) => Place::Nowhere,
+            (true, true) => Place::Bar,
+            (true, false) => Place::Lines,
+        };
+        let progress = Progress::new(self.verb, self.count, place);
+        let load = Load {
+            connections: workers as usize,
+            threads: options.threads.min(workers) as usize,
+            keep_ids: self.keep_ids,
+            done: Some(&progress.done),
+            silence_max: target.silence_max,
+            ..Load::new(target.address, self.requests, Until::Count(self.count), &context.stop)
+        };
+        let outcome = progress.watch(|| load.run());
+        let interrupted = context.stop.is_set() && outcome.executed() < self.count;
+        let limit = match &outcome.sample {
+            Some(sample) if !options.no_calibration && !context.stop.is_set() => {
+                Some(calibrate(&load, sample).context("the no-op server")?)
+            }
+            _ => None,
+        };
+        let threads = load.threads as u64;
+        Ok(Finished { verb: self.verb, count: self.count, workers, threads, outcome, limit, interrupted })
+    }
+}
+
+/// Requests a second of the load on a server that answers everything with this body.
+fn calibrate(load: &Load, answer: &[u8]) -> Result<f64> {
+    let noop = NoopServer::answering(answer)?;
+    let load = Load { address: noop.address, until: Until::Elapsed(CALIBRATION), done: None, ..load.clone() };
+    let outcome = load.run();
+    Ok(outcome.calls as f64 / outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE))
+}
+
+/// What kept a load from going faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bottleneck {
+    Server,
+    Generator,
+    /// The generator was ready to run, while the processors did something else.
+    Processors,
+}
+
+impl Bottleneck {
+    /// Of a load that reached `rate` requests a second where `limit` can be reached, with the shares of the time in which the
+    /// generator ran and in which it waited for a processor.
+    fn of(rate: f64, limit: Option<f64>, run: Option<f64>, wait: Option<f64>) -> Self {
+        let near_limit = limit.is_some_and(|limit| rate >= NEAR_LIMIT * limit);
+        match (run.unwrap_or(0.0), wait.unwrap_or(0.0)) {
+            (run, _) if run >= BUSY || near_limit => Bottleneck::Generator,
+            (run, wait) if run + wait >= BUSY => Bottleneck::Processors,
+            _ => Bottleneck::Server,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Bottleneck::Server => "server",
+            Bottleneck::Generator => "generator",
+            Bottleneck::Processors => "processors",
+        }
+    }
+}
+
+impl Finished {
+    /// An error where no request succeeded, although some were answered or failed.
+    pub fn require_success(self) -> Result<Self> {
+        match &self.outcome.failure {
+            Some(failure) if self.outcome.calls == 0 => {
+                bail!("none of the first {} requests succeeded: {failure}", self.outcome.failures)
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Requests a second that were carried out.
+    pub fn rate(&self) -> f64 {
+        ratio(self.outcome.executed() as f64, self.outcome.elapsed.as_secs_f64())
+    }
+
+    /// gnocchiclient's speed: what its workers would do if they never waited between two requests.
+    pub fn speed(&self) -> f64 {
+        let cumulated = self.outcome.latency.sum().as_secs_f64();
+        ratio((self.outcome.executed() * self.workers) as f64, cumulated)
+    }
+
+    /// The share of their time in which the generator's threads ran, and in which they waited for a processor.
+    fn shares(&self) -> Option<(f64, f64)> {
+        let times = self.outcome.times?;
+        let all = self.outcome.elapsed.as_secs_f64() * self.threads as f64;
+        Some((ratio(times.run.as_secs_f64(), all), ratio(times.wait.as_secs_f64(), all)))
+    }
+
+    pub fn bottleneck(&self) -> Bottleneck {
+        let shares = self.shares();
+        let (run, wait) = (shares.map(|shares| shares.0), shares.map(|shares| shares.1));
+        Bottleneck::of(self.rate(), self.limit, run, wait)
+    }
+
+    /// The figures of gnocchiclient, under its names and in its order.
+    pub fn tell_clients(&self, findings: &mut Findings) {
+        let (verb, outcome) = (self.verb, &self.outcome);
+        // Two phases of one command have the same workers, told once.
+        if findings.figures.is_empty() {
+            findings.tell("client workers", Value::Count(self.workers));
+        }
+        findings.tell(format!("{verb} runtime"), Value::Seconds(outcome.elapsed.as_secs_f64()));
+        let cumulated = outcome.latency.sum().as_secs_f64();
+        findings.tell(format!("{verb} runtime (cumulated)"), Value::Seconds(cumulated));
+        findings.tell(format!("{verb} executed"), Value::Count(outcome.executed()));
+        findings.compare(format!("{verb} speed"), Value::Rate(self.speed(), verb), Better::Higher);
+        findings.tell(format!("{verb} failures"), Value::Count(outcome.failures));
+        let failures = 100.0 * ratio(outcome.failures as f64, outcome.executed() as f64);
+        findings.tell(format!("{verb} failures rate"), Value::Percent(failures));
+        if outcome.latency.is_empty() {
+            return;
+        }
+        let latency = &outcome.latency;
+        let mut tell = |name: &str, seconds: f64| {
+            findings.compare(format!("{verb} latency {name}"), Value::Latency(seconds), Better::Lower);
+        };
+        tell("min", latency.min().as_secs_f64());
+        tell("max", latency.max().as_secs_f64());
+        tell("mean", cumulated / outcome.calls as f64);
+        for (name, share) in [("median", 0.5), ("95%'ile", 0.95), ("99%'ile", 0.99), ("99.9%'ile", 0.999)] {
+            tell(name, latency.quantile_seconds(share));
+        }
+    }
+
+    /// The figures that gnocchiclient does not have, to stand behind all of its own.
+    pub fn tell_own(&self, findings: &mut Findings) {
+        let (verb, outcome) = (self.verb, &self.outcome);
+        findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb), Better::Higher);
+        if outcome.refused > 0 {
+            findings.tell(format!("{verb} refused for now"), Value::Count(outcome.refused));
+        }
+        if let Some(failure) = &outcome.failure {
+            findings.tell(format!("{verb} first failure"), Value::Text(failure.clone()));
+        }
+        if let Some(limit) = self.limit {
+            findings.tell(format!("{verb} generator limit"), Value::Rate(limit, verb));
+        }
+        if let Some((run, wait)) = self.shares() {
+            findings.tell(format!("{verb} generator cpu"), Value::Percent(100.0 * run));
+            findings.tell(format!("{verb} generator waiting for cpu"), Value::Percent(100.0 * wait));
+        }
+        let bottleneck = self.bottleneck();
+        findings.tell(format!("{verb} bottleneck"), Value::Text(bottleneck.name().to_owned()));
+        match bottleneck {
+            Bottleneck::Server => {}
+            Bottleneck::Generator => findings.note(format!(
+                "{verb}: the load generator, not the server, is the bottleneck: the server may be faster than this says (more \
+                 --threads or --workers may tell)"
+            )),
+            Bottleneck::Processors => findings.note(format!(
+                "{verb}: the load generator waited for a processor: with more of them, or less else to do, the server may be \
+                 faster than this says"
+            )),
+        }
+        if outcome.executed() < self.count {
+            let why = if self.interrupted { "interrupted" } else { "the server stopped answering" };
+            let so_far = format!("{why}: {} of {} {verb} requests", outcome.executed(), self.count);
+            findings.partial.get_or_insert(so_far);
+        }
+    }
+}
+
+/// Zero where nothing is there to divide by.
+fn ratio(dividend: f64, divisor: f64) -> f64 {
+    if divisor > 0.0 { dividend / divisor } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::load::Headers;
+
+    fn context() -> Context {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            programs: crate::peers::Programs,
+        }
+        Context::new(<Line as clap::Parser>::parse_from(["test"]).programs, false).unwrap()
+    }
+
+    fn options(endpoint: &str) -> LoadOptions {
+        let target =
+            TargetOptions { endpoint: Some(endpoint.to_owned()), timeout: 5, ..TargetOptions::default() };
+        LoadOptions { target, workers: Some(4), threads: 1, no_calibration: false }
+    }
+
+    fn run(endpoint: &str, count: u64) -> Finished {
+        let options = options(endpoint);
+        let target = options.target.open().unwrap();
+        let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
+        let context = context();
+        let phase = Phase { verb: "show", requests: &requests, count, keep_ids: false };
+        phase.run(&options, &target, &context).unwrap()
+    }
+
+    fn figure(finished: &Finished, name: &str) -> Option<Value> {
+        let mut findings = Findings::default();
+        finished.tell_own(&mut findings);
+        findings.figures.into_iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    }
+
+    #[test]
+    fn on_a_server_that_does_nothing_the_generator_is_the_bottleneck() {
+        let finished = run("limit", 20_000);
+        assert_eq!((finished.outcome.calls, finished.outcome.failures), (20_000, 0));
+        // On a machine that has other things to do, the two runs are not alike; the verdict on figures that are is below.
+        assert_ne!(finished.bottleneck(), Bottleneck::Server, "{finished:?}");
+        assert!(figure(&finished, "show generator limit").is_some());
+        assert!(figure(&finished, "show generator cpu").is_some());
+    }
+
+    /// Answers each request after a pause.
+    fn slow_server(pause: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    while let Ok(1..) = stream.read(&mut [0; 4096]) {
+                        std::thread::sleep(pause);
+                        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+                    }
+                });
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_slow_server_is_the_bottleneck_itself() {
+        let finished = run(&slow_server(Duration::from_millis(5)), 40);
+        assert_eq!(finished.bottleneck(), Bottleneck::Server, "{finished:?}");
+        assert!(finished.limit.unwrap() > 2.0 * finished.rate(), "{finished:?}");
+        assert_eq!(figure(&finished, "show bottleneck"), Some(Value::Text("server".to_owned())));
+        // Four workers with a request of 5 ms each: the client's speed and the rate are the same where workers never pause.
+        assert!(finished.rate() <= 800.0 && finished.speed() <= 800.0, "{finished:?}");
+        assert!(finished.speed() >= finished.rate() * 0.9, "{finished:?}");
+    }
+
+    #[test]
+    fn verdicts() {
+        use Bottleneck::{Generator, Processors, Server};
+        for (rate, limit, run, wait, verdict) in [
+            (79.0, Some(100.0), Some(0.2), Some(0.1), Server),
+            (80.0, Some(100.0), Some(0.2), Some(0.1), Generator),
+            (10.0, Some(100.0), Some(0.9), Some(0.0), Generator),
+            (10.0, None, Some(0.5), Some(0.4), Processors),
+            (10.0, None, None, None, Server),
+            (0.0, None, Some(0.0), Some(0.0), Server),
+        ] {
+            assert_eq!(
+                Bottleneck::of(rate, limit, run, wait),
+                verdict,
+                "{rate}, {limit:?}, {run:?}, {wait:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_load_without_any_success_is_an_error_with_its_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = options("limit");
+        let mut target = options.target.open().unwrap();
+        target.address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    while let Ok(1..) = stream.read(&mut [0; 4096]) {
+                        stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 4\r\n\r\nnone").unwrap();
+                    }
+                });
+            }
+        });
+        let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
+        let context = context();
+        let phase = Phase { verb: "show", requests: &requests, count: 1_000_000, keep_ids: false };
+        let finished = phase.run(&options, &target, &context).unwrap();
+        assert!(finished.outcome.failures < 200, "it gave up early: {finished:?}");
+        let error = finished.require_success().unwrap_err().to_string();
+        assert!(error.ends_with("requests succeeded: GET /v1/metric/x: 404 none"), "{error}");
+    }
+}

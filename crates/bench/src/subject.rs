@@ -1,0 +1,96 @@
+//! The metrics that a command works on: those that were named, or one that is made for the run and deleted at its end.
+
+use anyhow::{Context as _, Result, ensure};
+use gnudi_client::uri;
+use gnudi_model::python;
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::target::Target;
+
+/// The policy of a metric that is made for a run.
+const DEFAULT_POLICY: &str = "low";
+
+/// Metrics by their paths.
+#[derive(Debug)]
+pub struct Subjects<'a> {
+    /// Such as `/v1/metric/0a7a15ff-aa13-4ac2-897c-9bdf30ce175b`.
+    pub paths: Vec<String>,
+    /// The metrics were made for the run: they go with this.
+    made_on: Option<&'a Target>,
+}
+
+/// The path of a metric: by its id, or by its resource and its name.
+pub fn path(metric: &str, resource: Option<&str>) -> Result<String> {
+    ensure!(!metric.is_empty(), "the metric has no name");
+    match resource {
+        Some(resource) => Ok(uri::path(&(resource_path(resource) + "/"), metric)),
+        None => {
+            ensure!(
+                python::parse_uuid(metric).is_some(),
+                "resource_id is required to get a metric by name: {metric}"
+            );
+            Ok(uri::path("/v1/metric/", metric))
+        }
+    }
+}
+
+/// The path of a resource's metrics.
+pub fn resource_path(resource: &str) -> String {
+    uri::path("/v1/resource/generic/", resource) + "/metric"
+}
+
+impl<'a> Subjects<'a> {
+    /// The metrics of these names; where there are none, a new one of the policy.
+    pub fn of(
+        metrics: &[String],
+        resource: Option<&str>,
+        policy: Option<&str>,
+        target: &'a Target,
+    ) -> Result<Self> {
+        if metrics.is_empty() {
+            return Self::make(policy.unwrap_or(DEFAULT_POLICY), target);
+        }
+        let paths = metrics.iter().map(|metric| path(metric, resource)).collect::<Result<_>>()?;
+        Ok(Subjects { paths, made_on: None })
+    }
+
+    fn make(policy: &str, target: &'a Target) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Created {
+            id: Uuid,
+        }
+        let body = json!({ "archive_policy_name": policy }).to_string();
+        let answer = target.post("/v1/metric", body.as_bytes())?;
+        let created: Created =
+            serde_json::from_slice(&answer).context("POST /v1/metric: an answer without an id")?;
+        Ok(Subjects { paths: vec![format!("/v1/metric/{}", created.id)], made_on: Some(target) })
+    }
+}
+
+impl Drop for Subjects<'_> {
+    fn drop(&mut self) {
+        let Some(target) = self.made_on else { return };
+        for path in &self.paths {
+            if let Err(error) = target.call("DELETE", path) {
+                eprintln!("the metric of this run is left: {error:#}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_by_id_or_by_resource_and_name() {
+        let id = "0a7a15ff-aa13-4ac2-897c-9bdf30ce175b";
+        assert_eq!(path(id, None).unwrap(), format!("/v1/metric/{id}"));
+        assert_eq!(path("cpu load", Some("vm/1")).unwrap(), "/v1/resource/generic/vm%2F1/metric/cpu%20load");
+        let error = path("cpu", None).unwrap_err().to_string();
+        assert!(error.starts_with("resource_id is required to get a metric by name"), "{error}");
+        assert!(path("", Some("vm")).is_err());
+    }
+}

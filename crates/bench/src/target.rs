@@ -1,0 +1,205 @@
+//! The server that a load goes to: any that speaks Gnocchi's API over HTTP, given by its URL, or the built-in no-op server.
+//!
+//! It makes the few calls that are not measured, and turns a server that is missing or refuses into a clear error.
+
+use std::{
+    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use gnudi_client::base64;
+
+use crate::{
+    context::Stop,
+    load::{Headers, Load, Requests, Until},
+    noop::NoopServer,
+};
+
+const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8041";
+
+/// The endpoint that stands for the no-op server.
+const LIMIT: &str = "limit";
+
+/// To open the first connection.
+const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// Which server, and who asks.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TargetOptions {
+    /// The server's URL, or `limit`: a built-in server that does nothing [default: http://127.0.0.1:8041].
+    #[arg(long, value_name = "URL", env = "GNOCCHI_ENDPOINT")]
+    pub endpoint: Option<String>,
+    /// The user of basic authentication [default: admin].
+    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
+    pub user: Option<String>,
+    /// The user's password.
+    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
+    pub password: Option<String>,
+    /// A Keystone token to send instead of user and password.
+    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Give up where the server has not answered anything for so long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+}
+
+/// A server that answers.
+#[derive(Debug)]
+pub struct Target {
+    pub address: SocketAddr,
+    pub headers: Headers,
+    pub silence_max: Duration,
+    /// Keeps the no-op server going, where that is the target.
+    _noop: Option<NoopServer>,
+}
+
+impl TargetOptions {
+    /// Looks the server up and asks it something: an error says which request it did not answer, or refused.
+    pub fn open(&self) -> Result<Target> {
+        let endpoint = given(self.endpoint.as_deref()).unwrap_or(DEFAULT_ENDPOINT);
+        let silence_max = Duration::from_secs(self.timeout.max(1));
+        if endpoint == LIMIT {
+            let noop = NoopServer::start().context("the no-op server")?;
+            let headers =
+                Headers { identity: self.identity()?, ..Headers::new(noop.address.to_string(), "") };
+            return Ok(Target { address: noop.address, headers, silence_max, _noop: Some(noop) });
+        }
+        let (host, prefix) = parse(endpoint)?;
+        let mut addresses = host.to_socket_addrs().with_context(|| format!("{endpoint}: {host}"))?;
+        let address = addresses.next().with_context(|| format!("{endpoint}: {host} has no address"))?;
+        let headers = Headers { identity: self.identity()?, ..Headers::new(host, prefix) };
+        TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
+            .with_context(|| format!("{endpoint}: no connection to {address}"))?;
+        let target = Target { address, headers, silence_max, _noop: None };
+        target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
+        Ok(target)
+    }
+
+    /// The header lines that say who asks.
+    fn identity(&self) -> Result<String> {
+        if let Some(token) = given(self.token.as_deref()) {
+            ensure!(token.bytes().all(|byte| byte.is_ascii_graphic()), "the token holds more than a token");
+            return Ok(format!("X-Auth-Token: {token}\r\n"));
+        }
+        let user = given(self.user.as_deref()).unwrap_or("admin");
+        ensure!(!user.contains(':') && !user.chars().any(char::is_control), "{user:?}: not a user's name");
+        let both = format!("{user}:{}", self.password.as_deref().unwrap_or_default());
+        Ok(format!("Authorization: Basic {}\r\n", base64::encode(both.as_bytes())))
+    }
+}
+
+/// An option, or a variable of the environment, that is there but empty says nothing.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// `host:port` and the path before `/v1` of a URL.
+fn parse(url: &str) -> Result<(String, String)> {
+    if url.starts_with("https://") {
+        bail!(
+            "{url}: https is not supported yet: put the address of the server itself, or of a proxy that speaks http"
+        );
+    }
+    let rest = url
+        .strip_prefix("http://")
+        .with_context(|| format!("{url}: not a URL such as {DEFAULT_ENDPOINT}"))?;
+    ensure!(
+        !rest.contains(['?', '#', '@']) && rest.bytes().all(|byte| byte.is_ascii_graphic()),
+        "{url}: neither a user nor a query can be part of an endpoint"
+    );
+    let (host, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    ensure!(!host.is_empty(), "{url}: no host");
+    // An IPv6 address has its colons in brackets.
+    let port_follows = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+    let host = if port_follows { host.to_owned() } else { format!("{host}:80") };
+    let prefix = prefix.trim_end_matches('/');
+    Ok((host, prefix.strip_suffix("/v1").unwrap_or(prefix).to_owned()))
+}
+
+impl Target {
+    /// The body of the answer to a request without a body.
+    pub fn call(&self, method: &str, path: &str) -> Result<Vec<u8>> {
+        self.send(self.headers.bare(method, path))
+    }
+
+    /// The body of the answer to a POST of JSON.
+    pub fn post(&self, path: &str, body: &[u8]) -> Result<Vec<u8>> {
+        self.send(self.headers.post(path, body))
+    }
+
+    fn send(&self, request: Vec<u8>) -> Result<Vec<u8>> {
+        // Calls of their own are not cut: ctrl-C ends the load that they belong to.
+        let stop = Stop::default();
+        let requests = Requests::Listed(vec![request]);
+        let load = Load {
+            keep_bodies: true,
+            silence_max: self.silence_max,
+            ..Load::new(self.address, &requests, Until::Count(1), &stop)
+        };
+        let mut outcome = load.run();
+        match outcome.bodies.pop() {
+            Some((_, body)) => Ok(body),
+            None => bail!("{}", outcome.failure.unwrap_or_else(|| "no answer".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(endpoint: &str) -> TargetOptions {
+        TargetOptions { endpoint: Some(endpoint.to_owned()), timeout: 1, ..TargetOptions::default() }
+    }
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (url, host, prefix) in [
+            ("http://127.0.0.1:8041/gnocchi/", "127.0.0.1:8041", "/gnocchi"),
+            ("http://h", "h:80", ""),
+            ("http://h:1/metric/v1/", "h:1", "/metric"),
+            ("http://[::1]/", "[::1]:80", ""),
+            ("http://[::1]:8041", "[::1]:8041", ""),
+        ] {
+            assert_eq!(parse(url).unwrap(), (host.to_owned(), prefix.to_owned()), "{url}");
+        }
+        for url in ["", "h:80", "http://", "http:///x", "http://a@h", "http://h/?a", "ftp://h", "http://h h"]
+        {
+            assert!(parse(url).is_err(), "{url}");
+        }
+        assert!(parse("https://h").unwrap_err().to_string().contains("https is not supported yet"));
+    }
+
+    #[test]
+    fn identities_are_header_lines() {
+        let mut options = options(LIMIT);
+        assert_eq!(options.identity().unwrap(), "Authorization: Basic YWRtaW46\r\n");
+        options.password = Some("secret".to_owned());
+        assert_eq!(options.identity().unwrap(), "Authorization: Basic YWRtaW46c2VjcmV0\r\n");
+        options.token = Some(String::new());
+        assert!(options.identity().unwrap().starts_with("Authorization"), "an empty token is none");
+        options.token = Some("gAAA-_=".to_owned());
+        assert_eq!(options.identity().unwrap(), "X-Auth-Token: gAAA-_=\r\n");
+        options.token = Some("a\r\nX: b".to_owned());
+        assert!(options.identity().is_err());
+    }
+
+    #[test]
+    fn a_server_has_to_be_there() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = options(&format!("http://{nobody}")).open().unwrap_err();
+        assert!(format!("{error:#}").contains("no connection"), "{error:#}");
+        let noop = options(LIMIT).open().unwrap();
+        assert!(!noop.call("GET", "/v1/metric").unwrap().is_empty());
+    }
+
+    #[test]
+    fn silence_and_refusals_are_told() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = options(&format!("http://{}", listener.local_addr().unwrap()));
+        let error = format!("{:#}", silent.open().unwrap_err());
+        assert!(error.contains("no answer within 1 s"), "{error}");
+    }
+}
