@@ -13,16 +13,18 @@ use crate::{
     reply::Response,
     request,
     router::Call,
-    routes::metric::definition::{complete_named, refuse_slashes},
+    routes::metric::definition::{complete_named, told_first},
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let resource_type = call.resource_type();
     let (creator, now) = (&call.caller.user, super::now(call));
     let document = request::json(call.parts, body).await?;
-    refuse_slashes(document.get("metrics"), creator)?;
-    let writer = Writer { creator, now };
-    let (original_resource_id, id, given) = definition::check_new(&document, resource_type, writer)?;
+    let checked = definition::check_new(&document, resource_type, Writer { creator, now });
+    let (original_resource_id, id, given) = match checked {
+        Ok(checked) => checked,
+        Err(fault) => return Err(told_first(call, document.get("metrics"), fault).await),
+    };
     let metrics = complete_named(call, given.metrics.unwrap_or_default()).await?;
     let started_at = given.started_at.unwrap_or(now);
     if given.ended_at.is_some_and(|ended_at| ended_at < started_at) {

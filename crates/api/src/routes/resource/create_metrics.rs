@@ -12,7 +12,7 @@ use crate::{
     router::Call,
     routes::metric::{
         self,
-        definition::{check_named, complete_named, refuse_slashes},
+        definition::{check_named, complete_named, told_first},
     },
 };
 
@@ -20,8 +20,10 @@ use crate::{
 pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let resource = super::find(call, Rule::UpdateResource).await?;
     let document = request::json(call.parts, body).await?;
-    refuse_slashes(Some(&document), &call.caller.user)?;
-    let given = check_named(&document, &call.caller.user)?;
+    let given = match check_named(&document, &call.caller.user) {
+        Ok(given) => given,
+        Err(fault) => return Err(told_first(call, Some(&document), fault).await),
+    };
     let change = ResourceChange {
         metrics: Some(complete_named(call, given).await?),
         append_metrics: true,

@@ -13,7 +13,7 @@ use crate::{
     reply::Response,
     request,
     router::Call,
-    routes::metric::definition::{complete_named, refuse_slashes},
+    routes::metric::definition::{complete_named, told_first},
 };
 
 /// Changes what the body gives; the resource as it was becomes a part of its history.
@@ -23,9 +23,13 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     Version::of(&resource).check(call.parts)?;
     let now = super::now(call);
     let document = request::json(call.parts, body).await?;
-    refuse_slashes(document.get("metrics"), &call.caller.user)?;
-    let writer = Writer { creator: &call.caller.user, now };
-    let Some(mut given) = definition::check_change(&document, resource_type, writer)? else {
+    let checked =
+        definition::check_change(&document, resource_type, Writer { creator: &call.caller.user, now });
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(fault) => return Err(told_first(call, document.get("metrics"), fault).await),
+    };
+    let Some(mut given) = checked else {
         return Ok(super::versioned_answer(StatusCode::OK, &resource));
     };
     let metrics = match given.metrics.take() {
