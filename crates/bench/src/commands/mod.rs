@@ -3,11 +3,16 @@
 //! A command measures; how its findings are shown is `format`'s.
 
 pub mod count;
+pub mod growth;
 pub mod measures;
 pub mod metric;
+pub mod pg_split;
+pub mod processing;
 pub mod rados;
 pub mod report;
 pub mod samples;
+pub mod scheduling;
+pub mod versus;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
@@ -39,11 +44,16 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Growth(growth::Options),
     Measures(measures::Options),
     Metric(metric::Options),
+    Processing(processing::Options),
+    PgSplit(pg_split::Options),
     Rados(rados::Options),
     Report(report::Options),
     Samples(samples::Options),
+    Scheduling(scheduling::Options),
+    Versus(versus::Options),
 }
 
 impl Benchmark {
@@ -67,10 +77,15 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
+            Command::Growth(options) => growth::run(options, context).map(Some),
             Command::Measures(options) => measures::run(options, context).map(Some),
             Command::Metric(options) => metric::run(options, context).map(Some),
+            Command::Scheduling(options) => scheduling::run(options, context).map(Some),
             Command::Samples(options) => samples::run(options, context).map(Some),
+            Command::Processing(options) => processing::run(options, context).map(Some),
+            Command::PgSplit(options) => pg_split::run(options, context).map(Some),
             Command::Rados(options) => rados::run(options, context).map(Some),
+            Command::Versus(options) => versus::run(options, context).map(Some),
             // It prints row by row, and writes files.
             Command::Report(options) => report::run(options, context).map(|()| None),
         }
@@ -86,13 +101,12 @@ struct Line {
 }
 
 /// Runs the command of these words, as if they stood behind `gnudi benchmark`; programs are those of the context.
-pub fn run_words<'a>(words: impl IntoIterator<Item = &'a str>, context: &mut Context) -> Result<Findings> {
-    let line = Line::try_parse_from(words)?;
+pub fn run_words<T: AsRef<str>>(words: &[T], context: &mut Context) -> Result<Findings> {
+    let line = Line::try_parse_from(words.iter().map(AsRef::as_ref))?;
     line.command.run(context)?.context("this command prints its results itself: nothing to compare")
 }
 
-/// Whether these words are a command.
-#[cfg(test)]
-pub fn check_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    Ok(Line::try_parse_from(words).map(drop)?)
+/// Whether these words are a command with its options.
+pub fn accepts_words<T: AsRef<str>>(words: &[T]) -> bool {
+    Line::try_parse_from(words.iter().map(AsRef::as_ref)).is_ok()
 }

@@ -92,10 +92,10 @@ fn head(results: &Results) -> String {
 }
 
 fn contents() -> String {
-    let mut out = String::from("<nav><a href=\"#run\">The run</a><a href=\"#side\">Side by side</a>");
+    let mut out = String::from("<nav><a href=\"#run\">The run</a> <a href=\"#side\">Side by side</a>\n");
     for published in &published::ALL {
         let (anchor, title) = (published.table, published.title);
-        out += &format!("<a href=\"#{anchor}\">{anchor}: {}</a>", escape(title));
+        out += &format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title));
     }
     out + "</nav>\n"
 }

@@ -1,0 +1,278 @@
+//! `gnudi benchmark growth`: throughput, memory and disk against the number of metrics, of points already stored, of sacks and of
+//! workers, and what a metric takes on disk once it has a year's history.
+//!
+//! It measures gnudi alone, on servers of its own: what holds for one that runs elsewhere, its operator asks `versus`.
+
+mod trial;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::{
+    commands::report,
+    context::Context,
+    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
+    rows::{Bench, counts::Scale},
+    table::short,
+};
+use trial::{Sample, Trial};
+
+/// Measure gnudi's throughput, memory and disk as its store grows.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// small: about a minute, up to 50,000 metrics; full: some minutes, up to a million.
+    #[arg(long, value_enum, default_value_t = Scale::Small)]
+    scale: Scale,
+    /// What grows.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::value_variants().to_vec())]
+    only: Vec<Kind>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Metrics of policy medium.
+    Metrics,
+    /// Points that each metric holds already.
+    Points,
+    /// Sacks of the store.
+    Sacks,
+    /// Workers that process measures.
+    Workers,
+    /// A year by the minute in each of the usual policies, on disk.
+    Disk,
+}
+
+/// Samples by what they were taken at.
+type Curve = Vec<(usize, Sample)>;
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let mut findings =
+        Findings::new("growth", "Throughput, memory and disk of gnudi against what grows, each alone");
+    let report = report::Options::default();
+    let bench = Bench::new(&report, context);
+    for kind in &options.only {
+        if context.stop.is_set() {
+            break;
+        }
+        let outcome = match kind {
+            Kind::Metrics => metrics(&bench, options.scale, &mut findings),
+            Kind::Points => points(&bench, options.scale, &mut findings),
+            Kind::Sacks => sacks(&bench, options.scale, &mut findings),
+            Kind::Workers => workers(&bench, options.scale, &mut findings),
+            Kind::Disk => disk(&bench, options.scale, &mut findings),
+        };
+        // What is cut short fails its checks.
+        if !context.stop.is_set() {
+            outcome?;
+        }
+    }
+    if context.stop.is_set() {
+        findings.partial = Some("the run was interrupted".to_owned());
+    }
+    Ok(findings)
+}
+
+/// Takes a sample at each place, until one fails or the run is told to stop; those taken are kept.
+fn curve(
+    bench: &Bench,
+    what: &str,
+    places: &[usize],
+    mut sample: impl FnMut(usize) -> Result<Sample>,
+) -> (Curve, Result<()>) {
+    let mut taken = Vec::new();
+    for &place in places {
+        eprintln!("growth: {place} {what}");
+        match sample(place) {
+            Ok(sample) => taken.push((place, sample)),
+            Err(error) => return (taken, Err(error)),
+        }
+        if bench.context.stop.is_set() {
+            break;
+        }
+    }
+    (taken, Ok(()))
+}
+
+fn metrics(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
+    let places: &[usize] = match scale {
+        Scale::Small => &[1_000, 5_000, 20_000, 50_000],
+        Scale::Full => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
+    };
+    let trial = Trial { measures: 500_000, ..Trial::default() };
+    let (taken, outcome) = curve(bench, "metrics", places, |metrics| trial.at_metrics(bench, metrics));
+    tell(findings, "metrics of policy medium", &taken);
+    findings.plots.push(memory_plot("metrics", &taken));
+    if let [(few, first), .., (many, last)] = &taken[..] {
+        let per_metric = (last.memory_bytes - first.memory_bytes) / (many - few) as f64;
+        findings.compare(
+            "memory for each further metric",
+            Value::Bytes(per_metric.max(0.0) as u64),
+            Better::Lower,
+        );
+        findings.compare(
+            format!("processed with {many} metrics, of the rate with {few}"),
+            Value::Percent(100.0 * last.processed() / first.processed()),
+            Better::Higher,
+        );
+    }
+    outcome
+}
+
+fn points(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
+    let places: &[usize] = match scale {
+        Scale::Small => &[60, 1_000, 10_000],
+        Scale::Full => &[60, 1_000, 10_000, 100_000],
+    };
+    let trial = Trial { metrics: 200, measures: 120_000, ..Trial::default() };
+    let mut store = trial.store_of_points(bench)?;
+    let (taken, outcome) =
+        curve(bench, "points stored in a metric", places, |points| store.at_points(bench, points));
+    tell(findings, "points already stored in each of 200 metrics", &taken);
+    outcome
+}
+
+fn sacks(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
+    let metrics = if scale == Scale::Small { 10_000 } else { 50_000 };
+    let trial = Trial { metrics, measures: 500_000, ..Trial::default() };
+    let (taken, outcome) = curve(bench, "sacks", &[16, 128, 1_024, 16_384], |sacks| {
+        trial.configured(bench, &format!("[incoming]\nsacks = {sacks}\n"))
+    });
+    tell(findings, &format!("sacks, {metrics} metrics"), &taken);
+    findings.plots.push(memory_plot(&format!("sacks, {metrics} metrics"), &taken));
+    outcome
+}
+
+fn workers(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let places: Vec<usize> =
+        (0..).map(|power| 1 << power).take_while(|&count| count <= 2 * processors).collect();
+    let metrics = if scale == Scale::Small { 10_000 } else { 50_000 };
+    let trial = Trial { metrics, measures: 1_000_000, ..Trial::default() };
+    let (taken, outcome) = curve(bench, "workers", &places, |workers| {
+        trial.configured(bench, &format!("[metricd]\nworkers = {workers}\n"))
+    });
+    tell(findings, &format!("workers, {metrics} metrics, {processors} processors"), &taken);
+    outcome
+}
+
+fn disk(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
+    const YEAR: usize = 365 * 24 * 60;
+    let (days, metrics) = if scale == Scale::Small { (30, 20) } else { (365, 20) };
+    let minutes = YEAR / 365 * days;
+    let mut table = Table {
+        title: format!(
+            "on disk: {metrics} metrics with {days} days by the minute, all methods of the policy"
+        ),
+        headings: ["policy", "bytes a metric", "measures pushed a metric", "bytes a measure pushed"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: Vec::new(),
+    };
+    let mut outcome = Ok(());
+    for policy in ["low", "medium", "high"] {
+        eprintln!("growth: {days} days in policy {policy}");
+        match trial::history_bytes(bench, policy, metrics, minutes) {
+            Ok(bytes) => {
+                let each = bytes / metrics as f64;
+                table.rows.push(vec![
+                    policy.to_owned(),
+                    short(each) + "B",
+                    minutes.to_string(),
+                    short(each / minutes as f64) + "B",
+                ]);
+                findings.compare(
+                    format!("{days} days by the minute in policy {policy}, a metric"),
+                    Value::Bytes(each as u64),
+                    Better::Lower,
+                );
+            }
+            Err(error) => outcome = Err(error),
+        }
+        if bench.context.stop.is_set() || outcome.is_err() {
+            break;
+        }
+    }
+    findings.tables.push(table);
+    outcome
+}
+
+/// A table and a plot of the rates.
+fn tell(findings: &mut Findings, what: &str, taken: &Curve) {
+    let rows = taken.iter().map(|(place, sample)| {
+        vec![
+            place.to_string(),
+            short(sample.accepted()) + "/s",
+            short(sample.processed()) + "/s",
+            sample.cpu_seconds.map_or("-".to_owned(), |cpu| format!("{:.2} us", 1e6 * cpu / sample.measures)),
+            short(sample.memory_bytes) + "B",
+            short(sample.disk_bytes) + "B",
+            sample.read_us.map_or("-".to_owned(), |us| format!("{} us", short(us))),
+        ]
+    });
+    findings.tables.push(Table {
+        title: format!("against {what}"),
+        headings: [
+            what.split(',').next().unwrap_or(what),
+            "accepted",
+            "processed",
+            "processor time a measure",
+            "memory",
+            "disk",
+            "read the last hour",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: rows.collect(),
+    });
+    let line = |name: &str, rate: fn(&Sample) -> f64| Line {
+        name: name.to_owned(),
+        points: taken.iter().map(|(place, sample)| (*place as f64, rate(sample))).collect(),
+    };
+    findings.plots.push(Plot {
+        title: format!("Measures a second against {what}"),
+        x: Axis::logarithmic(what),
+        y: Axis::linear("measures a second"),
+        lines: vec![line("accepted", Sample::accepted), line("pushed and processed", Sample::processed)],
+        marks: Vec::new(),
+    });
+}
+
+fn memory_plot(what: &str, taken: &Curve) -> Plot {
+    let line = |name: &str, bytes: fn(&Sample) -> f64| Line {
+        name: name.to_owned(),
+        points: taken.iter().map(|(place, sample)| (*place as f64, bytes(sample))).collect(),
+    };
+    Plot {
+        title: format!("Memory and disk against {what}"),
+        x: Axis::logarithmic(what),
+        y: Axis::logarithmic("bytes"),
+        lines: vec![line("memory", |sample| sample.memory_bytes), line("disk", |sample| sample.disk_bytes)],
+        marks: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_becomes_a_table_and_a_plot() {
+        let sample = |seconds| Sample {
+            measures: 1_000.0,
+            pushed_seconds: seconds / 2.0,
+            seconds,
+            cpu_seconds: Some(0.001),
+            memory_bytes: 2e6,
+            disk_bytes: 3e6,
+            read_us: None,
+        };
+        let mut findings = Findings::default();
+        tell(&mut findings, "sacks, 10 metrics", &vec![(16, sample(1.0)), (128, sample(2.0))]);
+        assert_eq!(findings.tables[0].headings[0], "sacks");
+        assert_eq!(
+            findings.tables[0].rows[1],
+            ["128", "1.00k/s", "500/s", "1.00 us", "2.00MB", "3.00MB", "-"]
+        );
+        assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
+    }
+}

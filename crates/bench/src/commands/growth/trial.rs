@@ -1,0 +1,210 @@
+//! One sample: a fresh server, metrics that have had measures before, then work against the clock.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    body::{START_MS, Span, Values},
+    load::{Requests, Until},
+    peers::{Peer, Server},
+    rows::{
+        Bench,
+        batch::{self, Metrics},
+        process, setup,
+    },
+};
+
+const MINUTE_MS: i64 = 60_000;
+/// Measures that a metric gets in a call, and metrics in a call.
+const POINTS: usize = 5;
+const BATCH: usize = 100;
+const CONNECTIONS: usize = 4;
+/// What a server may use up to come to rest.
+const REST: Duration = Duration::from_secs(2);
+/// Keeps everything, however long.
+const POLICY: &str = "gnudi-bench-growth";
+
+/// What was done, and what it cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub measures: f64,
+    /// Until the last was accepted.
+    pub pushed_seconds: f64,
+    /// Until the last was processed.
+    pub seconds: f64,
+    /// Of the server, during the work.
+    pub cpu_seconds: Option<f64>,
+    /// At rest, after the work.
+    pub memory_bytes: f64,
+    pub disk_bytes: f64,
+    /// To read a metric's last hour, at the median.
+    pub read_us: Option<f64>,
+}
+
+impl Sample {
+    /// Measures accepted a second.
+    pub fn accepted(&self) -> f64 {
+        self.measures / self.pushed_seconds
+    }
+
+    /// Measures pushed and processed a second.
+    pub fn processed(&self) -> f64 {
+        self.measures / self.seconds
+    }
+}
+
+/// The shape of a sample's work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trial {
+    pub metrics: usize,
+    /// At least so many measures against the clock, the same number for each metric.
+    pub measures: usize,
+}
+
+impl Trial {
+    /// On a server with its defaults and so many metrics.
+    pub fn at_metrics(&self, bench: &Bench, metrics: usize) -> Result<Sample> {
+        Trial { metrics, ..*self }.configured(bench, "")
+    }
+
+    /// On a server with these lines of configuration.
+    pub fn configured(&self, bench: &Bench, configuration: &str) -> Result<Sample> {
+        let server = Server::start_configured(configuration, bench.context)?;
+        let metrics = batch::metrics(bench, &server, "medium", self.metrics)?;
+        let mut clock = 0;
+        let mut values = Values::new(1);
+        let mut round = || {
+            let start_ms = START_MS + clock * MINUTE_MS;
+            clock += POINTS as i64;
+            metrics.requests(
+                &server,
+                BATCH,
+                Span { start_ms, step_ms: MINUTE_MS, count: POINTS },
+                &mut values,
+            )
+        };
+        process::until_processed(bench, &server, round(), CONNECTIONS, self.metrics * POINTS)?;
+        let rounds = self.measures.div_ceil(self.metrics * POINTS);
+        let requests = (0..rounds).flat_map(|_| round()).collect();
+        let sample = timed(bench, &server, requests, self.metrics * POINTS * rounds)?;
+        setup::check_counts(bench, &server, metrics.ids(), POINTS * (rounds + 1))?;
+        Ok(sample)
+    }
+
+    /// A server whose metrics keep whatever they get.
+    pub fn store_of_points(self, bench: &Bench) -> Result<Store> {
+        let server = Server::start(Peer::Gnudi, bench.context)?;
+        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)])?;
+        let metrics = batch::metrics(bench, &server, POLICY, self.metrics)?;
+        Ok(Store { trial: self, server, metrics, values: Values::new(1), points: 0 })
+    }
+}
+
+/// Metrics that fill up between samples.
+pub struct Store {
+    trial: Trial,
+    server: Server,
+    metrics: Metrics,
+    values: Values,
+    /// Of each metric.
+    points: usize,
+}
+
+impl Store {
+    /// Fills up to so many points, then takes a sample.
+    pub fn at_points(&mut self, bench: &Bench, points: usize) -> Result<Sample> {
+        const FILL: usize = 1_000;
+        while self.points < points {
+            let count = FILL.min(points - self.points);
+            let requests = self.requests(1, count);
+            process::until_processed(bench, &self.server, requests, CONNECTIONS, count * self.metrics.len())?;
+        }
+        let rounds = self.trial.measures.div_ceil(self.metrics.len() * POINTS);
+        let requests = (0..rounds).flat_map(|_| self.requests(BATCH / 2, POINTS)).collect();
+        let mut sample = timed(bench, &self.server, requests, self.metrics.len() * POINTS * rounds)?;
+        sample.read_us = Some(self.read_us(bench)?);
+        setup::check_counts(bench, &self.server, self.metrics.ids(), self.points)?;
+        Ok(sample)
+    }
+
+    /// The next points of every metric.
+    fn requests(&mut self, batch: usize, count: usize) -> Vec<Vec<u8>> {
+        let start_ms = START_MS + self.points as i64 * MINUTE_MS;
+        self.points += count;
+        let span = Span { start_ms, step_ms: MINUTE_MS, count };
+        self.metrics.requests(&self.server, batch, span, &mut self.values)
+    }
+
+    /// The last hour of one metric after another.
+    fn read_us(&self, bench: &Bench) -> Result<f64> {
+        let start = START_MS / 1_000 + (self.points as i64 - 60) * 60;
+        let get = |id| {
+            let path = format!("/v1/metric/{id}/measures?granularity=60&start={start}");
+            self.server.headers.bare("GET", &path)
+        };
+        let requests = Requests::Listed(self.metrics.ids().iter().map(get).collect());
+        let outcome = bench.load(&self.server, &requests, 1, Until::Count(1_000)).run();
+        setup::check(&outcome)?;
+        Ok(outcome.latency.percentile(0.5).as_secs_f64() * 1e6)
+    }
+}
+
+/// Does the work against the clock, and looks at the server when it has come to rest.
+fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize) -> Result<Sample> {
+    let before = server.probe.cpu_seconds();
+    let work = process::until_processed(bench, server, requests, CONNECTIONS, measures)?;
+    let after = server.probe.cpu_seconds();
+    std::thread::sleep(REST);
+    Ok(Sample {
+        measures: measures as f64,
+        pushed_seconds: work.outcome.elapsed.as_secs_f64(),
+        seconds: work.elapsed.as_secs_f64(),
+        cpu_seconds: after.zip(before).map(|(after, before)| after - before),
+        memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
+        disk_bytes: server.disk_bytes().unwrap_or(0) as f64,
+        read_us: None,
+    })
+}
+
+/// What metrics take on disk with so many minutes of history, beyond what an empty store takes: after a restart, when the log of
+/// measures has given its space back.
+pub fn history_bytes(bench: &Bench, policy: &str, metrics: usize, minutes: usize) -> Result<f64> {
+    const PIECE: usize = 24 * 60;
+    const PIECES_A_ROUND: usize = 10;
+    let mut server = Server::start(Peer::Gnudi, bench.context)?;
+    let empty = settled_bytes(bench, &mut server)?;
+    let metrics = batch::metrics(bench, &server, policy, metrics)?;
+    let mut values = Values::new(1);
+    let starts: Vec<usize> = (0..minutes).step_by(PIECE).collect();
+    for round in starts.chunks(PIECES_A_ROUND) {
+        let requests: Vec<Vec<u8>> = round
+            .iter()
+            .flat_map(|&from| {
+                let start_ms = START_MS + from as i64 * MINUTE_MS;
+                let span = Span { start_ms, step_ms: MINUTE_MS, count: PIECE.min(minutes - from) };
+                metrics.requests(&server, 1, span, &mut values)
+            })
+            .collect();
+        // One connection: a metric's measures stay in order.
+        process::until_processed(bench, &server, requests, 1, round.len() * PIECE * metrics.len())?;
+    }
+    Ok(settled_bytes(bench, &mut server)? - empty)
+}
+
+/// The store's size after a restart, once it has stayed the same for a while.
+fn settled_bytes(bench: &Bench, server: &mut Server) -> Result<f64> {
+    const LOOK_DELAY: Duration = Duration::from_secs(1);
+    const SETTLE_MAX: Duration = Duration::from_secs(20);
+    server.restart(bench.context)?;
+    let start = Instant::now();
+    let mut last = None;
+    loop {
+        std::thread::sleep(LOOK_DELAY);
+        let bytes = server.disk_bytes().context("the size of the store")?;
+        if start.elapsed() > 3 * LOOK_DELAY && last == Some(bytes) || start.elapsed() > SETTLE_MAX {
+            return Ok(bytes as f64);
+        }
+        last = Some(bytes);
+    }
+}

@@ -1,0 +1,344 @@
+//! `gnudi benchmark versus A B -- COMMAND`: a command on two servers in turn, several rounds, compared pair by pair.
+//!
+//! The order alternates (A B, B A, A B), so that a machine that grows slower or faster favours nobody; ratios are those of pairs
+//! that were measured close together. It measures nothing itself.
+
+use std::{mem, path::PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+
+use super::{accepts_words, run_words};
+use crate::{
+    context::Context,
+    findings::{Axis, Better, Figure, Findings, Line, Plot, Table, Value},
+    format,
+    peers::{Peer, Server},
+    table::short,
+};
+
+/// Compare two servers by a command that runs on both in turn.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// A server's URL, a server that the tool starts (gnudi, gnocchi, limit, ...), or the path of a gnudi program.
+    #[arg(value_name = "A")]
+    a: String,
+    /// The other.
+    #[arg(value_name = "B")]
+    b: String,
+    /// How often each is measured.
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// The command with its options, as behind `gnudi benchmark`: metric create -n 1000
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq)]
+enum Side {
+    Url(String),
+    Peer(Peer),
+    Program(PathBuf),
+}
+
+impl Side {
+    fn read(text: &str) -> Result<Self> {
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return Ok(Side::Url(text.to_owned()));
+        }
+        if let Some(peer) = Peer::from_name(text) {
+            return Ok(Side::Peer(peer));
+        }
+        let path = PathBuf::from(text);
+        ensure!(
+            path.is_file(),
+            "{text} is neither a URL (http://...), nor a server that the tool starts (gnudi, gnocchi, limit, ...), nor a \
+             program's file"
+        );
+        Ok(Side::Program(path))
+    }
+
+    /// Runs the command on this server: one that the tool starts is fresh each time.
+    fn run(&self, words: &[String], context: &mut Context) -> Result<Findings> {
+        let program = match self {
+            Side::Program(path) => Some(path.clone()),
+            _ => context.programs.gnudi.clone(),
+        };
+        let kept = mem::replace(&mut context.programs.gnudi, program);
+        let outcome = self.run_with_programs(words, context);
+        context.programs.gnudi = kept;
+        outcome
+    }
+
+    fn run_with_programs(&self, words: &[String], context: &mut Context) -> Result<Findings> {
+        let with = |option: &str, value: &str| {
+            let more = [option.to_owned(), value.to_owned()];
+            let words: Vec<String> = words.iter().cloned().chain(more).collect();
+            accepts_words(&words).then_some(words)
+        };
+        let peer = match self {
+            Side::Url(url) => {
+                let words = with("--endpoint", url).with_context(|| {
+                    format!("{} starts its own servers: it cannot go to {url}", words.join(" "))
+                })?;
+                return run_words(&words, context);
+            }
+            Side::Peer(peer) => *peer,
+            Side::Program(_) => Peer::Gnudi,
+        };
+        // Commands that start their servers themselves, then those that go to one.
+        if let Some(words) = with("--peers", peer.name()).or_else(|| with("--stores", peer.name())) {
+            return run_words(&words, context);
+        }
+        if peer == Peer::Limit
+            && let Some(words) = with("--endpoint", peer.name())
+        {
+            return run_words(&words, context);
+        }
+        if with("--endpoint", "http://127.0.0.1").is_some() {
+            ensure!(peer.speaks_gnocchi(), "{} does not speak Gnocchi's API", peer.name());
+            let server = Server::start(peer, context)?;
+            let url = format!("http://{}{}", server.headers.host, server.headers.prefix);
+            return run_words(&with("--endpoint", &url).context("a URL is an endpoint")?, context);
+        }
+        ensure!(peer == Peer::Gnudi, "{} cannot be run on {}", words.join(" "), peer.name());
+        run_words(words, context)
+    }
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let command = options.command.join(" ");
+    ensure!(options.command[0] != "versus", "versus compares a command that measures");
+    for option in ["--endpoint", "--peers", "--stores"] {
+        let given = options.command.iter().any(|word| word.split('=').next() == Some(option));
+        ensure!(!given, "{option} is what versus chooses: leave it out of the command");
+    }
+    let sides = [Side::read(&options.a)?, Side::read(&options.b)?];
+    let mut pairs: Vec<[Findings; 2]> = Vec::new();
+    let mut partial = None;
+    for round in 0..options.rounds {
+        let pair = round_of(&sides, options, round, context);
+        if context.stop.is_set() {
+            partial = Some(format!("interrupted after {round} of {} rounds", options.rounds));
+            break;
+        }
+        match pair {
+            Ok(pair) => pairs.push(pair),
+            Err(error) if pairs.is_empty() => return Err(error),
+            Err(error) => {
+                partial = Some(format!("ended after {round} of {} rounds: {error:#}", options.rounds));
+                break;
+            }
+        }
+    }
+    let mut findings =
+        Findings::new("versus", format!("{} (A) against {} (B): {command}", options.a, options.b));
+    findings.partial = partial;
+    tell(&pairs, &mut findings);
+    if pairs.is_empty() {
+        return Ok(findings);
+    }
+    ensure!(!findings.figures.is_empty(), "{command} tells no figures that can be compared");
+    Ok(findings)
+}
+
+/// A and B once each, in the order of the round's turn.
+fn round_of(
+    sides: &[Side; 2],
+    options: &Options,
+    round: u32,
+    context: &mut Context,
+) -> Result<[Findings; 2]> {
+    let order = if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+    let mut found = [None, None];
+    for side in order {
+        if context.stop.is_set() {
+            bail!("interrupted");
+        }
+        let name = [&options.a, &options.b][side];
+        eprintln!("round {} of {}: {name}", round + 1, options.rounds);
+        let findings = sides[side]
+            .run(&options.command, context)
+            .with_context(|| format!("round {}, {name}", round + 1))?;
+        if let Some(reason) = &findings.partial {
+            bail!("round {}, {name}: {reason}", round + 1);
+        }
+        found[side] = Some(findings);
+    }
+    let [a, b] = found.map(|findings| findings.expect("both sides ran"));
+    Ok([a, b])
+}
+
+/// A figure's values, pair by pair.
+struct Compared<'a> {
+    name: &'a str,
+    better: Better,
+    values: Vec<[&'a Value; 2]>,
+}
+
+impl Compared<'_> {
+    /// How many times better A is than B, for each pair.
+    fn ratios(&self) -> Vec<f64> {
+        let ratio = |[a, b]: &[&Value; 2]| match (a.number(), b.number(), self.better) {
+            (Some(a), Some(b), Better::Higher) => a / b,
+            (Some(a), Some(b), Better::Lower) => b / a,
+            _ => f64::NAN,
+        };
+        self.values.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect()
+    }
+
+    /// The value in the middle of a side's.
+    fn median(&self, side: usize) -> Value {
+        let mut values: Vec<&Value> = self.values.iter().map(|pair| pair[side]).collect();
+        values.sort_by(|a, b| a.number().unwrap_or(f64::NAN).total_cmp(&b.number().unwrap_or(f64::NAN)));
+        values[values.len() / 2].clone()
+    }
+}
+
+/// The figures that every run of both sides tells.
+fn compared(pairs: &[[Findings; 2]]) -> Vec<Compared<'_>> {
+    let Some([first, _]) = pairs.first() else { return Vec::new() };
+    let of = |findings: &'_ Findings, name: &str| -> Option<usize> {
+        findings.figures.iter().position(|figure| figure.name == name)
+    };
+    let comparable = |figure: &'_ Figure| figure.better.filter(|_| figure.value.number().is_some());
+    first
+        .figures
+        .iter()
+        .filter_map(|figure| {
+            let better = comparable(figure)?;
+            let values = pairs
+                .iter()
+                .map(|[a, b]| {
+                    let values = [(a, of(a, &figure.name)?), (b, of(b, &figure.name)?)];
+                    Some(values.map(|(findings, index)| &findings.figures[index].value))
+                })
+                .collect::<Option<Vec<_>>>()?;
+            Some(Compared { name: &figure.name, better, values })
+        })
+        .collect()
+}
+
+fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
+    let mut table = Table {
+        title: format!(
+            "medians of {} rounds; the ratio is how many times better A is, pair by pair",
+            pairs.len()
+        ),
+        headings: ["figure", "A", "B", "ratio", "least", "greatest"].map(str::to_owned).to_vec(),
+        rows: Vec::new(),
+    };
+    let mut plot = Plot {
+        title: "How many times better A is, round by round".to_owned(),
+        x: Axis::linear("round"),
+        y: Axis::linear("times"),
+        ..Plot::default()
+    };
+    for figure in compared(pairs) {
+        let by_round = figure.ratios();
+        let mut ratios = by_round.clone();
+        ratios.sort_by(f64::total_cmp);
+        let (a, b) = (figure.median(0), figure.median(1));
+        let times = |ratio: Option<&f64>| ratio.map_or("-".to_owned(), |ratio| short(*ratio));
+        let median = median_of(&ratios);
+        table.rows.push(vec![
+            figure.name.to_owned(),
+            format::shown(&a),
+            format::shown(&b),
+            times(median.as_ref()),
+            times(ratios.first()),
+            times(ratios.last()),
+        ]);
+        findings.tell(format!("{}, A", figure.name), a);
+        findings.tell(format!("{}, B", figure.name), b);
+        if let Some(median) = median {
+            findings.compare(
+                format!("{}, A to B", figure.name),
+                Value::Percent(100.0 * median),
+                Better::Higher,
+            );
+        }
+        // Rates tell enough: latencies would make it a thicket.
+        if !matches!(figure.values[0][0], Value::Rate(..)) {
+            continue;
+        }
+        let points = by_round.iter().enumerate().map(|(round, ratio)| ((round + 1) as f64, *ratio)).collect();
+        plot.lines.push(Line { name: figure.name.to_owned(), points });
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    findings.tables.push(table);
+    if !plot.lines.is_empty() {
+        findings.plots.push(plot);
+    }
+}
+
+/// Of sorted values: the middle one, or the mean of the two in the middle.
+fn median_of(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_of(speed: f64, seconds: f64) -> Findings {
+        let mut findings = Findings::new("metric create", "");
+        findings.compare("create speed", Value::Rate(speed, "create"), Better::Higher);
+        findings.compare("create runtime", Value::Seconds(seconds), Better::Lower);
+        findings.tell("client workers", Value::Count(8));
+        findings
+    }
+
+    #[test]
+    fn ratios_are_those_of_pairs() {
+        // The machine is twice as fast in the second round: medians of all would mislead, pairs don't.
+        let pairs = [
+            [run_of(100.0, 2.0), run_of(50.0, 4.0)],
+            [run_of(300.0, 1.0), run_of(100.0, 3.0)],
+            [run_of(90.0, 1.0), run_of(90.0, 1.0)],
+        ];
+        let mut findings = Findings::default();
+        tell(&pairs, &mut findings);
+        assert_eq!(
+            findings.tables[0].rows,
+            [
+                ["create speed", "100.00 create/s", "90.00 create/s", "2.00", "1.00", "3.00"],
+                ["create runtime", "1.00 seconds", "3.00 seconds", "2.00", "1.00", "3.00"],
+            ]
+        );
+        let figure = findings.figures.iter().find(|figure| figure.name == "create speed, A to B").unwrap();
+        assert_eq!(figure.value, Value::Percent(200.0));
+        assert_eq!(findings.plots[0].lines.len(), 1);
+        assert_eq!(findings.plots[0].lines[0].points, [(1.0, 2.0), (2.0, 3.0), (3.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_figure_that_one_run_lacks_is_not_compared() {
+        let mut other = run_of(1.0, 1.0);
+        other.figures.remove(0);
+        let pairs = [[run_of(1.0, 1.0), other]];
+        assert_eq!(compared(&pairs).iter().map(|found| found.name).collect::<Vec<_>>(), ["create runtime"]);
+        assert!(compared(&[]).is_empty());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!((median_of(&[]), median_of(&[3.0]), median_of(&[1.0, 2.0])), (None, Some(3.0), Some(1.5)));
+    }
+
+    #[test]
+    fn sides_are_urls_names_or_programs() {
+        assert_eq!(
+            Side::read("http://127.0.0.1:8041").unwrap(),
+            Side::Url("http://127.0.0.1:8041".to_owned())
+        );
+        assert_eq!(Side::read("gnocchi").unwrap(), Side::Peer(Peer::Gnocchi));
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(Side::read(program.to_str().unwrap()).unwrap(), Side::Program(program));
+        assert!(Side::read("nothing-like-it").unwrap_err().to_string().contains("neither a URL"));
+    }
+}
