@@ -19,7 +19,8 @@ pub struct Version {
 /// Of everything that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let version = |name: &str, version| Version { name: name.to_owned(), version };
-    let postgres = crate::peers::postgres::programs().ok().map(|directory| directory.join("postgres"));
+    let postgres =
+        crate::peers::postgres::programs(programs).ok().map(|directory| directory.join("postgres"));
     vec![
         version("gnudi", gnudi(programs)),
         version("Gnocchi", gnocchi(&programs.gnocchi_venv)),

@@ -31,7 +31,7 @@ pub(super) fn start(
     };
     let (uwsgi, upgrade, metricd) =
         (program("uwsgi")?, program("gnocchi-upgrade")?, program("gnocchi-metricd")?);
-    let postgres = Postgres::start(directory, "gnocchi", leftovers)?;
+    let postgres = Postgres::start(programs, directory, "gnocchi", leftovers)?;
     let (redis, redis_url) = start_redis(directory, leftovers)?;
     let config = directory.join("gnocchi.conf");
     std::fs::write(&config, configuration(directory, &postgres.url(), &redis_url))?;

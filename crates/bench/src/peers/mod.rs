@@ -104,6 +104,9 @@ pub struct Programs {
     /// A virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
+    /// PostgreSQL's server programs, Gnocchi's too [default: the newest in /usr/lib/postgresql].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub postgresql: Option<PathBuf>,
     /// VictoriaMetrics' program.
     #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/victoria-metrics")]
     pub victoria_metrics: PathBuf,

@@ -6,13 +6,16 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{
-    START_DELAY_MAX,
+    Programs, START_DELAY_MAX,
     child::{Guarded, Leftovers, Signal, run_to_end},
     free_address,
 };
+
+/// Where Debian's packages put each version.
+const INSTALLED: &str = "/usr/lib/postgresql";
 
 /// A running server with one database.
 #[derive(Debug)]
@@ -24,8 +27,13 @@ pub struct Postgres {
 
 impl Postgres {
     /// Starts a server in `directory`/pg, which another user may have to enter, and creates the database.
-    pub fn start(directory: &Path, database: &'static str, leftovers: &Leftovers) -> Result<Self> {
-        let programs = programs()?;
+    pub fn start(
+        programs: &Programs,
+        directory: &Path,
+        database: &'static str,
+        leftovers: &Leftovers,
+    ) -> Result<Self> {
+        let programs = self::programs(programs)?;
         let directory = directory.join("pg");
         std::fs::create_dir(&directory)?;
         let as_root =
@@ -86,9 +94,13 @@ impl Postgres {
     }
 }
 
-/// The newest installed PostgreSQL's directory of server programs.
-pub fn programs() -> Result<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed")?;
+/// The directory of the server programs: as told, or of the newest version that is installed.
+pub fn programs(programs: &Programs) -> Result<PathBuf> {
+    if let Some(directory) = &programs.postgresql {
+        ensure!(directory.join("initdb").exists(), "{} is missing", directory.join("initdb").display());
+        return Ok(directory.clone());
+    }
+    let versions = std::fs::read_dir(INSTALLED).context("PostgreSQL is not installed")?;
     versions
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
         .filter(|directory| directory.join("initdb").exists())

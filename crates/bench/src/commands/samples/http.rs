@@ -86,6 +86,8 @@ impl Store for Http<'_> {
         setup::check(&outcome)?;
         let waited = setup::wait_backlog(self.context, &self.server)?;
         let elapsed = start.elapsed();
+        // Before it is looked at: what it writes in the background.
+        std::thread::sleep(REST);
         let samples = plan.samples() * outcome.calls as usize / requests.distinct() as usize;
         let note = format!(
             "accepted in {:.2} s, processed {:.2} s later",
@@ -109,8 +111,6 @@ impl Store for Http<'_> {
     }
 
     fn disk_bytes(&mut self) -> Result<u64> {
-        // What it writes in the background.
-        std::thread::sleep(REST);
         self.server.disk_bytes().context("the server runs elsewhere")
     }
 }

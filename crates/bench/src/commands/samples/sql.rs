@@ -60,7 +60,7 @@ impl<'a> Sql<'a> {
     /// Starts a server, and creates the schema and the instances.
     pub fn start(plan: &Plan, context: &'a Context) -> Result<Self> {
         let directory = peers::directory(&context.leftovers)?;
-        let server = Postgres::start(directory.path(), "samples", &context.leftovers)?;
+        let server = Postgres::start(&context.programs, directory.path(), "samples", &context.leftovers)?;
         let options: PgConnectOptions = server.url().parse()?;
         let options = options.ssl_mode(PgSslMode::Disable);
         let (reader, meter, resources) = context.runtime.block_on(async {
