@@ -86,7 +86,12 @@ impl Ceph {
     }
 
     pub fn conf(&self) -> PathBuf {
-        self.directory.path().join("ceph.conf")
+        self.directory().join("ceph.conf")
+    }
+
+    /// Where all files of the cluster lie.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     fn wait_up(&mut self) -> Result<()> {
@@ -233,6 +238,9 @@ fn configuration(root: &Path, fsid: &str, monitor: &str) -> Result<String> {
     set("mon data", &root.join("mon").display().to_string());
     set("mgr data", &root.join("mgr").display().to_string());
     set("osd data", &root.join("osd$id").display().to_string());
+    // Through this socket's thread an OSD also answers commands that come over the network.
+    text += "[osd]\n";
+    writeln!(text, "admin socket = {}", root.join("$name.asok").display()).expect("a String takes it");
     Ok(text)
 }
 

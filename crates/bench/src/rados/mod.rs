@@ -1,7 +1,9 @@
-//! Loads on Ceph: gnudi's own generator, through its binding of librados, and `rados bench` as the peer.
+//! Loads on Ceph: gnudi's own generator, through its binding of librados, `rados bench` as the peer, and the split of a
+//! placement group under a client.
 
 pub mod load;
 pub mod peer;
+pub mod split;
 
 use std::time::Duration;
 
