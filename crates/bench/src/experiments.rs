@@ -28,7 +28,57 @@ const fn experiment(
     Experiment { table, title, small, full }
 }
 
-pub const ALL: [Experiment; 0] = [];
+pub const ALL: [Experiment; 9] = [
+    experiment(
+        "R1",
+        "metric create, as gnocchiclient does it",
+        "versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 1000 -a low",
+        "versus gnudi gnocchi --rounds 3 -- metric create -w 48 -n 10000 -a low",
+    ),
+    experiment(
+        "R1",
+        "the worker's worst case",
+        "processing --only worst --batches 5000 --gnocchi-divisor 50",
+        "processing --only worst --gnocchi-divisor 10",
+    ),
+    experiment(
+        "R1",
+        "a month of raw samples, and what aggregates save",
+        "samples --instances 30 --gnocchi-instances 1",
+        "samples --gnocchi-instances 5",
+    ),
+    experiment(
+        "R3",
+        "processing, with the backlog over time",
+        "processing --only fold,stream --gnocchi-divisor 100",
+        "processing --only fold,stream --gnocchi-divisor 20",
+    ),
+    experiment(
+        "R3",
+        "who takes which work: sacks and hashing against the front of the queue",
+        "scheduling --metrics 5000 --rounds 20 --workers 1,4,16,64",
+        "scheduling",
+    ),
+    experiment(
+        "R3",
+        "objects and omaps of Ceph",
+        "rados write-object write-omap --seconds 5",
+        "rados write-object write-omap --seconds 120",
+    ),
+    experiment("R5", "a placement group splits", "pg-split --seconds 10", "pg-split --seconds 120,300"),
+    experiment(
+        "growth",
+        "growth: metrics, stored points, workers",
+        "growth --only metrics,points,workers",
+        "growth --scale full --only metrics,points,sacks,workers",
+    ),
+    experiment(
+        "growth",
+        "disk of a metric's history",
+        "growth --only disk",
+        "growth --scale full --only disk",
+    ),
+];
 
 impl Experiment {
     /// Its name for `--only`: the command's first word.
