@@ -29,11 +29,9 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     std::thread::sleep(REST);
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;
-    if bench.options.wants(restarted.key) {
-        if server.restart(bench.context)? {
-            std::thread::sleep(REST);
-            measure(bench, server, restarted, &note)?;
-        }
+    if bench.options.wants(restarted.key) && server.restart(bench.context)? {
+        std::thread::sleep(REST);
+        measure(bench, server, restarted, &note)?;
     }
     Ok(())
 }

@@ -72,12 +72,12 @@ fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Resu
         let outcome = bench.load(server, &requests, shape.connections, until).run();
         let calls = outcome.calls.max(1) as f64;
         let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
-        let mut note = format!("{points} points and {bytes}B an answer");
-        if row.key == "read-day" {
-            let seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
-            note += &format!("; {PUBLISHED_DAYS} metrics in {seconds:.3} s");
-        }
-        Ok(Work::of(outcome, points).note(note))
+        let days_seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
+        let work = Work::of(outcome, points).note(format!("{points} points and {bytes}B an answer"));
+        Ok(match row.key {
+            "read-day" => work.note(format!("{PUBLISHED_DAYS} metrics in {days_seconds:.3} s")),
+            _ => work,
+        })
     })?;
     Ok(())
 }
