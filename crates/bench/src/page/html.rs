@@ -57,12 +57,18 @@ pub struct Line {
     pub ours: bool,
 }
 
-/// A table; `texts` says which columns hold text.
+/// A table; its first line says which columns hold text.
 pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
-    let mut out = String::from("<div class=\"scroll\"><table>\n");
-    if !caption.is_empty() {
-        out += &element("caption", caption);
-    }
+    // Not a caption element: that wraps where a narrow table ends.
+    let mut out = match caption {
+        "" => String::from("<div class=\"scroll\"><table>\n"),
+        caption => {
+            let caption = escape(caption);
+            format!(
+                "<p class=\"caption\">{caption}</p>\n<div class=\"scroll\"><table aria-label=\"{caption}\">\n"
+            )
+        }
+    };
     out += "<thead><tr>";
     for (column, heading) in headings.iter().enumerate() {
         let text = lines.first().and_then(|line| line.cells.get(column));

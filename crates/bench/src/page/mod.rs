@@ -259,3 +259,153 @@ fn shown(findings: &Recorded) -> String {
     out.extend(findings.plots.iter().map(rows::figure));
     out + &list(&findings.notes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        findings::{Axis, Findings, Line as PlotLine, Plot, Table, Value},
+        measurement::{Unit, sample as measurement},
+        results::{Failure, ServerNote, sample},
+    };
+
+    const NASTY: &str = "</p><script src=\"http://example.org\">&";
+
+    fn full() -> Results {
+        let mut results = sample();
+        results.servers = [Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics]
+            .map(|peer| ServerNote {
+                name: peer.name().to_owned(),
+                durability: peer.durability().to_owned(),
+                missing: None,
+            })
+            .to_vec();
+        for row in ["push-1", "push-5000", "push-1-c64"] {
+            for (peer, rate) in
+                [(Peer::Limit, 9e4), (Peer::Gnudi, 2e4), (Peer::Gnocchi, 100.0), (Peer::VictoriaMetrics, 4e4)]
+            {
+                results.measurements.push(measurement(row, peer, Unit::Measures, rate, 1.0));
+            }
+        }
+        let mut findings = Findings::new("rados", "objects");
+        findings.tell("writes", Value::Count(7));
+        findings.note("noted");
+        findings.tables.push(Table {
+            title: "kinds".to_owned(),
+            headings: vec!["kind".to_owned(), "rate".to_owned()],
+            rows: vec![vec!["omap".to_owned(), "11.7k/s".to_owned()]],
+        });
+        findings.plots.push(Plot {
+            title: "over time".to_owned(),
+            x: Axis::linear("seconds"),
+            y: Axis::linear("writes/s"),
+            lines: vec![PlotLine { name: "omap".to_owned(), points: vec![(0.0, 1.0), (1.0, 2.0)] }],
+            marks: Vec::new(),
+        });
+        results.experiments.push(Experiment {
+            table: "R3".to_owned(),
+            title: "objects and omaps".to_owned(),
+            command: "rados write-omap".to_owned(),
+            findings: Some(Recorded::new(&findings).unwrap()),
+            missing: None,
+        });
+        results
+    }
+
+    /// The page's text between two anchors.
+    fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+        let start = page.find(&format!("id=\"{from}\"")).unwrap();
+        let end = page[start..].find(&format!("id=\"{to}\"")).map_or(page.len(), |end| start + end);
+        &page[start..end]
+    }
+
+    #[test]
+    fn everything_that_was_found_stands_in_its_section() {
+        let page = render(&full());
+        html::well_formed(&page).unwrap();
+        let words = between(&page, "words", "run");
+        assert!(
+            words.contains(
+                "victoria-metrics wins in 3: push, 1 measure a call, 8 connections (40.0k/s against"
+            ),
+            "{words}"
+        );
+        let r1 = between(&page, "R1", "R2");
+        // Published, Gnocchi here, gnudi here, and both ratios.
+        assert!(
+            r1.contains("<td>624/s</td><td>100/s</td><td>20.0k/s</td><td>200x</td><td>32.1x</td>"),
+            "{r1}"
+        );
+        assert!(r1.contains("<td>1.30k/s</td><td>-</td><td>-</td>"), "{r1}");
+        let r3 = between(&page, "R3", "R4");
+        for part in ["gnudi benchmark rados write-omap", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"] {
+            assert!(r3.contains(part), "{part}: {r3}");
+        }
+        assert!(between(&page, "R4", "R5").contains("comes later"));
+        assert!(between(&page, "R5", "end").contains("Not measured in this run."));
+        assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
+        assert!(!page.contains("Partial:") && !page.contains("Missing") && !page.contains("Failed:"));
+    }
+
+    #[test]
+    fn what_is_missing_stands_at_the_top() {
+        let mut results = full();
+        results.partial = Some("the run was interrupted".to_owned());
+        results.servers[2].missing = Some("uwsgi is missing".to_owned());
+        results.failures.push(Failure {
+            work: "read".to_owned(),
+            server: "gnudi".to_owned(),
+            reason: "3 calls failed".to_owned(),
+        });
+        results.experiments[0].findings = None;
+        results.experiments[0].missing = Some("no librados".to_owned());
+        let page = render(&results);
+        let top = &page[..page.find("id=\"words\"").unwrap()];
+        for part in [
+            "<strong>Partial:</strong> the run was interrupted",
+            "<strong>Missing: gnocchi</strong> uwsgi is missing",
+            "<strong>Failed: gnudi, read</strong> 3 calls failed",
+            "<strong>Missing: objects and omaps</strong> no librados",
+        ] {
+            assert!(top.contains(part), "{part}: {top}");
+        }
+    }
+
+    #[test]
+    fn nothing_comes_from_outside_and_nothing_gets_out_of_its_place() {
+        let mut results = full();
+        let nasty = || NASTY.to_owned();
+        (results.command, results.commit, results.partial) = (nasty(), nasty(), Some(nasty()));
+        results.servers[1].missing = Some(nasty());
+        results.servers[1].durability = nasty();
+        results.versions[0].version = Some(nasty());
+        results.machine.processor = nasty();
+        results.measurements[0].notes.push(nasty());
+        results.measurements[0].variant = Some(NASTY.into());
+        let experiment = &mut results.experiments[0];
+        (experiment.title, experiment.command) = (nasty(), nasty());
+        let findings = experiment.findings.as_mut().unwrap();
+        (findings.title, findings.partial) = (nasty(), Some(nasty()));
+        findings.notes.push(nasty());
+        findings.figures[0].name = nasty();
+        findings.figures[0].unit = nasty();
+        findings.tables[0].rows[0][0] = nasty();
+        findings.plots[0].title = nasty();
+        findings.plots[0].lines[0].name = nasty();
+        findings.plots[0].x.label = nasty();
+        results.experiments.push(Experiment { table: nasty(), ..results.experiments[0].clone() });
+        let page = render(&results);
+        html::well_formed(&page).unwrap();
+        let without_names = page.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["<script", "<link", "<img", "src=\"", "url(", "@import", "href=\"http"] {
+            assert!(!without_names.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_empty_run_has_a_page() {
+        let page = render(&sample());
+        html::well_formed(&page).unwrap();
+        assert!(page.contains("Nothing was measured."));
+    }
+}

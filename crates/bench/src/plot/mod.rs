@@ -32,10 +32,10 @@ const STYLES: [(&str, &str); 8] = [
     ("#d55e00", "7 3"),
     ("#009e73", "2 3"),
     ("#cc79a7", "9 3 2 3"),
-    ("#e69f00", ""),
-    ("#56b4e9", "7 3"),
-    ("#7f7f7f", "2 3"),
-    ("#a6761d", "9 3 2 3"),
+    ("#e69f00", "14 4"),
+    ("#56b4e9", "1 4"),
+    ("#7f7f7f", "4 2"),
+    ("#a6761d", "12 3 3 3"),
 ];
 
 /// The plot as an `svg` element; the text says so where there is nothing to draw.
@@ -127,18 +127,23 @@ fn legend(lines: &[Line]) -> (String, usize) {
 fn dot(number: usize, x: f64, y: f64, says: &str) -> String {
     const R: f64 = 3.6;
     let (colour, _) = stroke(number);
+    // Four shapes, filled and then hollow.
+    let style = match (number / 4) % 2 {
+        0 => format!("fill:{colour}"),
+        _ => format!("fill:var(--paper, #fff);stroke:{colour};stroke-width:1.6"),
+    };
     let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escape(says)) };
     let path = match number % 4 {
         0 => {
             return format!(
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{R}\" style=\"fill:{colour}\">{title}</circle>"
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{R}\" style=\"{style}\">{title}</circle>"
             );
         }
         1 => format!("M{:.1} {:.1}h{w}v{w}h-{w}z", x - R, y - R, w = 2.0 * R),
         2 => format!("M{x:.1} {:.1}L{:.1} {:.1}L{:.1} {:.1}z", y - 4.4, x + 4.2, y + 3.4, x - 4.2, y + 3.4),
         _ => format!("M{x:.1} {:.1}l4.6 4.6l-4.6 4.6l-4.6 -4.6z", y - 4.6),
     };
-    format!("<path d=\"{path}\" style=\"fill:{colour}\">{title}</path>")
+    format!("<path d=\"{path}\" style=\"{style}\">{title}</path>")
 }
 
 fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
