@@ -43,7 +43,7 @@ fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of ea
 	$(CARGO) build --release --locked -p gnudi-series --example cross
 	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py differential/test_cross.py -s --rounds $(ROUNDS)
 
-bench: build ## measure gnudi, real Gnocchi and VictoriaMetrics in one run (ARGS="--only push")
+bench: build ## repeat the published tables on gnudi and its peers, as a page (ARGS="--only push")
 	crates/bench/install-peers
 	target/release/gnudi benchmark report $(ARGS)
 
