@@ -68,6 +68,15 @@ def test_a_missing_postgresql_is_told():
     assert found["gnudi samples"] == SAMPLES
 
 
+def test_nothing_to_measure_is_an_error():
+    done = gnudi.run("benchmark", "samples", "--stores", "gnocchi", *NO_GNOCCHI)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-2:] == [
+        "gnocchi: not measured: /nonexistent/bin/uwsgi is missing",
+        "gnudi: nothing was measured",
+    ]
+
+
 @pytest.mark.parametrize("arguments, reason", [
     (["--instances", "0"], "0 is not in 1..=10000"),
     (["--days", "367"], "367 is not in 1..=366"),

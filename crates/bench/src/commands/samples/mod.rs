@@ -94,8 +94,8 @@ trait Store {
     /// The instance's means: how long the answer took, without taking it apart.
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<plan::Point>)>;
 
-    /// What the samples take, with their indexes, without logs of what comes in.
-    fn disk_bytes(&mut self) -> Result<u64>;
+    /// What the samples take, with their indexes, without logs of what comes in; `None` where nobody knows.
+    fn disk_bytes(&mut self) -> Result<Option<u64>>;
 }
 
 /// What a load came to.
@@ -110,11 +110,12 @@ struct Loaded {
 struct Measured {
     kind: Kind,
     loaded: Loaded,
-    /// By granularity; empty where the run was interrupted.
+    /// By granularity; fewer where the run was interrupted or failed.
     reads: Vec<Duration>,
     /// Before the load, and after it.
-    bytes_empty: u64,
+    bytes_empty: Option<u64>,
     bytes: Option<u64>,
+    failure: Option<String>,
 }
 
 impl Measured {
@@ -146,18 +147,27 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             Kind::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
             Kind::Postgresql | Kind::Gnudi => plan.instances,
         };
-        match measure(*kind, &Plan { instances, ..plan }, options.reads as usize, context) {
-            Ok(store) => measured.push(store),
-            Err(error) => {
-                let text = format!("{}: not measured: {error:#}", kind.name());
-                eprintln!("{text}");
-                findings.note(text);
+        let failure = match measure(*kind, &Plan { instances, ..plan }, options.reads as usize, context) {
+            Ok(mut store) => {
+                let failure = store.failure.take();
+                measured.push(store);
+                if failure.is_some() {
+                    findings.partial = Some(format!("{} failed", kind.name()));
+                }
+                failure
             }
+            Err(error) => Some(format!("not measured: {error:#}")),
+        };
+        if let Some(failure) = failure {
+            let text = format!("{}: {failure}", kind.name());
+            eprintln!("{text}");
+            findings.note(text);
         }
     }
     if context.stop.is_set() {
         findings.partial = Some("interrupted".to_owned());
     }
+    ensure!(!measured.is_empty(), "nothing was measured");
     tell(&plan, &measured, &mut findings);
     Ok(findings)
 }
@@ -173,6 +183,7 @@ fn plan(options: &Options) -> Result<Plan> {
     Ok(plan)
 }
 
+/// An error where there is no load to tell of.
 fn measure(kind: Kind, plan: &Plan, reads: usize, context: &Context) -> Result<Measured> {
     let progress = |what: &str| eprintln!("{}: {what}", kind.name());
     progress("starting");
@@ -180,25 +191,35 @@ fn measure(kind: Kind, plan: &Plan, reads: usize, context: &Context) -> Result<M
     let bytes_empty = store.disk_bytes()?;
     progress(&format!("loading {} samples", plan.samples()));
     let loaded = store.load(plan)?;
-    let mut measured = Measured { kind, loaded, reads: Vec::new(), bytes_empty, bytes: None };
+    let mut measured = Measured { kind, loaded, reads: Vec::new(), bytes_empty, bytes: None, failure: None };
     if context.stop.is_set() {
         return Ok(measured);
     }
-    measured.bytes = Some(store.disk_bytes()?);
-    for granularity_s in GRANULARITIES_S {
-        progress(&format!("reading by {granularity_s} s"));
-        let mut times = Vec::new();
-        // Spread over all instances.
-        for instance in (0..plan.instances).step_by(plan.instances.div_ceil(reads)) {
-            let (elapsed, points) = store.read(instance, granularity_s)?;
-            plan::check(&points, &plan.expected(instance, granularity_s))
-                .with_context(|| format!("instance {instance} by {granularity_s} s"))?;
-            times.push(elapsed);
+    let mut look = || {
+        measured.bytes = store.disk_bytes()?;
+        for granularity_s in GRANULARITIES_S {
+            progress(&format!("reading by {granularity_s} s"));
+            measured.reads.push(median_read(store.as_mut(), plan, granularity_s, reads)?);
         }
-        times.sort_unstable();
-        measured.reads.push(times[times.len() / 2]);
+        Ok::<_, anyhow::Error>(())
+    };
+    if let Err(error) = look() {
+        measured.failure = (!context.stop.is_set()).then(|| format!("{error:#}"));
     }
     Ok(measured)
+}
+
+/// Reads instances, spread over all of them, and checks what it gets.
+fn median_read(store: &mut dyn Store, plan: &Plan, granularity_s: i64, reads: usize) -> Result<Duration> {
+    let mut times = Vec::new();
+    for instance in (0..plan.instances).step_by(plan.instances.div_ceil(reads)) {
+        let (elapsed, points) = store.read(instance, granularity_s)?;
+        plan::check(&points, &plan.expected(instance, granularity_s))
+            .with_context(|| format!("instance {instance} by {granularity_s} s"))?;
+        times.push(elapsed);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
 }
 
 fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
@@ -216,9 +237,11 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
             findings.compare(format!("{name} disk"), Value::Bytes(bytes), Better::Lower);
         }
         findings.note(format!("{name}: {}; {}", store.loaded.note, store.kind.durability()));
-        if store.bytes_empty * 10 > store.bytes.unwrap_or(0) {
-            let empty = short(store.bytes_empty as f64);
-            findings.note(format!("{name}: {empty}B of its disk are laid out in advance"));
+        if let Some((empty, bytes)) = store.bytes_empty.zip(store.bytes)
+            && empty * 10 > bytes
+        {
+            let empty = short(empty as f64);
+            findings.note(format!("{name}: {empty}B of its disk were laid out before the first sample"));
         }
         let wanted = plan.samples();
         if store.loaded.samples < wanted {
@@ -228,12 +251,9 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
             ));
         }
     }
-    if !measured.is_empty() {
-        findings.tables.push(table(measured));
-        findings.note(
-            "a read is the median over several instances; every answer was checked against the samples",
-        );
-    }
+    findings.tables.push(table(measured));
+    findings
+        .note("a read is the median over several instances; every answer was checked against the samples");
 }
 
 /// A line for each store; behind each figure how many times better gnudi's is.
@@ -296,8 +316,9 @@ mod tests {
             kind,
             loaded,
             reads: vec![Duration::from_millis(read_ms); 2],
-            bytes_empty: 0,
+            bytes_empty: Some(0),
             bytes: Some(bytes),
+            failure: None,
         }
     }
 

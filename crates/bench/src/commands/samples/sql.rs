@@ -140,7 +140,7 @@ fn write_row(meter: i32, resource: i32, time_ms: i64, values: &mut Values, rows:
     let time = Timestamp(time_ms * 1_000_000).to_iso_micros();
     let time = &time[..time.len() - "+00:00".len()];
     // A signature of 64 hexadecimal digits and an id, as each message has.
-    let seed = (resource as u64) << 40 ^ time_ms as u64;
+    let seed = (resource as u64) << 44 ^ time_ms as u64;
     let (first, second, id) = (scattered(seed), scattered(!seed), scattered(seed.rotate_left(17)));
     writeln!(
         rows,
@@ -188,10 +188,10 @@ impl Store for Sql<'_> {
         Ok((elapsed, rows.iter().map(point).collect::<Result<_, _>>()?))
     }
 
-    fn disk_bytes(&mut self) -> Result<u64> {
+    fn disk_bytes(&mut self) -> Result<Option<u64>> {
         let size: i64 =
             self.context.runtime.block_on(sqlx::query_scalar(SIZE).fetch_one(&mut self.reader))?;
-        Ok(size as u64)
+        Ok(Some(size as u64))
     }
 }
 
