@@ -5,6 +5,7 @@
 //! what the generator itself can do (the peer `limit`). It measures, and asserts nothing about speed; it does check
 //! that measures which were counted as processed are really there.
 
+mod backlog;
 mod body;
 mod commands;
 mod context;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 
 use crate::{
     context::Context,
@@ -49,6 +49,15 @@ pub struct Options {
     /// How long each load of a fixed time lasts [default: by the scale].
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
+}
+
+impl Default for Options {
+    /// As without any option.
+    fn default() -> Self {
+        let command = Self::augment_args(clap::Command::new("report").no_binary_name(true));
+        let matches = command.get_matches_from(std::iter::empty::<&str>());
+        Self::from_arg_matches(&matches).expect("every option has a default")
+    }
 }
 
 impl Options {

@@ -57,6 +57,17 @@ pub fn create_policy(
     name: &str,
     definitions: &[(u32, usize)],
 ) -> Result<()> {
+    create_policy_of(context, server, name, definitions, None)
+}
+
+/// The same, with these methods.
+pub fn create_policy_of(
+    context: &Context,
+    server: &Server,
+    name: &str,
+    definitions: &[(u32, usize)],
+    methods: Option<&[&str]>,
+) -> Result<()> {
     let policy = ArchivePolicySpec {
         name: name.to_owned(),
         definition: definitions
@@ -67,6 +78,7 @@ pub fn create_policy(
                 ..DefinitionSpec::default()
             })
             .collect(),
+        aggregation_methods: methods.map(|names| names.iter().map(ToString::to_string).collect()),
         ..ArchivePolicySpec::default()
     };
     match context.runtime.block_on(server.client()?.create_archive_policy(&policy)) {

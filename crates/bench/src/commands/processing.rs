@@ -1,0 +1,424 @@
+//! `gnudi benchmark processing`: how fast what was accepted is folded into aggregates, and how much waits meanwhile.
+//!
+//! Three kinds of work, each published once: many metrics with an hour of points each, single measures streamed over the same
+//! number of metrics, and the worst case of a worker: batches of one measure for one metric that holds many.
+//! After each the counts in the aggregates are checked: measures that were lost are not fast.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+
+use super::report;
+use crate::{
+    backlog::{self, Watched},
+    body::{START_MS, Span, Values},
+    context::Context,
+    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
+    measurement::Work,
+    peers::{Peer, Server},
+    rows::{
+        Bench,
+        batch::{self, Metrics},
+        process, setup,
+    },
+    table::short,
+};
+
+/// Measure how fast measures are folded into aggregates, and what waits meanwhile.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// The servers, in this order: gnudi, gnocchi.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
+    pub peers: Vec<Peer>,
+    /// Measure this running server instead: it gets metrics and measures that are not removed.
+    #[arg(long, value_name = "URL", conflicts_with = "peers")]
+    pub endpoint: Option<String>,
+    /// Only these kinds of work.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Worst, Part::Fold, Part::Stream])]
+    pub only: Vec<Part>,
+    /// Metrics of fold and stream.
+    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub metrics: u32,
+    /// Measures of each of them.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub points: u32,
+    /// Batches of one measure of the worst case.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
+    pub batches: u32,
+    /// Measures that the metric of the worst case holds before.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
+    pub held: u32,
+    /// Gnocchi, which is slow, gets one of so many of the metrics and of the batches of the worst case: rates are compared.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub gnocchi_divisor: u32,
+    /// Connections that push.
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub connections: u32,
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// All points of a metric in one call, many metrics a call.
+    Fold,
+    /// One measure of each metric after the other.
+    Stream,
+    /// Batches of one measure for one metric that holds many.
+    Worst,
+}
+
+/// Requests are built before the clock starts.
+const MEASURES_MAX: u64 = 20_000_000;
+
+const POLICY: &str = "medium";
+const MINUTE_MS: i64 = 60_000;
+const FOLD_BATCH_METRICS: usize = 100;
+const STREAM_BATCH_METRICS: usize = 1_000;
+
+/// Gnocchi 2's policy medium, by which the worst case was published: with a granularity of a day, all measures of the day are raw
+/// points that each pass carries.
+const WORST_POLICY: &str = "gnudi-bench-worst";
+const WORST_DEFINITION: [(u32, usize); 3] = [(60, 1440), (3600, 168), (86_400, 365)];
+const WORST_METHODS: [&str; 8] = ["std", "count", "95pct", "min", "max", "sum", "median", "mean"];
+/// All within a day: 80,000 of them are.
+const WORST_STEP_MS: i64 = 1_000;
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Fold => "fold",
+            Part::Stream => "stream",
+            Part::Worst => "worst",
+        }
+    }
+}
+
+/// How much of everything a server gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub metrics: usize,
+    pub points: usize,
+    pub batches: usize,
+    pub held: usize,
+    pub connections: usize,
+}
+
+impl Counts {
+    fn of(options: &Options, peer: Peer) -> Self {
+        let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
+        let share = |count: u32| count.div_ceil(divisor) as usize;
+        Counts {
+            metrics: share(options.metrics),
+            points: options.points as usize,
+            batches: share(options.batches),
+            held: options.held as usize,
+            connections: options.connections as usize,
+        }
+    }
+
+    /// The work in words.
+    fn text(self, part: Part) -> String {
+        let Counts { metrics, points, batches, held, .. } = self;
+        match part {
+            Part::Fold => format!("{metrics} metrics x {points} points, batched"),
+            Part::Stream => format!("{} single measures over {metrics} metrics", metrics * points),
+            Part::Worst => format!("{batches} batches of 1 for a metric that holds {held}"),
+        }
+    }
+}
+
+/// What a server made of a part.
+pub struct Done {
+    part: Part,
+    peer: Peer,
+    text: String,
+    /// Fewer than planned where the run was interrupted.
+    measures: f64,
+    /// Until the last answer, and until nothing waited.
+    pub pushed: Duration,
+    pub elapsed: Duration,
+    pub watched: Watched,
+    cpu_seconds: Option<f64>,
+}
+
+impl Done {
+    fn rate(&self) -> f64 {
+        self.measures / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Measures every server in turn; what does not start or fails is noted, and the others go on.
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let peers = check(options)?;
+    if let Some(endpoint) = &options.endpoint {
+        context.programs.gnudi_url = Some(endpoint.clone());
+    }
+    let title = "measures pushed until nothing waits, with what waits meanwhile";
+    let mut findings = Findings::new("processing", title);
+    let mut done = Vec::new();
+    for &peer in &peers {
+        if context.stop.is_set() {
+            break;
+        }
+        if let Err(error) = measure(options, peer, context, &mut done) {
+            let text = format!("{}: not measured, or not all of it: {error:#}", peer.name());
+            eprintln!("{text}");
+            findings.note(text);
+        }
+    }
+    ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    tell(&done, peers.len() > 1, &mut findings);
+    if peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
+        let divisor = options.gnocchi_divisor;
+        findings
+            .note(format!("gnocchi gets one of {divisor} of the metrics and batches: rates are compared"));
+    }
+    Ok(findings)
+}
+
+fn check(options: &Options) -> Result<Vec<Peer>> {
+    let measures = u64::from(options.metrics) * u64::from(options.points);
+    ensure!(measures <= MEASURES_MAX, "{measures} measures, at most {MEASURES_MAX}");
+    if options.endpoint.is_some() {
+        return Ok(vec![Peer::Gnudi]);
+    }
+    for peer in &options.peers {
+        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
+        ensure!(fit, "{} tells of no backlog: choose gnudi, gnocchi", peer.name());
+    }
+    Ok(options.peers.clone())
+}
+
+/// All parts on a server of its own: the worst case first, while its memory holds nothing else.
+fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
+    let defaults = report::Options::default();
+    let bench = Bench::new(&defaults, context);
+    let server = Server::start(peer, context)?;
+    let counts = Counts::of(options, peer);
+    for part in [Part::Worst, Part::Fold, Part::Stream] {
+        if options.only.contains(&part) && !context.stop.is_set() {
+            let text = counts.text(part);
+            eprintln!("{}: {text}", peer.name());
+            done.push(match part {
+                Part::Fold => fold(&bench, &server, counts, text)?,
+                Part::Stream => stream(&bench, &server, counts, text)?,
+                Part::Worst => worst(&bench, &server, counts, text)?,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
+    let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
+    let span = Span { start_ms: START_MS, step_ms: MINUTE_MS, count: counts.points };
+    let requests = metrics.requests(server, FOLD_BATCH_METRICS, span, &mut Values::new(1));
+    let measures = counts.metrics * counts.points;
+    let load = (requests, counts.connections, measures);
+    let done = push(bench, server, Part::Fold, text, load)?;
+    check_counts(bench, server, &metrics, counts.points)?;
+    Ok(done)
+}
+
+/// Streams a measure after the other of each metric.
+pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
+    let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
+    let connections = counts.connections.min(counts.metrics);
+    // The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
+    let batches = counts.metrics.div_ceil(STREAM_BATCH_METRICS * connections) * connections;
+    let batches = batches.min(counts.metrics / connections * connections);
+    let mut values = Values::new(1);
+    let mut requests = Vec::with_capacity(counts.points * batches);
+    for round in 0..counts.points {
+        let start_ms = START_MS + round as i64 * MINUTE_MS;
+        let span = Span { start_ms, step_ms: MINUTE_MS, count: 1 };
+        for index in 0..batches {
+            let range = index * counts.metrics / batches..(index + 1) * counts.metrics / batches;
+            requests.push(metrics.request(server, range, span, &mut values));
+        }
+    }
+    let load = (requests, connections, counts.metrics * counts.points);
+    let done = push(bench, server, Part::Stream, text, load)?;
+    check_counts(bench, server, &metrics, counts.points)?;
+    Ok(done)
+}
+
+fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
+    const HELD_CALL: usize = 5_000;
+    let context = bench.context;
+    setup::create_policy_of(context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
+    let metrics = batch::metrics(bench, server, WORST_POLICY, 1)?;
+    let mut values = Values::new(1);
+    let mut post = |first: usize, count: usize| {
+        let start_ms = START_MS + first as i64 * WORST_STEP_MS;
+        metrics.request(server, 0..1, Span { start_ms, step_ms: WORST_STEP_MS, count }, &mut values)
+    };
+    let held = (0..counts.held).step_by(HELD_CALL);
+    let held: Vec<_> = held.map(|first| post(first, HELD_CALL.min(counts.held - first))).collect();
+    process::until_processed(bench, server, held, 1, counts.held)?;
+    let requests = (0..counts.batches).map(|index| post(counts.held + index, 1)).collect();
+    let done = push(bench, server, Part::Worst, text, (requests, counts.connections, counts.batches))?;
+    check_counts(bench, server, &metrics, counts.held + counts.batches)?;
+    Ok(done)
+}
+
+/// Pushes requests over connections until nothing waits: `(requests, connections, measures)`.
+fn push(
+    bench: &Bench,
+    server: &Server,
+    part: Part,
+    text: String,
+    (requests, connections, measures): (Vec<Vec<u8>>, usize, usize),
+) -> Result<Done> {
+    let (calls, before) = (requests.len(), server.probe.cpu_seconds());
+    let ((work, cpu_seconds), watched) = backlog::watch(bench.context, server, || {
+        let work = process::until_processed(bench, server, requests, connections, measures)?;
+        let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
+        Ok((work, cpu_seconds))
+    })?;
+    let Work { elapsed, outcome, .. } = work;
+    let measures = measures as f64 * outcome.calls as f64 / calls as f64;
+    Ok(Done {
+        part,
+        peer: server.peer,
+        text,
+        measures,
+        pushed: outcome.elapsed,
+        elapsed,
+        watched,
+        cpu_seconds,
+    })
+}
+
+/// An interrupted run has fewer measures.
+fn check_counts(bench: &Bench, server: &Server, metrics: &Metrics, measures: usize) -> Result<()> {
+    if bench.context.stop.is_set() {
+        return Ok(());
+    }
+    setup::check_counts(bench, server, metrics.ids(), measures)
+}
+
+fn tell(done: &[Done], several: bool, findings: &mut Findings) {
+    let mut parts: Vec<Part> = Vec::new();
+    for done in done {
+        if !parts.contains(&done.part) {
+            parts.push(done.part);
+        }
+        let name = |figure: &str| {
+            let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
+            format!("{peer}{} {figure}", done.part.name())
+        };
+        findings.tell(name("measures"), Value::Count(done.measures as u64));
+        findings.compare(name("time"), Value::Seconds(done.elapsed.as_secs_f64()), Better::Lower);
+        findings.compare(name("speed"), Value::Rate(done.rate(), "measure"), Better::Higher);
+        let drained = done.elapsed.saturating_sub(done.pushed).as_secs_f64();
+        findings.compare(name("drained after"), Value::Seconds(drained), Better::Lower);
+        findings.compare(name("backlog peak"), Value::Count(done.watched.peak_measures()), Better::Lower);
+        if let Some(bytes) = done.watched.peak_memory_bytes() {
+            findings.compare(name("memory peak"), Value::Bytes(bytes), Better::Lower);
+        }
+    }
+    for part in parts {
+        let of_part: Vec<&Done> = done.iter().filter(|done| done.part == part).collect();
+        findings.tables.push(table(part, &of_part));
+        findings.plots.extend(of_part.iter().map(|done| plot(done)));
+    }
+}
+
+fn title(part: Part) -> &'static str {
+    match part {
+        Part::Fold => "Many points of many metrics",
+        Part::Stream => "Single measures streamed over many metrics",
+        Part::Worst => "The worst case of a worker: batches of one measure for one metric",
+    }
+}
+
+/// A line for each server.
+fn table(part: Part, done: &[&Done]) -> Table {
+    let headings = [
+        "",
+        "work",
+        "pushed in",
+        "drained after",
+        "together",
+        "measures/s",
+        "gnudi is",
+        "a cpu s",
+        "backlog peak",
+        "memory peak",
+    ];
+    let gnudi = done.iter().find(|done| done.peer == Peer::Gnudi);
+    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+    let rows = done.iter().map(|done| {
+        let ratio = gnudi.filter(|_| done.peer != Peer::Gnudi).map(|gnudi| gnudi.rate() / done.rate());
+        let per_cpu =
+            done.cpu_seconds.filter(|seconds| *seconds > 0.0).map(|seconds| done.measures / seconds);
+        let memory = done.watched.peak_memory_bytes();
+        vec![
+            done.peer.name().to_owned(),
+            done.text.clone(),
+            seconds(done.pushed),
+            seconds(done.elapsed.saturating_sub(done.pushed)),
+            seconds(done.elapsed),
+            short(done.rate()),
+            ratio.map_or_else(String::new, |ratio| format!("{}x", short(ratio))),
+            per_cpu.map_or_else(String::new, short),
+            done.watched.peak_measures().to_string(),
+            memory.map_or_else(String::new, |bytes| format!("{}B", short(bytes as f64))),
+        ]
+    });
+    Table {
+        title: title(part).to_owned(),
+        headings: headings.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// The backlog over time. Each server has its own: they differ too much in time and in what they got.
+fn plot(done: &Done) -> Plot {
+    let line = Line { name: done.peer.name().to_owned(), points: done.watched.points() };
+    Plot {
+        title: format!("{}: what waits, {}", done.text, done.peer.name()),
+        x: Axis::linear("seconds"),
+        y: Axis::linear("measures waiting"),
+        lines: vec![line],
+        marks: vec![crate::findings::Mark { x: done.pushed.as_secs_f64(), label: "all pushed".to_owned() }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(arguments: &[&str]) -> Options {
+        Command::try_parse_from(std::iter::once(&"processing").chain(arguments)).unwrap().options
+    }
+
+    #[test]
+    fn gnocchi_gets_its_share() {
+        let options = parse(&["--metrics", "100", "--gnocchi-divisor", "30"]);
+        assert_eq!(Counts::of(&options, Peer::Gnudi).metrics, 100);
+        let counts = Counts::of(&options, Peer::Gnocchi);
+        assert_eq!((counts.metrics, counts.batches, counts.held, counts.points), (4, 334, 10_000, 60));
+    }
+
+    #[test]
+    fn only_servers_with_a_backlog_are_measured() {
+        assert_eq!(check(&parse(&["--peers", "gnocchi,gnudi"])).unwrap(), [Peer::Gnocchi, Peer::Gnudi]);
+        assert_eq!(check(&parse(&["--endpoint", "http://h"])).unwrap(), [Peer::Gnudi]);
+        assert!(check(&parse(&["--peers", "limit"])).is_err());
+        assert!(check(&parse(&["--metrics", "1000000", "--points", "10000"])).is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! `gnudi benchmark scheduling`: in which order workers take what waits, and what that does to the backlog and to whoever is last.
+//!
+//! The orders are the engine's own code (`gnudi_engine::metricd::policy`). For 1 to 64 workers they run in a simulation: no
+//! machine has the processors, and a local store is too fast to fall behind. A real gnudi with the workers that this machine has
+//! then shows whether the direction is right.
+
+mod real;
+mod simulation;
+
+use std::{num::NonZeroU16, time::Duration};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gnudi_engine::metricd::policy::Scheduling;
+use gnudi_model::SackCount;
+
+use crate::{
+    context::Context,
+    findings::{Axis, Findings, Line, Plot, Table, Value},
+    table::short,
+};
+use real::Real;
+use simulation::{Costs, House, Outcome, Stream};
+
+/// Compare the orders in which workers may take what waits: backlog and starvation.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Numbers of workers to simulate.
+    #[arg(short, long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 18, 32, 54, 64],
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub workers: Vec<u16>,
+    /// Metrics that get single measures, one after the other, round after round.
+    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub metrics: u32,
+    /// Measures of each of them.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+    /// Simulated: measures a second, of all metrics together.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub rate: u32,
+    /// Simulated: what a pass costs, however much it finds, in microseconds [default: three calls to a store at 3.15 ms each].
+    #[arg(long, value_name = "US", default_value_t = 3 * 3150, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub pass_us: u32,
+    /// Simulated: what each metric in a pass costs, in microseconds.
+    #[arg(long, value_name = "US", default_value_t = 5)]
+    pub metric_us: u32,
+    /// Simulated: what each measure in a pass costs, in nanoseconds.
+    #[arg(long, value_name = "NS", default_value_t = 200)]
+    pub measure_ns: u32,
+    /// Simulated: sacks of today's way; the others take metric by metric.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
+    pub sacks: u16,
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// What to run.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Way::Simulated, Way::Real])]
+    pub only: Vec<Way>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    Simulated,
+    /// A gnudi with as many workers as this machine has processors.
+    Real,
+}
+
+/// How long a sack gathers, as `[metricd] gather_ms` has it.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// An order, and what it hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    name: &'static str,
+    scheduling: Scheduling,
+    /// Whether a sack holds many metrics, or about one.
+    sacks: bool,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind { name: "front, by metric", scheduling: Scheduling::Front, sacks: false },
+    Kind { name: "shared, by metric", scheduling: Scheduling::Shared, sacks: false },
+    Kind { name: "ring, by metric", scheduling: Scheduling::Ring, sacks: false },
+    Kind { name: "ring, by sack", scheduling: Scheduling::Ring, sacks: true },
+];
+
+/// What a kind made of the stream with so many workers.
+struct Simulated {
+    kind: Kind,
+    workers: u16,
+    outcome: Outcome,
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let title = format!(
+        "{} single measures over {} metrics: today's order of sacks beside Gnocchi 3's order of metrics",
+        u64::from(options.metrics) * u64::from(options.rounds),
+        options.metrics
+    );
+    let mut findings = Findings::new("scheduling", title);
+    if options.only.contains(&Way::Simulated) {
+        let simulated = simulate(options, context);
+        tell(&simulated, options, &mut findings);
+    }
+    if options.only.contains(&Way::Real) && !context.stop.is_set() {
+        let measured = real::measure(options, context)?;
+        real::tell(&measured, &mut findings);
+        if options.only.contains(&Way::Simulated) {
+            compare_directions(&measured, &mut findings);
+        }
+    }
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    Ok(findings)
+}
+
+fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
+    let stream =
+        Stream { metrics: options.metrics, rounds: options.rounds, rate: options.rate, seed: options.seed };
+    let costs = Costs {
+        pass: Duration::from_micros(options.pass_us.into()),
+        metric: Duration::from_micros(options.metric_us.into()),
+        measure: Duration::from_nanos(options.measure_ns.into()),
+    };
+    let mut simulated = Vec::new();
+    for &workers in &options.workers {
+        for kind in KINDS {
+            if context.stop.is_set() {
+                return simulated;
+            }
+            eprintln!("simulating {}, {workers} workers", kind.name);
+            let sacks = if kind.sacks { NonZeroU16::new(options.sacks) } else { None };
+            let house = House {
+                scheduling: kind.scheduling,
+                workers: workers.into(),
+                sacks: SackCount(sacks.unwrap_or(NonZeroU16::MAX)),
+                gather: GATHER,
+            };
+            let outcome = simulation::run(stream, costs, house);
+            simulated.push(Simulated { kind, workers, outcome });
+        }
+    }
+    simulated
+}
+
+fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
+    let of = |kind: Kind| simulated.iter().filter(move |found| found.kind == kind);
+    let (front, today) = (KINDS[0], KINDS[3]);
+    for (old, new) in of(front).zip(of(today)) {
+        let workers = old.workers;
+        let share = 100.0 * new.outcome.peak as f64 / old.outcome.peak as f64;
+        findings.tell(
+            format!("{workers} workers: backlog peak of ring by sack, of front's"),
+            Value::Percent(share),
+        );
+        let waits = [&old.outcome, &new.outcome].map(|outcome| outcome.longest_wait.as_secs_f64());
+        findings.tell(format!("{workers} workers: longest wait with front"), Value::Seconds(waits[0]));
+        findings.tell(format!("{workers} workers: longest wait with ring by sack"), Value::Seconds(waits[1]));
+    }
+    findings.tables.push(table(simulated));
+    let series = |name: &str, value: fn(&Outcome) -> f64| Plot {
+        title: format!("Simulated: {name}"),
+        x: Axis::logarithmic("workers"),
+        y: Axis::logarithmic(name),
+        lines: KINDS
+            .iter()
+            .map(|kind| Line {
+                name: kind.name.to_owned(),
+                points: of(*kind).map(|found| (f64::from(found.workers), value(&found.outcome))).collect(),
+            })
+            .collect(),
+        marks: Vec::new(),
+    };
+    findings.plots.push(series("peak of the backlog, in measures", |outcome| outcome.peak as f64));
+    findings
+        .plots
+        .push(series("longest wait of a measure, in seconds", |outcome| outcome.longest_wait.as_secs_f64()));
+    for workers in &options.workers {
+        let of_workers = simulated.iter().filter(|found| found.workers == *workers);
+        findings.plots.push(Plot {
+            title: format!("Simulated: what waits, {workers} workers"),
+            x: Axis::linear("seconds"),
+            y: Axis::linear("measures waiting"),
+            lines: of_workers
+                .map(|found| Line { name: found.kind.name.to_owned(), points: found.outcome.backlog.clone() })
+                .collect(),
+            marks: Vec::new(),
+        });
+    }
+    notes(options, findings);
+}
+
+fn table(simulated: &[Simulated]) -> Table {
+    let headings = [
+        "workers",
+        "order",
+        "backlog peak",
+        "drained after",
+        "longest wait",
+        "mean wait",
+        "never reached",
+        "passes",
+    ];
+    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+    let rows = simulated.iter().map(|Simulated { kind, workers, outcome }| {
+        vec![
+            workers.to_string(),
+            kind.name.to_owned(),
+            short(outcome.peak as f64),
+            seconds(outcome.drained_after),
+            seconds(outcome.longest_wait),
+            seconds(outcome.mean_wait),
+            outcome.never_reached.to_string(),
+            outcome.passes.to_string(),
+        ]
+    });
+    Table {
+        title: "Simulated: each order by the number of workers".to_owned(),
+        headings: headings.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+fn notes(options: &Options, findings: &mut Findings) {
+    findings.note(format!(
+        "simulated in virtual time, not measured: the engine's own code hands out the sacks; {} measures/s come in, a pass costs \
+         {} us, and {} us a metric, {} ns a measure in it (seed {})",
+        options.rate, options.pass_us, options.metric_us, options.measure_ns, options.seed
+    ));
+    findings.note(
+        "front: each worker takes its block of 16 from the sorted list of metrics that wait, as Gnocchi 3 did, again and again, \
+         without its lists growing and without what listing costs; shared: first come, first served, what gnudi does within a \
+         process; ring: each worker has its own by consistent hashing",
+    );
+    findings.note(format!(
+        "by metric: a pass is over one metric, so that only the order differs; by sack: over one of {} sacks, as today",
+        options.sacks
+    ));
+    findings.note("never reached: metrics not processed once when the last measure came");
+}
+
+/// Whether the real runs agree with the simulation that the front is the worse order.
+fn compare_directions(measured: &[Real], findings: &mut Findings) {
+    let find = |scheduling| measured.iter().find(|real| real.scheduling == scheduling);
+    let (Some(front), Some(ring)) = (find(Scheduling::Front), find(Scheduling::Ring)) else { return };
+    let verdict = |front: f64, ring: f64| if ring < front { "as simulated" } else { "other than simulated" };
+    let waits = [front, ring].map(|real| real.longest_wait.as_secs_f64());
+    findings.note(format!(
+        "measured on this machine: the ring's longest wait is {:.2} s, the front's {:.2} s: {}; the ring's peak is {} measures, the \
+         front's {}: {}",
+        waits[1],
+        waits[0],
+        verdict(waits[0], waits[1]),
+        ring.peak,
+        front.peak,
+        verdict(front.peak as f64, ring.peak as f64),
+    ));
+}

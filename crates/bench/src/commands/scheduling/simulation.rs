@@ -1,0 +1,349 @@
+//! A stream of single measures and the workers that process it, in virtual time: the order in which sacks are handed out is the
+//! engine's own code, all else is a model. Deterministic from the seed.
+//!
+//! The model: measures come in at a constant rate, metric after metric, round after round. A pass takes all that waits in its
+//! sack and costs a time of its own, one for each metric in it and one for each measure. Two workers at one sack wait for each other.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+    time::Duration,
+};
+
+use gnudi_engine::metricd::policy::{Next, Scheduling, Waiting, Wake};
+use gnudi_model::{MetricId, SackCount, SackId};
+use uuid::Uuid;
+
+/// Measures come in so often, as requests bring them.
+const TICK: Duration = Duration::from_millis(10);
+/// Points of a line, at most.
+const POINTS_MAX: usize = 240;
+
+/// What comes in.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    pub metrics: u32,
+    /// Measures of each metric.
+    pub rounds: u32,
+    /// Measures a second, of all metrics together.
+    pub rate: u32,
+    pub seed: u64,
+}
+
+/// What passes cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    pub pass: Duration,
+    pub metric: Duration,
+    pub measure: Duration,
+}
+
+/// Who processes it.
+#[derive(Clone, Copy, Debug)]
+pub struct House {
+    pub scheduling: Scheduling,
+    pub workers: usize,
+    pub sacks: SackCount,
+    /// How long a sack gathers measures before it may be processed.
+    pub gather: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// (seconds, measures waiting), until nothing waits.
+    pub backlog: Vec<(f64, f64)>,
+    pub peak: u64,
+    /// From the last measure until nothing waited.
+    pub drained_after: Duration,
+    /// The longest that a measure waited until the pass that processed it had ended.
+    pub longest_wait: Duration,
+    /// Of all measures.
+    pub mean_wait: Duration,
+    /// Metrics that had not been processed once when the last measure came.
+    pub never_reached: usize,
+    pub passes: u64,
+}
+
+impl Stream {
+    fn measures(&self) -> u64 {
+        u64::from(self.metrics) * u64::from(self.rounds)
+    }
+
+    /// How many measures have come by then.
+    fn by(&self, now: Duration) -> u64 {
+        let come = u128::from(self.rate) * now.as_nanos() / 1_000_000_000;
+        u64::try_from(come).unwrap_or(u64::MAX).min(self.measures())
+    }
+
+    /// The sack of each metric, in the order in which metrics get their measures.
+    fn sacks(&self, count: SackCount) -> Vec<SackId> {
+        let mut state = self.seed;
+        (0..self.metrics)
+            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(random(&mut state), random(&mut state)))))
+            .collect()
+    }
+}
+
+/// `SplitMix64`.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut bits = *state;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// What waits in a sack, and until when somebody is at it.
+#[derive(Clone, Debug, Default)]
+struct Sack {
+    measures: u64,
+    /// Metrics with waiting measures.
+    metrics: Vec<u32>,
+    /// When the oldest waiting measure came.
+    since: Duration,
+    busy_until: Duration,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, Default)]
+enum Worker {
+    /// Waits at its bell.
+    #[default]
+    Idle,
+    /// Has a sack, and waits for the other who is at it.
+    Blocked(SackId),
+    /// Makes a pass over so many measures, the oldest of which came then.
+    Busy { measures: u64, since: Duration },
+}
+
+struct Simulation {
+    stream: Stream,
+    costs: Costs,
+    house: House,
+    waiting: Waiting,
+    sack_of: Vec<SackId>,
+    sacks: Vec<Sack>,
+    /// Whether the metric has waiting measures, and whether it was ever processed.
+    metrics: Vec<(bool, bool)>,
+    workers: Vec<Worker>,
+    /// When a worker is to be looked at. What is no longer so has been put off or brought forward.
+    wake_at: Vec<Option<Duration>>,
+    wakes: BinaryHeap<Reverse<(Duration, usize)>>,
+    come: u64,
+    backlog: u64,
+    outcome: Outcome,
+}
+
+/// Runs the stream to its end, and on until nothing waits.
+pub fn run(stream: Stream, costs: Costs, house: House) -> Outcome {
+    assert!(stream.rate > 0 && stream.metrics > 0 && house.workers > 0);
+    let simulation = Simulation {
+        waiting: Waiting::new(house.scheduling, house.workers, house.sacks),
+        sack_of: stream.sacks(house.sacks),
+        sacks: vec![Sack::default(); usize::from(house.sacks.get())],
+        metrics: vec![(false, false); stream.metrics as usize],
+        workers: vec![Worker::Idle; house.workers],
+        wake_at: vec![None; house.workers],
+        wakes: BinaryHeap::new(),
+        come: 0,
+        backlog: 0,
+        outcome: Outcome::default(),
+        stream,
+        costs,
+        house,
+    };
+    simulation.run()
+}
+
+impl Simulation {
+    fn run(mut self) -> Outcome {
+        let (mut now, mut waited, mut ended) = (Duration::ZERO, 0.0, None);
+        while self.come < self.stream.measures() || self.backlog > 0 {
+            now += TICK;
+            self.work_until(now);
+            self.arrive(now);
+            waited += self.backlog as f64 * TICK.as_secs_f64();
+            self.outcome.peak = self.outcome.peak.max(self.backlog);
+            self.outcome.backlog.push((now.as_secs_f64(), self.backlog as f64));
+            if self.come == self.stream.measures() && ended.is_none() {
+                ended = Some(now);
+                self.outcome.never_reached = self.metrics.iter().filter(|(_, reached)| !reached).count();
+            }
+        }
+        self.outcome.drained_after = now.saturating_sub(ended.unwrap_or(now));
+        self.outcome.mean_wait = Duration::from_secs_f64(waited / self.stream.measures() as f64);
+        thin(&mut self.outcome.backlog);
+        self.outcome
+    }
+
+    /// Takes in what has come since the last time.
+    fn arrive(&mut self, now: Duration) {
+        let mut rung = BTreeSet::new();
+        let mut all = false;
+        for measure in self.come..self.stream.by(now) {
+            let metric = (measure % u64::from(self.stream.metrics)) as usize;
+            let id = self.sack_of[metric];
+            let sack = &mut self.sacks[usize::from(id.0)];
+            if sack.measures == 0 {
+                sack.since = now;
+            }
+            sack.measures += 1;
+            if !std::mem::replace(&mut self.metrics[metric].0, true) {
+                sack.metrics.push(metric as u32);
+            }
+            match self.waiting.push(id, now, now + self.house.gather) {
+                Wake::Bell(bell) => {
+                    rung.insert(bell);
+                }
+                Wake::All => all = true,
+                Wake::Nobody => {}
+            }
+            self.backlog += 1;
+        }
+        self.come = self.stream.by(now);
+        for worker in 0..self.workers.len() {
+            let idle = matches!(self.workers[worker], Worker::Idle);
+            if idle && (all || rung.contains(&self.waiting.bell_of(worker))) {
+                self.wake(worker, now);
+            }
+        }
+    }
+
+    fn wake(&mut self, worker: usize, at: Duration) {
+        self.wake_at[worker] = Some(at);
+        self.wakes.push(Reverse((at, worker)));
+    }
+
+    /// Lets workers do what they do before `end`.
+    fn work_until(&mut self, end: Duration) {
+        while let Some(&Reverse((now, worker))) = self.wakes.peek() {
+            if now >= end {
+                break;
+            }
+            self.wakes.pop();
+            if self.wake_at[worker] == Some(now) {
+                self.wake_at[worker] = None;
+                self.step(worker, now);
+            }
+        }
+    }
+
+    fn step(&mut self, worker: usize, now: Duration) {
+        match std::mem::take(&mut self.workers[worker]) {
+            Worker::Blocked(sack) => return self.begin(worker, sack, now),
+            Worker::Busy { measures, since } => {
+                self.backlog -= measures;
+                self.outcome.longest_wait = self.outcome.longest_wait.max(now.saturating_sub(since));
+            }
+            Worker::Idle => {}
+        }
+        match self.waiting.pop(worker, now) {
+            Next::Pass { sack, .. } => self.begin(worker, sack, now),
+            Next::Wait(delay) => self.wake(worker, now + delay),
+            Next::Nothing => {}
+        }
+    }
+
+    /// Makes a pass over the sack, once nobody else is at it.
+    fn begin(&mut self, worker: usize, id: SackId, now: Duration) {
+        let sack = &mut self.sacks[usize::from(id.0)];
+        if sack.busy_until > now {
+            self.workers[worker] = Worker::Blocked(id);
+            let until = sack.busy_until;
+            return self.wake(worker, until);
+        }
+        let (measures, since) = (std::mem::take(&mut sack.measures), sack.since);
+        let mut cost = Duration::ZERO;
+        if measures > 0 {
+            self.outcome.passes += 1;
+            let measures = u32::try_from(measures).unwrap_or(u32::MAX);
+            cost = self.costs.pass
+                + self.costs.metric * sack.metrics.len() as u32
+                + self.costs.measure * measures;
+        }
+        for metric in sack.metrics.drain(..) {
+            self.metrics[metric as usize] = (false, true);
+        }
+        sack.busy_until = now + cost;
+        self.workers[worker] = Worker::Busy { measures, since };
+        self.wake(worker, now + cost);
+    }
+}
+
+/// Leaves the highest of each stretch, and the last point.
+fn thin(points: &mut Vec<(f64, f64)>) {
+    let stretch = points.len().div_ceil(POINTS_MAX).max(1);
+    let Some(last) = points.last().copied() else { return };
+    let highest = |points: &[(f64, f64)]| points.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a });
+    *points = points.chunks(stretch).filter_map(highest).collect();
+    if points.last() != Some(&last) {
+        points.push(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    const STREAM: Stream = Stream { metrics: 2_000, rounds: 20, rate: 10_000, seed: 1 };
+    const COSTS: Costs = Costs {
+        pass: Duration::from_millis(2),
+        metric: Duration::from_micros(5),
+        measure: Duration::from_nanos(200),
+    };
+
+    fn house(scheduling: Scheduling, workers: usize) -> House {
+        House { scheduling, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_outcome() {
+        for scheduling in [Scheduling::Shared, Scheduling::Ring, Scheduling::Front] {
+            let outcome = run(STREAM, COSTS, house(scheduling, 3));
+            assert_eq!(outcome, run(STREAM, COSTS, house(scheduling, 3)));
+            assert_eq!(outcome.backlog.last().map(|point| point.1), Some(0.0));
+            assert!(outcome.backlog.len() <= POINTS_MAX + 1 && outcome.peak > 0);
+        }
+        let other = run(Stream { seed: 2, ..STREAM }, COSTS, house(Scheduling::Ring, 3));
+        assert_ne!(run(STREAM, COSTS, house(Scheduling::Ring, 3)), other);
+    }
+
+    #[test]
+    fn one_worker_does_one_pass_after_the_other() {
+        // One metric a sack, so rare that each measure is a pass of its own.
+        let stream = Stream { metrics: 10, rounds: 3, rate: 10, seed: 1 };
+        let outcome = run(stream, COSTS, House { gather: Duration::ZERO, ..house(Scheduling::Shared, 1) });
+        assert_eq!((outcome.passes, outcome.never_reached), (30, 0));
+        assert_eq!(outcome.longest_wait, COSTS.pass + COSTS.metric + COSTS.measure);
+        assert_eq!(outcome.peak, 1);
+    }
+
+    #[test]
+    fn the_tail_starves_at_the_front_and_nowhere_else() {
+        // A worker makes 500 passes a second, while 2,000 metrics get five measures a second each.
+        for workers in [1, 2] {
+            let front = run(STREAM, COSTS, house(Scheduling::Front, workers));
+            assert!(front.never_reached > 1_000, "{}", front.never_reached);
+            for scheduling in [Scheduling::Shared, Scheduling::Ring] {
+                let fair = run(STREAM, COSTS, house(scheduling, workers));
+                assert!(fair.never_reached <= 400, "{scheduling:?}: {}", fair.never_reached);
+                assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{scheduling:?}");
+            }
+        }
+        // With workers enough nobody starves.
+        let enough = run(STREAM, COSTS, house(Scheduling::Front, 64));
+        assert!(enough.never_reached == 0 && enough.longest_wait < Duration::from_secs(1), "{enough:?}");
+    }
+
+    #[test]
+    fn thinning_keeps_the_peak_and_the_end() {
+        let mut points: Vec<(f64, f64)> = (0..10_001).map(|x| (f64::from(x), f64::from(x % 5_000))).collect();
+        thin(&mut points);
+        assert!(points.len() <= POINTS_MAX + 1);
+        assert!(points.contains(&(4_999.0, 4_999.0)));
+        assert_eq!(points.last(), Some(&(10_000.0, 0.0)));
+    }
+}
