@@ -50,6 +50,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         Findings::new("growth", "Throughput, memory and disk of gnudi against what grows, each alone");
     let report = report::Options::default();
     let bench = Bench::new(&report, context);
+    findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
     for kind in &options.only {
         if context.stop.is_set() {
             break;
@@ -100,7 +101,7 @@ fn metrics(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
     };
     let trial = Trial { measures: 500_000, ..Trial::default() };
     let (taken, outcome) = curve(bench, "metrics", places, |metrics| trial.at_metrics(bench, metrics));
-    tell(findings, "metrics of policy medium", &taken);
+    tell(findings, "metrics of policy medium, a measure each a call", &taken);
     findings.plots.push(memory_plot("metrics", &taken));
     if let [(few, first), .., (many, last)] = &taken[..] {
         let per_metric = (last.memory_bytes - first.memory_bytes) / (many - few) as f64;

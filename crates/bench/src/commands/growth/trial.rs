@@ -16,9 +16,8 @@ use crate::{
 };
 
 const MINUTE_MS: i64 = 60_000;
-/// Measures that a metric gets in a call, and metrics in a call.
-const POINTS: usize = 5;
-const BATCH: usize = 100;
+/// Metrics in a call; each gets one measure, as from servers that are polled.
+const BATCH_MAX: usize = 1_000;
 const CONNECTIONS: usize = 4;
 /// What a server may use up to come to rest.
 const REST: Duration = Duration::from_secs(2);
@@ -76,19 +75,15 @@ impl Trial {
         let mut values = Values::new(1);
         let mut round = || {
             let start_ms = START_MS + clock * MINUTE_MS;
-            clock += POINTS as i64;
-            metrics.requests(
-                &server,
-                BATCH,
-                Span { start_ms, step_ms: MINUTE_MS, count: POINTS },
-                &mut values,
-            )
+            clock += 1;
+            let span = Span { start_ms, step_ms: MINUTE_MS, count: 1 };
+            metrics.requests(&server, batch_of(self.metrics), span, &mut values)
         };
-        process::until_processed(bench, &server, round(), CONNECTIONS, self.metrics * POINTS)?;
-        let rounds = self.measures.div_ceil(self.metrics * POINTS);
+        process::until_processed(bench, &server, round(), CONNECTIONS, self.metrics)?;
+        let rounds = self.measures.div_ceil(self.metrics);
         let requests = (0..rounds).flat_map(|_| round()).collect();
-        let sample = timed(bench, &server, requests, self.metrics * POINTS * rounds)?;
-        setup::check_counts(bench, &server, metrics.ids(), POINTS * (rounds + 1))?;
+        let sample = timed(bench, &server, requests, self.metrics * rounds)?;
+        setup::check_counts(bench, &server, metrics.ids(), rounds + 1)?;
         Ok(sample)
     }
 
@@ -120,9 +115,9 @@ impl Store {
             let requests = self.requests(1, count);
             process::until_processed(bench, &self.server, requests, CONNECTIONS, count * self.metrics.len())?;
         }
-        let rounds = self.trial.measures.div_ceil(self.metrics.len() * POINTS);
-        let requests = (0..rounds).flat_map(|_| self.requests(BATCH / 2, POINTS)).collect();
-        let mut sample = timed(bench, &self.server, requests, self.metrics.len() * POINTS * rounds)?;
+        let rounds = self.trial.measures.div_ceil(self.metrics.len());
+        let requests = (0..rounds).flat_map(|_| self.requests(batch_of(self.metrics.len()), 1)).collect();
+        let mut sample = timed(bench, &self.server, requests, self.metrics.len() * rounds)?;
         sample.read_us = Some(self.read_us(bench)?);
         setup::check_counts(bench, &self.server, self.metrics.ids(), self.points)?;
         Ok(sample)
@@ -148,6 +143,12 @@ impl Store {
         setup::check(&outcome)?;
         Ok(outcome.latency.percentile(0.5).as_secs_f64() * 1e6)
     }
+}
+
+/// Metrics a call, so that the calls of a round are a multiple of the connections: a metric's measures always come by the same one.
+fn batch_of(metrics: usize) -> usize {
+    let calls_a_connection = metrics.div_ceil(CONNECTIONS * BATCH_MAX);
+    metrics.div_ceil(CONNECTIONS * calls_a_connection)
 }
 
 /// Does the work against the clock, and looks at the server when it has come to rest.
@@ -206,5 +207,21 @@ fn settled_bytes(bench: &Bench, server: &mut Server) -> Result<f64> {
             return Ok(bytes as f64);
         }
         last = Some(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_has_as_many_calls_of_a_round() {
+        for metrics in [200, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 300_000, 1_000_000] {
+            let batch = batch_of(metrics);
+            assert!(
+                batch <= BATCH_MAX && metrics.div_ceil(batch).is_multiple_of(CONNECTIONS),
+                "{metrics}: {batch}"
+            );
+        }
     }
 }
