@@ -61,10 +61,19 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("pg-split", title);
     let mut columns = Vec::new();
     for &setup_s in &options.seconds {
-        if context.stop.is_set() {
+        if context.stop.is_set() || findings.partial.is_some() {
             break;
         }
-        let timeline = split::run(&librados, &options.plan(setup_s), context)?;
+        let timeline = match split::run(&librados, &options.plan(setup_s), context) {
+            Ok(timeline) => timeline,
+            Err(error) if columns.is_empty() => return Err(error),
+            Err(error) => {
+                findings.partial = Some(format!("setup of {setup_s} s: {error:#}"));
+                break;
+            }
+        };
+        findings.partial =
+            timeline.failure.as_ref().map(|failure| format!("setup of {setup_s} s: {failure}"));
         let results = Results::of(&timeline);
         tell(&mut findings, setup_s, &results);
         findings.plots.extend(plots(&format!("{setup_s} s of setup"), &timeline));
@@ -78,7 +87,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         }
     }
     findings.tables.push(table(columns));
-    if context.stop.is_set() {
+    if findings.partial.is_none() && context.stop.is_set() {
         findings.partial = Some("stopped before its time".to_owned());
     }
     Ok(findings)
@@ -99,7 +108,7 @@ struct Results {
 impl Results {
     /// A create belongs to the phase in which it began.
     fn of(timeline: &Timeline) -> Self {
-        let Timeline { creates, moments } = timeline;
+        let Timeline { creates, moments, .. } = timeline;
         let Moments { pg_num, pgp_num, copy_begin, copy_end, clean, end, .. } = *moments;
         let between = |begin: f64, end: f64| {
             creates.iter().filter(move |create| create.begin_s >= begin && create.begin_s < end)
@@ -183,7 +192,7 @@ fn table(columns: Vec<(String, Vec<String>)>) -> Table {
 
 /// The client's latency and rate over time.
 fn plots(setup: &str, timeline: &Timeline) -> [Plot; 2] {
-    let Timeline { creates, moments } = timeline;
+    let Timeline { creates, moments, .. } = timeline;
     // The last create may end after all else.
     let end_s = creates.last().map_or(0.0, |last| last.begin_s + last.latency_s).max(moments.end);
     let width_s = (end_s / BUCKETS_MAX).max(BUCKET_MIN_S);
@@ -262,7 +271,7 @@ mod tests {
             clean: Some(72.0),
             end: 100.0,
         };
-        Timeline { creates, moments }
+        Timeline { creates, moments, failure: None }
     }
 
     #[test]

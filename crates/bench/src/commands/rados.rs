@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 
@@ -58,7 +58,7 @@ const BLOCK_BYTES_MAX: i64 = 1 << 20;
 const SECONDS_MAX: u64 = 3600;
 /// Of the pool on an own cluster.
 const PLACEMENT_GROUPS: u32 = 8;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// G. Chung's figures for Gnocchi 4, 20 OSDs, 120 s, 32 writes of 512 bytes at a time: kind, IOPS, latency avg and max in ms.
 const PUBLISHED: [(Kind, &str, &str, &str); 2] =
@@ -96,11 +96,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         options.kinds.clone()
     };
     let mut measured = Vec::new();
-    for (turn, kind) in kinds.into_iter().enumerate() {
-        if context.stop.is_set() {
-            break;
-        }
-        let place = Place::open(options, &librados, context)?;
+    let outcome = kinds.into_iter().enumerate().try_for_each(|(turn, kind)| {
         let mut generators = vec![Generator::Gnudi];
         if peer_missing.is_none() {
             generators.push(Generator::RadosBench);
@@ -109,28 +105,49 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         if turn % 2 == 1 {
             generators.reverse();
         }
-        for generator in generators {
-            if context.stop.is_set() {
-                break;
-            }
-            if context.verbose {
-                eprintln!("{} by {}", kind.name(), generator.name());
-            }
-            let outcome = place
-                .measure(options.load(kind), generator, context)
-                .with_context(|| format!("{} by {}", kind.name(), generator.name()))?;
-            measured.push(Measured { kind, generator, outcome });
-        }
-    }
+        measure_kind(options, &librados, kind, &generators, context, &mut measured)
+    });
     measured.sort_by_key(|one| (one.kind.name(), one.generator != Generator::Gnudi));
+    if let (Err(error), true) = (&outcome, measured.is_empty()) {
+        bail!("{error:#}");
+    }
     let mut findings = findings(options, &measured);
+    findings.partial = outcome.err().map(|error| format!("{error:#}"));
     if let Some(reason) = peer_missing {
         findings.note(format!("rados bench was not measured: {reason}"));
     }
-    if context.stop.is_set() {
+    if findings.partial.is_none() && context.stop.is_set() {
         findings.partial = Some("stopped before its time".to_owned());
     }
     Ok(findings)
+}
+
+/// Lets the generators write one kind, in turn, on one cluster; adds what each made of it.
+fn measure_kind(
+    options: &Options,
+    librados: &Librados,
+    kind: Kind,
+    generators: &[Generator],
+    context: &Context,
+    measured: &mut Vec<Measured>,
+) -> Result<()> {
+    if context.stop.is_set() {
+        return Ok(());
+    }
+    let place = Place::open(options, librados, context)?;
+    for &generator in generators {
+        if context.stop.is_set() {
+            break;
+        }
+        if context.verbose {
+            eprintln!("{} by {}", kind.name(), generator.name());
+        }
+        let outcome = place
+            .measure(options.load(kind), generator, context)
+            .with_context(|| format!("{} by {}", kind.name(), generator.name()))?;
+        measured.push(Measured { kind, generator, outcome });
+    }
+    Ok(())
 }
 
 impl Options {

@@ -64,6 +64,8 @@ pub struct Moments {
 pub struct Timeline {
     pub creates: Vec<Create>,
     pub moments: Moments,
+    /// What ended the run before its time; the rest is what there was until then.
+    pub failure: Option<String>,
 }
 
 /// Starts a cluster and carries the plan out on it.
@@ -83,28 +85,34 @@ pub fn run(librados: &Librados, plan: &Plan, context: &Context) -> Result<Timeli
         start: Instant::now(),
     };
     let done = AtomicBool::new(false);
-    let (moments, creates) = std::thread::scope(|scope| {
-        let client = scope.spawn(|| create_until(&pool, observer.start, &done));
-        let moments = observer.carry_out(plan, context, &|| client.is_finished());
+    let mut timeline = Timeline::default();
+    let (outcome, created) = std::thread::scope(|scope| {
+        let creates = &mut timeline.creates;
+        let client = scope.spawn(|| create_until(&pool, observer.start, &done, creates));
+        let outcome = observer.carry_out(plan, context, &|| client.is_finished(), &mut timeline.moments);
         done.store(true, Ordering::Relaxed);
-        let creates = client.join().unwrap_or_else(|_| Err(anyhow!("the client panicked")));
-        (moments, creates)
+        (outcome, client.join().unwrap_or_else(|_| Err(anyhow!("the client panicked"))))
     });
+    timeline.moments.end = observer.now_s();
     // The client's error is the cause, where both have one.
-    let creates = creates.context("creating objects")?;
-    Ok(Timeline { creates, moments: moments? })
+    if let Err(error) = created.context("creating objects").and(outcome) {
+        if timeline.creates.is_empty() {
+            return Err(error);
+        }
+        timeline.failure = Some(format!("{error:#}"));
+    }
+    Ok(timeline)
 }
 
 /// Creates obj.0, obj.1, ... one after the other.
-fn create_until(pool: &Pool, start: Instant, done: &AtomicBool) -> Result<Vec<Create>> {
-    let mut creates = Vec::new();
+fn create_until(pool: &Pool, start: Instant, done: &AtomicBool, creates: &mut Vec<Create>) -> Result<()> {
     while !done.load(Ordering::Relaxed) {
         let begin = Instant::now();
         pool.create_exclusive(&format!("obj.{}", creates.len())).wait()?;
         let latency_s = begin.elapsed().as_secs_f64();
         creates.push(Create { begin_s: (begin - start).as_secs_f64(), latency_s });
     }
-    Ok(creates)
+    Ok(())
 }
 
 /// Creates pools of one placement group until the two that it will be split into belong on different OSDs: its name.
@@ -163,8 +171,14 @@ impl Observer {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Carries the plan out; ends early, with the moments so far, when the run is stopped or the client has ended.
-    fn carry_out(&self, plan: &Plan, context: &Context, client_ended: &dyn Fn() -> bool) -> Result<Moments> {
+    /// Carries the plan out and notes the moments; ends early when the run is stopped or the client has ended.
+    fn carry_out(
+        &self,
+        plan: &Plan,
+        context: &Context,
+        client_ended: &dyn Fn() -> bool,
+        moments: &mut Moments,
+    ) -> Result<()> {
         let cut = || context.stop.is_set() || client_ended();
         let tell = |what: &str| {
             if context.verbose {
@@ -173,40 +187,30 @@ impl Observer {
         };
         // A split takes a moment, the move about as long as the objects took to be created.
         let wait_max = Duration::from_mins(5) + plan.setup * 4;
-        let mut moments = Moments::default();
         tell("the client creates objects");
-        let outcome = (|| -> Result<Option<()>> {
-            if !pause(plan.setup, &cut) {
-                return Ok(None);
-            }
-            moments.pg_num = Some(self.now_s());
-            tell("pg_num 2");
-            self.set("pg_num", 2)?;
-            self.set("pgp_num", 1)?;
-            let Some(groups) = self.wait([2, 1], wait_max, &cut, &mut Moments::default(), &tell)? else {
-                return Ok(None);
-            };
-            ensure!(
-                groups[0].osd == groups[1].osd,
-                "the new placement group moved although pgp_num was held"
-            );
-            moments.split = Some(self.now_s());
-            if !pause(plan.between, &cut) {
-                return Ok(None);
-            }
-            moments.pgp_num = Some(self.now_s());
-            tell("pgp_num 2");
-            self.set("pgp_num", 2)?;
-            let Some(groups) = self.wait([2, 2], wait_max, &cut, &mut moments, &tell)? else {
-                return Ok(None);
-            };
-            ensure!(groups[0].osd != groups[1].osd, "both placement groups stayed on one OSD: nothing moved");
-            moments.clean = Some(self.now_s());
-            Ok(pause(plan.after, &cut).then_some(()))
-        })();
-        outcome?;
-        moments.end = self.now_s();
-        Ok(moments)
+        if !pause(plan.setup, &cut) {
+            return Ok(());
+        }
+        moments.pg_num = Some(self.now_s());
+        tell("pg_num 2");
+        self.set("pg_num", 2)?;
+        self.set("pgp_num", 1)?;
+        let Some(groups) = self.wait([2, 1], wait_max, &cut, &mut Moments::default(), &tell)? else {
+            return Ok(());
+        };
+        ensure!(groups[0].osd == groups[1].osd, "the new placement group moved although pgp_num was held");
+        moments.split = Some(self.now_s());
+        if !pause(plan.between, &cut) {
+            return Ok(());
+        }
+        moments.pgp_num = Some(self.now_s());
+        tell("pgp_num 2");
+        self.set("pgp_num", 2)?;
+        let Some(groups) = self.wait([2, 2], wait_max, &cut, moments, &tell)? else { return Ok(()) };
+        ensure!(groups[0].osd != groups[1].osd, "both placement groups stayed on one OSD: nothing moved");
+        moments.clean = Some(self.now_s());
+        pause(plan.after, &cut);
+        Ok(())
     }
 
     fn set(&self, option: &str, value: u32) -> Result<()> {
