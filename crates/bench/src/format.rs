@@ -120,38 +120,36 @@ fn draw(headings: &[String], rows: &[Vec<String>], text: &mut String) {
     *text += &border;
     line(headings, text);
     *text += &border;
-    rows.iter().for_each(|row| line(row, text));
+    for row in rows {
+        line(row, text);
+    }
     *text += &border;
 }
 
-fn json_of(value: &Value) -> serde_json::Value {
+/// Numbers as numbers, texts in the form of JSON.
+fn json_of(value: &Value) -> String {
     match value {
-        Value::Count(count) => json!(count),
-        Value::Latency(seconds) => json!(seconds),
-        other => json!(shown(other)),
+        Value::Count(_) | Value::Latency(_) => shown(value),
+        other => json!(shown(other)).to_string(),
     }
 }
 
 /// A JSON object whose keys keep the order of the figures.
 fn object(findings: &Findings, figures: &[Figure]) -> String {
-    let mut entries: Vec<(&str, serde_json::Value)> =
-        figures.iter().map(|figure| (figure.name.as_str(), json_of(&figure.value))).collect();
-    if !findings.tables.is_empty() {
-        entries.push(("tables", json!(findings.tables)));
-    }
-    if !findings.plots.is_empty() {
-        entries.push(("plots", json!(findings.plots)));
-    }
-    if !findings.notes.is_empty() {
-        entries.push(("notes", json!(findings.notes)));
-    }
-    let entries: Vec<String> = entries
-        .into_iter()
-        .map(|(name, value)| {
-            let value = serde_json::to_string_pretty(&value).expect("a JSON value is JSON");
-            format!("  {}: {}", json!(name), value.replace('\n', "\n  "))
-        })
+    let mut entries: Vec<String> = figures
+        .iter()
+        .map(|figure| format!("  {}: {}", json!(figure.name), json_of(&figure.value)))
         .collect();
+    let lists = [
+        ("tables", json!(findings.tables)),
+        ("plots", json!(findings.plots)),
+        ("notes", json!(findings.notes)),
+    ];
+    for (name, list) in lists {
+        if list.as_array().is_some_and(|list| !list.is_empty()) {
+            entries.push(format!("  \"{name}\": {}", format!("{list:#}").replace('\n', "\n  ")));
+        }
+    }
     if entries.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", entries.join(",\n")) }
 }
 

@@ -24,16 +24,14 @@ pub struct Subjects<'a> {
 /// The path of a metric: by its id, or by its resource and its name.
 pub fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
-    match resource {
-        Some(resource) => Ok(uri::path(&(resource_path(resource) + "/"), metric)),
-        None => {
-            ensure!(
-                python::parse_uuid(metric).is_some(),
-                "resource_id is required to get a metric by name: {metric}"
-            );
-            Ok(uri::path("/v1/metric/", metric))
-        }
+    if let Some(resource) = resource {
+        return Ok(uri::path(&(resource_path(resource) + "/"), metric));
     }
+    ensure!(
+        python::parse_uuid(metric).is_some(),
+        "resource_id is required to get a metric by name: {metric}"
+    );
+    Ok(uri::path("/v1/metric/", metric))
 }
 
 /// The path of a resource's metrics.

@@ -28,7 +28,7 @@ const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 /// Which server, and who asks.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
-    /// The server's URL, or `limit`: a built-in server that does nothing [default: http://127.0.0.1:8041].
+    /// The server's URL, or `limit`: a built-in server that does nothing [default: `http://127.0.0.1:8041`].
     #[arg(long, value_name = "URL", env = "GNOCCHI_ENDPOINT")]
     pub endpoint: Option<String>,
     /// The user of basic authentication [default: admin].
@@ -51,8 +51,8 @@ pub struct Target {
     pub address: SocketAddr,
     pub headers: Headers,
     pub silence_max: Duration,
-    /// Keeps the no-op server going, where that is the target.
-    _noop: Option<NoopServer>,
+    /// Going on as long as this, where that is the target.
+    noop: Option<NoopServer>,
 }
 
 impl TargetOptions {
@@ -64,7 +64,7 @@ impl TargetOptions {
             let noop = NoopServer::start().context("the no-op server")?;
             let headers =
                 Headers { identity: self.identity()?, ..Headers::new(noop.address.to_string(), "") };
-            return Ok(Target { address: noop.address, headers, silence_max, _noop: Some(noop) });
+            return Ok(Target { address: noop.address, headers, silence_max, noop: Some(noop) });
         }
         let (host, prefix) = parse(endpoint)?;
         let mut addresses = host.to_socket_addrs().with_context(|| format!("{endpoint}: {host}"))?;
@@ -72,21 +72,22 @@ impl TargetOptions {
         let headers = Headers { identity: self.identity()?, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;
-        let target = Target { address, headers, silence_max, _noop: None };
+        let target = Target { address, headers, silence_max, noop: None };
         target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
         Ok(target)
     }
 
-    /// The header lines that say who asks.
+    /// The header lines that say who asks, and that errors be JSON.
     fn identity(&self) -> Result<String> {
+        const ACCEPT: &str = "Accept: application/json\r\n";
         if let Some(token) = given(self.token.as_deref()) {
             ensure!(token.bytes().all(|byte| byte.is_ascii_graphic()), "the token holds more than a token");
-            return Ok(format!("X-Auth-Token: {token}\r\n"));
+            return Ok(format!("{ACCEPT}X-Auth-Token: {token}\r\n"));
         }
         let user = given(self.user.as_deref()).unwrap_or("admin");
         ensure!(!user.contains(':') && !user.chars().any(char::is_control), "{user:?}: not a user's name");
         let both = format!("{user}:{}", self.password.as_deref().unwrap_or_default());
-        Ok(format!("Authorization: Basic {}\r\n", base64::encode(both.as_bytes())))
+        Ok(format!("{ACCEPT}Authorization: Basic {}\r\n", base64::encode(both.as_bytes())))
     }
 }
 
@@ -119,6 +120,11 @@ fn parse(url: &str) -> Result<(String, String)> {
 }
 
 impl Target {
+    /// Whether it is the built-in server that does nothing.
+    pub fn is_noop(&self) -> bool {
+        self.noop.is_some()
+    }
+
     /// The body of the answer to a request without a body.
     pub fn call(&self, method: &str, path: &str) -> Result<Vec<u8>> {
         self.send(self.headers.bare(method, path))
@@ -175,13 +181,16 @@ mod tests {
     #[test]
     fn identities_are_header_lines() {
         let mut options = options(LIMIT);
-        assert_eq!(options.identity().unwrap(), "Authorization: Basic YWRtaW46\r\n");
+        assert_eq!(
+            options.identity().unwrap(),
+            "Accept: application/json\r\nAuthorization: Basic YWRtaW46\r\n"
+        );
         options.password = Some("secret".to_owned());
-        assert_eq!(options.identity().unwrap(), "Authorization: Basic YWRtaW46c2VjcmV0\r\n");
+        assert!(options.identity().unwrap().ends_with("Authorization: Basic YWRtaW46c2VjcmV0\r\n"));
         options.token = Some(String::new());
-        assert!(options.identity().unwrap().starts_with("Authorization"), "an empty token is none");
+        assert!(options.identity().unwrap().contains("Authorization"), "an empty token is none");
         options.token = Some("gAAA-_=".to_owned());
-        assert_eq!(options.identity().unwrap(), "X-Auth-Token: gAAA-_=\r\n");
+        assert_eq!(options.identity().unwrap(), "Accept: application/json\r\nX-Auth-Token: gAAA-_=\r\n");
         options.token = Some("a\r\nX: b".to_owned());
         assert!(options.identity().is_err());
     }

@@ -13,7 +13,7 @@ use crate::{
     commands::count,
     context::Context,
     findings::{Better, Findings, Value},
-    load::{Requests, requests::with_length},
+    load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
     subject::{self, Subjects},
     target::Target,
@@ -147,7 +147,7 @@ impl Add {
             bodies: vec![with_length(&body, 0)],
         };
         let count = self.count / batch;
-        let phase = Phase { verb: "push", requests: &requests, count, keep_ids: false };
+        let phase = Phase { verb: "push", requests: &requests, count, keep: Keep::Nothing };
         let pushed = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("sends {} measures, {batch} a request, with {} workers", self.count, pushed.workers);
@@ -157,7 +157,7 @@ impl Add {
         let speed = Value::Rate(batch as f64 * pushed.speed(), "push");
         findings.compare("measures push speed", speed, Better::Higher);
         let waited = self.wait.then(|| wait_processed(&target, context)).transpose();
-        self.tell_wait(&pushed, batch, waited, &mut findings);
+        tell_wait(&pushed, batch, waited, &mut findings);
         pushed.tell_own(&mut findings);
         Ok(findings)
     }
@@ -174,34 +174,6 @@ impl Add {
         let end = time(&self.timestamp_end, "end", now)?;
         ensure!(end > start, "End timestamp must be after start timestamp");
         Ok((start, end))
-    }
-
-    /// What became of the backlog; a server that fails then takes nothing from what was measured before.
-    fn tell_wait(
-        &self,
-        pushed: &Finished,
-        batch: u64,
-        waited: Result<Option<Waited>>,
-        findings: &mut Findings,
-    ) {
-        let measures = batch as f64 * pushed.outcome.calls as f64;
-        let seconds = pushed.outcome.elapsed.as_secs_f64();
-        let per_second = |seconds: f64| if seconds > 0.0 { measures / seconds } else { 0.0 };
-        match waited {
-            Ok(None) => {}
-            Ok(Some(Waited::Processed(extra))) => {
-                let extra = extra.as_secs_f64();
-                findings.compare("extra wait to process measures", Value::Seconds(extra), Better::Lower);
-                let rate = Value::Rate(per_second(seconds + extra), "measure");
-                findings.compare("measures push and process rate", rate, Better::Higher);
-            }
-            Ok(Some(Waited::Cut { left, why })) => {
-                findings.partial = Some(format!("{why}: {left} measures still wait to be processed"));
-            }
-            Err(error) => findings.partial = Some(format!("waiting for the processing: {error:#}")),
-        }
-        let rate = Value::Rate(per_second(seconds), "measure");
-        findings.compare("measures push rate", rate, Better::Higher);
     }
 }
 
@@ -221,7 +193,7 @@ impl Show {
         // The first answer tells how many measures each has; it is not measured.
         let per_request = points(&target.call("GET", &path)?);
         let requests = Requests::Listed(vec![target.headers.bare("GET", &path)]);
-        let phase = Phase { verb: "show", requests: &requests, count: self.count, keep_ids: false };
+        let phase = Phase { verb: "show", requests: &requests, count: self.count, keep: Keep::Nothing };
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("gets {per_request} measures {} times with {} workers", self.count, shown.workers);
@@ -247,6 +219,28 @@ impl Show {
         }
         query.finish()
     }
+}
+
+/// What became of the backlog; a server that fails then takes nothing from what was measured before.
+fn tell_wait(pushed: &Finished, batch: u64, waited: Result<Option<Waited>>, findings: &mut Findings) {
+    let measures = batch as f64 * pushed.outcome.calls as f64;
+    let seconds = pushed.outcome.elapsed.as_secs_f64();
+    let per_second = |seconds: f64| if seconds > 0.0 { measures / seconds } else { 0.0 };
+    match waited {
+        Ok(None) => {}
+        Ok(Some(Waited::Processed(extra))) => {
+            let extra = extra.as_secs_f64();
+            findings.compare("extra wait to process measures", Value::Seconds(extra), Better::Lower);
+            let rate = Value::Rate(per_second(seconds + extra), "measure");
+            findings.compare("measures push and process rate", rate, Better::Higher);
+        }
+        Ok(Some(Waited::Cut { left, why })) => {
+            findings.partial = Some(format!("{why}: {left} measures still wait to be processed"));
+        }
+        Err(error) => findings.partial = Some(format!("waiting for the processing: {error:#}")),
+    }
+    let rate = Value::Rate(per_second(seconds), "measure");
+    findings.compare("measures push rate", rate, Better::Higher);
 }
 
 /// A time in whole seconds: a date, with hours or without, in UTC where it names no zone; seconds since 1970; or relative to now.
@@ -290,7 +284,7 @@ fn fill(path: &str, target: &Target, now: i64) -> Result<()> {
 
 /// The lists within the list: `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
 fn points(body: &[u8]) -> u64 {
-    body.iter().filter(|byte| **byte == b'[').count().saturating_sub(1) as u64
+    body.iter().map(|byte| u64::from(*byte == b'[')).sum::<u64>().saturating_sub(1)
 }
 
 /// Measures that wait to be processed.

@@ -9,7 +9,7 @@ use crate::{
     commands::count,
     context::{Context, Stop},
     findings::Findings,
-    load::{IdText, Load, Requests, Until, requests::with_length},
+    load::{Keep, Load, Requests, Until, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
     subject::{self, Subjects},
     target::Target,
@@ -98,28 +98,21 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 impl Create {
     fn run(&self, context: &Context) -> Result<Findings> {
         let target = self.load.target.open()?;
-        let requests = match &self.resource_id {
-            None => creations(&target, self.archive_policy_name.as_deref()),
-            Some(resource) => {
-                named_creations(&target, resource, self.archive_policy_name.as_deref(), self.count)
-            }
-        };
-        let phase = Phase { verb: "create", requests: &requests, count: self.count, keep_ids: true };
-        let mut created = phase.run(&self.load, &target, context)?.require_success()?;
-        let ids = std::mem::take(&mut created.outcome.ids);
+        let policy = self.archive_policy_name.as_deref();
+        let batch = Batch::new(&target, self.resource_id.as_deref(), policy, self.count);
+        let mut created = batch.create(&self.load, context)?;
+        let metrics = batch.created(&mut created);
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
         let mut findings = Findings::new("metric create", title);
         created.tell_clients(&mut findings);
-        if self.keep || ids.is_empty() {
+        if created.interrupted && !self.keep {
+            metrics.remove(&target, &self.load);
+        }
+        if self.keep || created.interrupted {
             created.tell_own(&mut findings);
             return Ok(findings);
         }
-        if created.interrupted {
-            remove(ids, &target, &self.load);
-            created.tell_own(&mut findings);
-            return Ok(findings);
-        }
-        let deleted = delete(ids, &target, &self.load, context)?;
+        let deleted = metrics.delete(&target, &self.load, context)?;
         deleted.tell_clients(&mut findings);
         created.tell_own(&mut findings);
         tell_deleted(&deleted, &mut findings);
@@ -138,7 +131,7 @@ impl Show {
         let subjects = Subjects::of(&self.metrics, self.resource_id.as_deref(), policy, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
-        let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep_ids: false };
+        let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep: Keep::Nothing };
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("shows {} metrics {count} times with {} workers", subjects.paths.len(), shown.workers);
@@ -156,28 +149,26 @@ impl Delete {
             self.metrics.iter().map(|metric| subject::path(metric, resource)).collect::<Result<_>>()?;
         let target = self.load.target.open()?;
         let mut findings = Findings::new("metric delete", "");
-        let deleted = if let Some(count) = self.count {
-            let requests = creations(&target, self.archive_policy_name.as_deref());
-            let phase = Phase { verb: "create", requests: &requests, count, keep_ids: true };
+        let metrics = if let Some(count) = self.count {
+            let batch = Batch::new(&target, resource, self.archive_policy_name.as_deref(), count);
             let unmeasured = LoadOptions { no_calibration: true, ..self.load.clone() };
-            let created = phase.run(&unmeasured, &target, context)?.require_success()?;
+            let mut created = batch.create(&unmeasured, context)?;
+            let metrics = batch.created(&mut created);
             if created.interrupted {
                 findings.partial = Some("interrupted before the first deletion".to_owned());
-                remove(created.outcome.ids, &target, &self.load);
+                metrics.remove(&target, &self.load);
                 return Ok(findings);
             }
             if let Some(failure) = &created.outcome.failure {
                 findings
                     .note(format!("{} metrics could not be created: {failure}", created.outcome.failures));
             }
-            delete(created.outcome.ids, &target, &self.load, context)?
+            metrics
         } else {
             let requests = paths.iter().map(|path| target.headers.bare("DELETE", path)).collect();
-            let requests = Requests::Listed(requests);
-            let phase =
-                Phase { verb: "delete", requests: &requests, count: paths.len() as u64, keep_ids: false };
-            phase.run(&self.load, &target, context)?
+            Deletions(Requests::Listed(requests))
         };
+        let deleted = metrics.delete(&target, &self.load, context)?;
         let deleted = deleted.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
         deleted.tell_clients(&mut findings);
@@ -186,39 +177,90 @@ impl Delete {
     }
 }
 
-/// One request for all: metrics without a name.
-fn creations(target: &Target, policy: Option<&str>) -> Requests {
-    let body = spec(policy).to_string();
-    Requests::Listed(vec![target.headers.post("/v1/metric", body.as_bytes())])
+/// Metrics to create.
+struct Batch<'a> {
+    target: &'a Target,
+    count: u64,
+    requests: Requests,
+    /// The resource they belong to.
+    resource: Option<&'a str>,
 }
 
-fn spec(policy: Option<&str>) -> serde_json::Value {
-    let mut spec = Map::new();
-    spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
-    spec.into()
+impl<'a> Batch<'a> {
+    fn new(target: &'a Target, resource: Option<&'a str>, policy: Option<&str>, count: u64) -> Self {
+        let mut spec = Map::new();
+        spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
+        let spec = serde_json::Value::from(spec).to_string();
+        let requests = match resource {
+            // One request for all: metrics without a name.
+            None => Requests::Listed(vec![target.headers.post("/v1/metric", spec.as_bytes())]),
+            Some(resource) => named_creations(target, resource, &spec, count),
+        };
+        Batch { target, count, requests, resource }
+    }
+
+    fn create(&self, options: &LoadOptions, context: &Context) -> Result<Finished> {
+        // A resource answers with all its metrics, not with the new one.
+        let keep = if self.resource.is_some() { Keep::Indices } else { Keep::Ids };
+        let phase = Phase { verb: "create", requests: &self.requests, count: self.count, keep };
+        phase.run(options, self.target, context)?.require_success()
+    }
+
+    /// What was created, to be deleted; it is taken out of the outcome.
+    fn created(self, finished: &mut Finished) -> Deletions {
+        let prefix = self
+            .resource
+            .map_or_else(|| "/v1/metric/".to_owned(), |resource| subject::resource_path(resource) + "/");
+        let whole = self.target.headers.bare("DELETE", &prefix);
+        let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
+        let (head, tail) = (whole[..at].to_vec(), whole[at..].to_vec());
+        if let Requests::Named { names, .. } = self.requests {
+            let indices = std::mem::take(&mut finished.outcome.indices);
+            let names = indices.into_iter().map(|index| names[index as usize].clone()).collect();
+            return Deletions(Requests::Named { heads: vec![head], names, bodies: vec![tail] });
+        }
+        let ids = std::mem::take(&mut finished.outcome.ids);
+        Deletions(Requests::Ids { head, ids, tail })
+    }
 }
 
 /// Metrics of a resource, whose names differ from one another and from those of other runs.
-fn named_creations(target: &Target, resource: &str, policy: Option<&str>, count: u64) -> Requests {
+fn named_creations(target: &Target, resource: &str, spec: &str, count: u64) -> Requests {
     let run = Uuid::new_v4().simple().to_string();
     let names: Vec<Vec<u8>> =
         (0..count).map(|index| format!("benchmark-{}-{index:09}", &run[..8]).into_bytes()).collect();
-    let tail = format!("\": {}}}", spec(policy)).into_bytes();
+    let tail = format!("\": {spec}}}").into_bytes();
     let mut head = target.headers.open_json_head(&subject::resource_path(resource));
     head.extend_from_slice(&with_length(b"{\"", names[0].len() + tail.len()));
     Requests::Named { heads: vec![head], names, bodies: vec![tail] }
 }
 
-fn deletions(ids: Vec<IdText>, target: &Target) -> Requests {
-    let whole = target.headers.bare("DELETE", "/v1/metric/");
-    let at = whole.windows(9).position(|window| window == b" HTTP/1.1").expect("a request has a version");
-    Requests::Ids { head: whole[..at].to_vec(), ids, tail: whole[at..].to_vec() }
-}
+/// Metrics to delete, each once.
+struct Deletions(Requests);
 
-fn delete(ids: Vec<IdText>, target: &Target, options: &LoadOptions, context: &Context) -> Result<Finished> {
-    let count = ids.len() as u64;
-    let requests = deletions(ids, target);
-    Phase { verb: "delete", requests: &requests, count, keep_ids: false }.run(options, target, context)
+impl Deletions {
+    fn delete(&self, target: &Target, options: &LoadOptions, context: &Context) -> Result<Finished> {
+        let count = self.0.distinct();
+        Phase { verb: "delete", requests: &self.0, count, keep: Keep::Nothing }.run(options, target, context)
+    }
+
+    /// Deletes what an interrupted run has created; not measured.
+    fn remove(&self, target: &Target, options: &LoadOptions) {
+        let (count, stop) = (self.0.distinct(), Stop::default());
+        if count == 0 {
+            return;
+        }
+        eprintln!("deleting the {count} metrics that were created");
+        let load = Load {
+            connections: options.workers() as usize,
+            silence_max: target.silence_max,
+            ..Load::new(target.address, &self.0, Until::Count(count), &stop)
+        };
+        let outcome = load.run();
+        if let Some(failure) = outcome.failure {
+            eprintln!("{} of them are left: {failure}", count - outcome.calls);
+        }
+    }
 }
 
 fn tell_deleted(deleted: &Finished, findings: &mut Findings) {
@@ -226,21 +268,5 @@ fn tell_deleted(deleted: &Finished, findings: &mut Findings) {
     let left = deleted.count - deleted.outcome.calls.min(deleted.count);
     if left > 0 {
         findings.note(format!("{left} metrics may not be deleted"));
-    }
-}
-
-/// Deletes what an interrupted run has created; not measured.
-fn remove(ids: Vec<IdText>, target: &Target, options: &LoadOptions) {
-    let count = ids.len() as u64;
-    eprintln!("deleting the {count} metrics that were created");
-    let (requests, stop) = (deletions(ids, target), Stop::default());
-    let outcome = Load {
-        connections: options.workers() as usize,
-        silence_max: target.silence_max,
-        ..Load::new(target.address, &requests, Until::Count(count), &stop)
-    }
-    .run();
-    if let Some(failure) = outcome.failure {
-        eprintln!("{} of them are left: {failure}", count - outcome.calls);
     }
 }

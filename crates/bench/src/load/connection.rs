@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Outcome, Shared,
+    Keep, Outcome, Shared,
     requests::Parts,
     response::{Answer, Parser},
 };
@@ -117,7 +117,7 @@ pub(super) async fn drive(
         let parts = shared.load.requests.parts(index);
         let mut attempts = 0;
         loop {
-            let wanted = shared.load.keep_bodies || shared.load.keep_ids || outcome.sample.is_none();
+            let wanted = shared.load.keep_bodies || shared.load.keep == Keep::Ids || outcome.sample.is_none();
             scratch.clear();
             outcome.reconnects += u64::from(connection.stream.is_none());
             let result = connection.exchange(&parts, wanted.then_some(&mut scratch)).await;
@@ -168,5 +168,8 @@ pub(super) async fn drive(
 /// A status and the server's own words.
 fn refusal(status: u16, body: &[u8]) -> String {
     let words = gnudi_client::message_of(body);
-    format!("{status} {words}").trim_end().to_owned()
+    // Pages for people have many lines, and may begin with the status.
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let status = status.to_string();
+    if words.starts_with(&status) { words } else { format!("{status} {words}").trim_end().to_owned() }
 }

@@ -52,6 +52,16 @@ pub const SILENCE_MAX: Duration = Duration::from_mins(2);
 /// A load whose first requests all fail is ended after so many.
 const FAILURES_HOPELESS: u64 = 100;
 
+/// What to keep of requests that succeed, in a few bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Nothing,
+    /// The id in the answer: an answer without one is a failure.
+    Ids,
+    /// The index of the request.
+    Indices,
+}
+
 /// A load to put on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
@@ -63,8 +73,7 @@ pub struct Load<'a> {
     pub order: Order,
     /// Keep the bodies of the answers, with the index of their requests.
     pub keep_bodies: bool,
-    /// Keep the ids in the answers: an answer without one is a failure.
-    pub keep_ids: bool,
+    pub keep: Keep,
     /// Ends the load early, once requests under way are answered.
     pub stop: &'a Stop,
     /// Counts requests that have been answered or have failed, for whoever watches.
@@ -84,7 +93,7 @@ impl<'a> Load<'a> {
             until,
             order: Order::Free,
             keep_bodies: false,
-            keep_ids: false,
+            keep: Keep::Nothing,
             stop,
             done: None,
             silence_max: SILENCE_MAX,

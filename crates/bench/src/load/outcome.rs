@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{IdText, Load, response::Answer};
+use super::{IdText, Keep, Load, response::Answer};
 use crate::histogram::Histogram;
 
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub bodies: Vec<(u64, Vec<u8>)>,
     /// Where they were asked for: the ids in the answers.
     pub ids: Vec<IdText>,
+    /// Where they were asked for: the indices of the requests that succeeded.
+    pub indices: Vec<u64>,
     /// The body of one of the first answers.
     pub sample: Option<Vec<u8>>,
     /// Of the generator's threads together; `None` where the system does not tell.
@@ -43,6 +45,7 @@ impl Outcome {
         self.body_bytes += other.body_bytes;
         self.bodies.extend(other.bodies);
         self.ids.extend(other.ids);
+        self.indices.extend(other.indices);
         self.sample = self.sample.take().or(other.sample);
         self.times = match (self.times, other.times) {
             (Some(one), Some(two)) => Some(one.and(two)),
@@ -58,8 +61,10 @@ impl Outcome {
         body: &mut Vec<u8>,
         load: &Load,
     ) -> Result<(), &'static str> {
-        if load.keep_ids {
-            self.ids.push(find_id(body).ok_or("an answer without an id")?);
+        match load.keep {
+            Keep::Nothing => {}
+            Keep::Ids => self.ids.push(find_id(body).ok_or("an answer without an id")?),
+            Keep::Indices => self.indices.push(index),
         }
         if self.sample.is_none() {
             self.sample = Some(body.clone());
