@@ -71,7 +71,7 @@ impl Kind {
 
     fn durability(self) -> &'static str {
         match self {
-            Kind::Postgresql => "each COPY is a transaction, on disk (fsync) when it ends",
+            Kind::Postgresql => "what is committed is on disk (fsync)",
             Kind::Gnudi => Peer::Gnudi.durability(),
             Kind::Gnocchi => Peer::Gnocchi.durability(),
         }

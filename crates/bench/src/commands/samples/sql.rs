@@ -170,10 +170,12 @@ impl Store for Sql<'_> {
         let copies = plan.shares().into_iter().map(|share| self.copy(plan, share, stop));
         let samples = self.context.runtime.block_on(try_join_all(copies)).context("COPY")?.iter().sum();
         let elapsed = start.elapsed();
+        let mut note = "rows by COPY, in transactions of their own".to_owned();
         if !stop.is_set() {
             self.context.runtime.block_on(self.reader.execute("VACUUM ANALYZE"))?;
+            note += "; then vacuumed and analysed, which is not counted";
         }
-        Ok(Loaded { samples, elapsed, note: "then vacuumed and analysed, which is not counted".to_owned() })
+        Ok(Loaded { samples, elapsed, note })
     }
 
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<Point>)> {
