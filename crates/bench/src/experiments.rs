@@ -44,7 +44,7 @@ pub const ALL: [Experiment; 9] = [
     experiment(
         "R1",
         "a month of raw samples, and what aggregates save",
-        "samples --instances 30 --gnocchi-instances 1",
+        "samples --instances 10 --gnocchi-instances 1",
         "samples --gnocchi-instances 5",
     ),
     experiment(
