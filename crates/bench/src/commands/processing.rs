@@ -22,7 +22,7 @@ use crate::{
         batch::{self, Metrics},
         process, setup,
     },
-    table::short,
+    table::{short, times},
 };
 
 /// Measure how fast measures are folded into aggregates, and what waits meanwhile.
@@ -176,6 +176,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         let divisor = options.gnocchi_divisor;
         findings
             .note(format!("gnocchi gets one of {divisor} of the metrics and batches: rates are compared"));
+        findings.note("gnocchi's backlog counts what a call brought for a metric as one");
     }
     Ok(findings)
 }
@@ -365,7 +366,7 @@ fn table(part: Part, done: &[&Done]) -> Table {
             seconds(done.elapsed.saturating_sub(done.pushed)),
             seconds(done.elapsed),
             short(done.rate()),
-            ratio.map_or_else(String::new, |ratio| format!("{}x", short(ratio))),
+            ratio.map_or_else(String::new, times),
             per_cpu.map_or_else(String::new, short),
             done.watched.peak_measures().to_string(),
             memory.map_or_else(String::new, |bytes| format!("{}B", short(bytes as f64))),

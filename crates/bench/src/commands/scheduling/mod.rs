@@ -150,12 +150,24 @@ fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
         let workers = old.workers;
         let share = 100.0 * new.outcome.peak as f64 / old.outcome.peak as f64;
         findings.tell(
-            format!("{workers} workers: backlog peak of ring by sack, of front's"),
+            format!("workers {workers}: backlog peak of ring by sack, of front's"),
             Value::Percent(share),
         );
         let waits = [&old.outcome, &new.outcome].map(|outcome| outcome.longest_wait.as_secs_f64());
-        findings.tell(format!("{workers} workers: longest wait with front"), Value::Seconds(waits[0]));
-        findings.tell(format!("{workers} workers: longest wait with ring by sack"), Value::Seconds(waits[1]));
+        findings.tell(format!("workers {workers}: longest wait with front"), Value::Seconds(waits[0]));
+        findings.tell(format!("workers {workers}: longest wait with ring by sack"), Value::Seconds(waits[1]));
+    }
+    // As published: Gnocchi 4 with a third of the workers.
+    let ring = KINDS[2];
+    for (old, new) in of(front).flat_map(|old| of(ring).map(move |new| (old, new))) {
+        if old.workers == 3 * new.workers {
+            let share = 100.0 * new.outcome.peak as f64 / old.outcome.peak as f64;
+            let name = format!(
+                "workers {}, ring by metric: peak of the backlog, of front's with {}",
+                new.workers, old.workers
+            );
+            findings.tell(name, Value::Percent(share));
+        }
     }
     findings.tables.push(table(simulated));
     let series = |name: &str, value: fn(&Outcome) -> f64| Plot {

@@ -1,0 +1,204 @@
+"""`gnudi benchmark processing` and `scheduling`: what they count is there, what goes wrong is told, an interrupted run keeps what it has."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support.gnudi import binary, run
+from support.process import free_port, wait_until
+
+SMALL = ["--metrics", "40", "--points", "5", "--batches", "20", "--held", "50"]
+
+
+def bench(*arguments, timeout_s=60):
+    return run("benchmark", *arguments, "-f", "json", timeout_s=timeout_s)
+
+
+def results(*arguments):
+    """The figures of a command that succeeds."""
+    done = bench(*arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refusal(*arguments):
+    """What a command says that fails."""
+    done = bench(*arguments)
+    assert done.returncode not in (0, 130), (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == "", done.stdout
+    return done.stderr
+
+
+# processing
+
+
+def test_all_work_is_processed():
+    found = results("processing", "--peers", "gnudi", *SMALL)
+    assert (found["worst measures"], found["fold measures"], found["stream measures"]) == (20, 200, 200)
+    for part in ("worst", "fold", "stream"):
+        assert float(found[f"{part} time"].split()[0]) > 0
+        assert found[f"{part} speed"].endswith(" measure/s")
+        assert int(found[f"{part} memory peak"].split()[0]) > 1_000_000
+    assert len(found["tables"]) == 3
+    assert all(len(table["rows"]) == 1 for table in found["tables"])
+    assert len(found["plots"]) == 3
+    for plot in found["plots"]:
+        points = plot["lines"][0]["points"]
+        times = [at for at, _ in points]
+        assert times == sorted(times) and points[-1][1] == 0, "the last look finds nothing waiting"
+    assert "partial" not in found
+
+
+def test_a_running_server_is_measured(gnudi):
+    server = gnudi()
+    found = results("processing", "--endpoint", f"http://127.0.0.1:{server.port}", *SMALL)
+    client = server.client()
+    metrics = client.get("/v1/metric?limit=1000").expect(200).json()
+    assert len(metrics) == 1 + 40 + 40
+    by_policy = {"gnudi-bench-worst": [], "medium": []}
+    for metric in metrics:
+        by_policy[metric["archive_policy"]["name"]].append(metric["id"])
+    (worst,) = by_policy["gnudi-bench-worst"]
+
+    def counted(metric):
+        path = f"/v1/metric/{metric}/measures?aggregation=count&granularity=60"
+        return sum(value for _, _, value in client.get(path).expect(200).json())
+
+    assert counted(worst) == 50 + 20
+    assert {counted(metric) for metric in by_policy["medium"]} == {5}
+    assert found["stream measures"] == 200
+    methods = client.get("/v1/archive_policy/gnudi-bench-worst").expect(200).json()["aggregation_methods"]
+    assert set(methods) == {"std", "count", "95pct", "min", "max", "sum", "median", "mean"}
+    # The policy is there already: no reason to fail.
+    results("processing", "--endpoint", f"http://127.0.0.1:{server.port}", "--only", "worst", *SMALL)
+
+
+def test_a_missing_peer_is_told():
+    more = ["--only", "fold", "--gnocchi-venv", "/nowhere", *SMALL]
+    found = results("processing", "--peers", "gnocchi,gnudi", *more)
+    assert found["gnudi fold measures"] == 200
+    assert any(note.startswith("gnocchi: not measured") and "/nowhere" in note for note in found["notes"])
+    assert "nothing was measured: gnocchi" in refusal("processing", "--peers", "gnocchi", *more)
+
+
+def test_a_server_that_is_not_there_is_told():
+    port = free_port()
+    error = refusal("processing", "--endpoint", f"http://127.0.0.1:{port}", *SMALL)
+    assert "nothing was measured" in error and "refused" in error.lower(), error
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["--peers", "limit"], "limit tells of no backlog"),
+    (["--peers", "victoria-metrics"], "tells of no backlog"),
+    (["--peers", "nobody"], "invalid value 'nobody'"),
+    (["--metrics", "0"], "0 is not in 1"),
+    (["--metrics", "1000000", "--points", "10000"], "measures, at most"),
+    (["--batches", "50000"], "50000 is not in 1"),
+    (["--only", "all"], "invalid value 'all'"),
+    (["--endpoint", "https://h"], "scheme must be http"),
+])
+def test_bad_options(arguments, reason):
+    assert reason in refusal("processing", *arguments)
+
+
+def test_ctrl_c_keeps_what_there_is():
+    command = [binary(), "benchmark", "processing", "--peers", "gnudi", "--only", "stream", "-f", "json"]
+    command += ["--metrics", "2000", "--points", "5000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "10000000 single measures over 2000 metrics" in process.stderr.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    found = json.loads(output)
+    assert process.returncode == 130
+    assert found["partial"] == "interrupted"
+    assert found["stream measures"] < 10_000_000
+
+
+# scheduling
+
+
+def simulated(*arguments):
+    return results("scheduling", "--only", "simulated", "--metrics", "1000", "--rounds", "20", "--rate", "5000",
+                   *arguments)
+
+
+def column(found, heading):
+    """(workers, order): the column's cell."""
+    table = found["tables"][0]
+    place = table["headings"].index(heading)
+    return {(int(row[0]), row[1]): row[place] for row in table["rows"]}
+
+
+def test_the_tail_starves_at_the_front():
+    found = simulated("--workers", "1,2")
+    reached = column(found, "never reached")
+    for workers in (1, 2):
+        assert int(reached[workers, "front, by metric"]) > 400
+        for order in ("shared, by metric", "ring, by metric", "ring, by sack"):
+            assert int(reached[workers, order]) < int(reached[workers, "front, by metric"]) - 200, order
+    assert any("virtual time, not measured" in note for note in found["notes"])
+    over_time = [plot for plot in found["plots"] if "what waits" in plot["title"]]
+    assert len(over_time) == 2
+    for plot in over_time:
+        assert [line["name"] for line in plot["lines"]] == [order for workers, order in reached if workers == 1]
+        assert all(line["points"][-1][1] == 0 for line in plot["lines"])
+
+
+def test_a_simulation_can_be_repeated():
+    one, same, other = (simulated("--workers", "3", "--seed", seed) for seed in ("7", "7", "8"))
+    assert one == same
+    assert one["plots"] != other["plots"]
+
+
+def test_real_workers_take_every_order():
+    found = results("scheduling", "--only", "real", "--metrics", "400", "--rounds", "5")
+    (table,) = found["tables"]
+    assert [row[0].split(",")[0] for row in table["rows"]] == ["front", "shared", "ring"]
+    for order in ("front", "shared", "ring"):
+        assert f"measured, {order}: longest wait" in found
+    assert all(line["points"][-1][1] == 0 for line in found["plots"][0]["lines"])
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["--workers", "0"], "0 is not in 1"),
+    (["--workers", "1,two"], "invalid digit"),
+    (["--metrics", "70000"], "70000 is not in 1"),
+    (["--rate", "0"], "0 is not in 1"),
+    (["--only", "both"], "invalid value 'both'"),
+])
+def test_bad_scheduling_options(arguments, reason):
+    assert reason in refusal("scheduling", *arguments)
+
+
+# The option itself.
+
+
+@pytest.mark.parametrize("scheduling", ["shared", "ring", "front"])
+def test_workers_follow_the_configured_order(gnudi, scheduling):
+    server = gnudi(config=f"[metricd]\nscheduling = {scheduling}\nworkers = 3\n[incoming]\nsacks = 50\n")
+    client = server.client()
+    ids = [client.post("/v1/metric", {"archive_policy_name": "low"}).expect(201).json()["id"] for _ in range(60)]
+    measure = [{"timestamp": "2015-01-01T00:00:00", "value": 1}]
+    client.post("/v1/batch/metrics/measures", {metric: measure for metric in ids}).expect(202)
+
+    def waiting():
+        return client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"]
+
+    wait_until(lambda: waiting() == 0, 10, "nothing waits")
+    figures = client.get("/metrics").expect(200).body.decode()
+    (age,) = [line for line in figures.splitlines() if line.startswith("gnudi_metricd_oldest_waiting_seconds ")]
+    assert 0 <= float(age.split()[1]) < 10
+
+
+def test_an_unknown_order_is_refused(tmp_path):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text("[metricd]\nscheduling = back\n")
+    done = run("serve", "--config-file", config, "--data-dir", tmp_path / "data", "--listen", "127.0.0.1:0")
+    assert done.returncode != 0 and "scheduling" in done.stderr, done.stderr
