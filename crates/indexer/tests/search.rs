@@ -105,6 +105,7 @@ fn value(chance: &mut Chance, field: &str) -> FilterValue {
                 _ => FilterValue::Int(seconds as i64),
             }
         }
+        "original_resource_id" if chance.one_in(2) => text(&part_of_id(chance)),
         "revision" => FilterValue::Int(chance.below(30) as i64 - 2),
         "lifespan" => chance.pick(&[FilterValue::Int(3), text("2 s"), text("0:05"), FilterValue::Float(0.5)]),
         "number" | "mixed" if !chance.one_in(3) => FilterValue::Float(chance.pick(&NUMBERS)),
@@ -113,6 +114,17 @@ fn value(chance: &mut Chance, field: &str) -> FilterValue {
             chance.pick(&[FilterValue::Bool(true), FilterValue::Float(1.0), FilterValue::Int(1)])
         }
         _ => text(chance.pick(&TEXTS)),
+    }
+}
+
+/// An id as resources are called by, whole, cut, or with something behind.
+fn part_of_id(chance: &mut Chance) -> String {
+    let written = id(chance.below(40)).to_string();
+    match chance.below(4) {
+        0 => written[..chance.below(36) as usize].to_owned(),
+        1 => written[..chance.below(36) as usize].to_owned() + chance.pick(&["-", "0", "g", "Z", "ff"]),
+        2 => written + chance.pick(&["0", " "]),
+        _ => written,
     }
 }
 
@@ -133,8 +145,9 @@ fn filter(chance: &mut Chance, scope: &Scope, depth: u32) -> Filter {
             Filter::In { field, values }
         }
         2..4 => {
-            let pattern = match chance.below(3) {
+            let pattern = match chance.below(4) {
                 0 => value(chance, "text"),
+                3 => text(&format!("{}%", part_of_id(chance))),
                 1 => text(
                     chance.pick(&["%", "a%", "%b%", "_", "__", "a\\_", "a\\%%", "\\\\", "[a]%", "\u{e9}%"]),
                 ),

@@ -137,8 +137,8 @@ async fn create(indexer: &dyn Indexer, metrics: Vec<NewMetric>) -> Vec<Option<In
     indexer.create_metrics(metrics).await.into_iter().map(Result::err).collect()
 }
 
-/// A generic resource without metrics.
-fn new_resource(number: u128) -> NewResource {
+/// A generic resource without metrics, called by its id.
+pub fn new_resource(number: u128) -> NewResource {
     NewResource {
         id: Uuid::from_u128(number),
         resource_type: GENERIC.to_owned(),

@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 use gnudi_model::Text;
 use sqlx::QueryBuilder;
 
-use super::{Database, resource::sortable, types::StoredAttribute};
+use super::{
+    Database,
+    resource::{push_name, sortable},
+    types::StoredAttribute,
+};
 use crate::filter::{Comparison, Condition, Field, Pattern, Scalar, Test};
 
 /// Which resources a statement reads, as `r`.
@@ -144,7 +148,7 @@ pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_ma
 
 /// A comparison or its negation, whichever was meant.
 #[derive(Clone, Copy)]
-enum Leaf<'t> {
+pub(super) enum Leaf<'t> {
     IsNull,
     IsNotNull,
     Differs(&'t Scalar),
@@ -193,7 +197,7 @@ impl<'t> Leaf<'t> {
     }
 }
 
-type Query = QueryBuilder<Database>;
+pub(super) type Query = QueryBuilder<Database>;
 
 /// Longer lists of values are not filled up to a power of two, so that the parameters of a statement suffice.
 const VALUES_FILLED_UP_MAX: usize = 1024;
@@ -250,6 +254,7 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
             }
             leaf => push_leaf(query, "r.creator", false, &leaf, bind),
         },
+        (Field::OriginalResourceId, Rows::Current) => push_name(query, &leaf),
         (field, rows) => push_leaf(query, column_of(field, rows), field.is_nullable(), &leaf, bind),
     }
 }
@@ -296,10 +301,10 @@ fn bind_sortable(query: &mut Query, value: &Scalar) {
     query.push_bind(sortable(&value.to_attribute_value()).expect("operands are not null"));
 }
 
-type Bind = fn(&mut Query, &Scalar);
+pub(super) type Bind = fn(&mut Query, &Scalar);
 
 /// Appends a comparison of an expression that has the value.
-fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, leaf: &Leaf<'_>, bind: Bind) {
+pub(super) fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, leaf: &Leaf<'_>, bind: Bind) {
     match leaf {
         Leaf::IsNull => drop(query.push(format_args!("{expression} IS NULL"))),
         Leaf::IsNotNull => drop(query.push(format_args!("{expression} IS NOT NULL"))),
@@ -400,7 +405,7 @@ fn push_creators(query: &mut Query, pattern: &Pattern) {
 }
 
 /// The least text above all that begin with the prefix.
-fn successor(prefix: &str) -> Option<String> {
+pub(super) fn successor(prefix: &str) -> Option<String> {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
         let above = (last..=char::MAX).nth(1);

@@ -227,21 +227,38 @@ impl Group {
         context: &Context,
     ) -> Result<Outcomes, IndexerError> {
         let lost = |error: sqlx::Error| indexer_error(&error);
-        connection.execute("BEGIN IMMEDIATE").await.map_err(lost)?;
+        let bounds = self.bounds_of_resources();
+        if !bounds.begins {
+            connection.execute("BEGIN IMMEDIATE").await.map_err(lost)?;
+        }
         for change in &mut self.changes {
             change.apply(connection, context).await?;
         }
         let drafts = mem::take(&mut self.resources.items);
+        let created = create::insert(connection, context, drafts, bounds).await?;
         let outcomes = Outcomes {
-            resources: create::insert(connection, context, drafts).await?,
+            resources: created.outcomes,
             metrics: metric::insert(connection, &self.metrics.items).await.map_err(lost)?,
             deleted_metrics: metric::mark_deleted(connection, &self.deleted_metrics.items)
                 .await
                 .map_err(lost)?,
             deleted_resources: delete::delete(connection, context, &self.deleted_resources.items).await?,
         };
-        connection.execute("COMMIT").await.map_err(lost)?;
+        if !created.committed {
+            connection.execute("COMMIT").await.map_err(lost)?;
+        }
         Ok(outcomes)
+    }
+
+    /// Which ends of the transaction new resources take along, since each trip to the database's thread costs time.
+    fn bounds_of_resources(&self) -> create::Bounds {
+        let creates = !self.resources.items.is_empty();
+        let others = [
+            self.metrics.items.is_empty(),
+            self.deleted_metrics.items.is_empty(),
+            self.deleted_resources.items.is_empty(),
+        ];
+        create::Bounds { begins: creates && self.changes.is_empty(), ends: creates && others == [true; 3] }
     }
 
     fn answer(self, outcomes: Result<Outcomes, IndexerError>) {

@@ -153,10 +153,15 @@ impl World {
         let attributes = self.attributes(name).await;
         let chance = &mut self.chance;
         let started_at = chance.time();
+        let id = id(chance.below(RESOURCES));
         let new = NewResource {
-            id: id(chance.below(RESOURCES)),
+            id,
             resource_type: name.to_owned(),
-            original_resource_id: chance.pick(&TEXTS).to_owned(),
+            original_resource_id: if chance.one_in(2) {
+                id.to_string()
+            } else {
+                chance.pick(&TEXTS).to_owned()
+            },
             creator: chance.pick(&OWNERS).to_owned(),
             user_id: chance.text(),
             project_id: chance.text(),

@@ -8,8 +8,11 @@ use sqlx::{Executor, SqliteConnection};
 use super::OpenError;
 
 /// Number and statements of each version.
-const MIGRATIONS: &[(i64, &str)] =
-    &[(1, include_str!("sqlite/0001_metadata.sql")), (2, include_str!("sqlite/0002_resources.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("sqlite/0001_metadata.sql")),
+    (2, include_str!("sqlite/0002_resources.sql")),
+    (3, include_str!("sqlite/0003_names_of_resources.sql")),
+];
 
 /// Brings the schema up to date. Several processes may try at once.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), OpenError> {

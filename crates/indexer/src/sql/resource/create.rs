@@ -6,16 +6,18 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    mem,
     ops::Range,
     sync::Arc,
 };
 
 use gnudi_model::{AttributeValue, Metric, MetricStatus, Resource, Text};
-use sqlx::{AssertSqlSafe, Executor, QueryBuilder, Row};
+use sqlx::{Executor, QueryBuilder, Row, query_builder::Separated};
 use uuid::Uuid;
 
 use super::{
-    row::{IDS_NAMED_MAX, sort_by_name},
+    name::is_named,
+    row::{IDS_NAMED_MAX, id_of, sort_by_name},
     set_metrics,
     value::sortable,
 };
@@ -35,7 +37,7 @@ use crate::{
 
 /// How many resources are inserted as one at most.
 const RUN_MAX: usize = 512;
-/// How many rows one INSERT has at most, a power of two; fewer are split into powers of two.
+/// How many rows one INSERT has at most, a power of two; fewer are filled up to powers of two.
 const RESOURCES_INSERTED_MAX: usize = 64;
 const VALUES_INSERTED_MAX: usize = 256;
 
@@ -135,39 +137,54 @@ pub(super) fn encode(
     (attribute::encode_values(numbered), values)
 }
 
+/// What a transaction does beside creating resources.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sql) struct Bounds {
+    /// Nothing before: the first statement begins it.
+    pub(in crate::sql) begins: bool,
+    /// Nothing behind: the last statement may commit it.
+    pub(in crate::sql) ends: bool,
+}
+
+/// What became of resources.
+#[derive(Debug, Default)]
+pub(in crate::sql) struct Created {
+    pub(in crate::sql) outcomes: Vec<Result<Arc<Resource>, IndexerError>>,
+    /// Whether the transaction was committed.
+    pub(in crate::sql) committed: bool,
+}
+
 /// Creates resources in order, one answer each. Fails only where the transaction is lost.
 pub(in crate::sql) async fn insert(
     connection: &mut Connection,
     context: &Context,
     mut drafts: Vec<Draft>,
-) -> Result<Vec<Result<Arc<Resource>, IndexerError>>, IndexerError> {
+    bounds: Bounds,
+) -> Result<Created, IndexerError> {
     if drafts.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Created::default());
     }
-    let types = context.types(connection).await?;
+    let known = Known::ask(connection, &drafts, bounds).await.map_err(|error| indexer_error(&error))?;
+    let types = context.types_at(connection, known.types_version).await?;
     for draft in &mut drafts {
         if draft.types_version != types.version {
             draft.ready = Ready::new(&draft.new, &types, &context.texts);
         }
     }
-    let mut batch = Batch {
-        context,
-        types_version: types.version,
-        numbers_used: numbers_used(connection).await?,
-        outcomes: Vec::with_capacity(drafts.len()),
-    };
+    let mut batch = Batch { context, known, outcomes: Vec::with_capacity(drafts.len()), committed: false };
     let mut from = 0;
     while from < drafts.len() {
-        let length = independent(&drafts[from..]).min(RUN_MAX);
+        let length = independent(&drafts[from..]);
         if length > 0 {
-            batch.insert_run(connection, &drafts[from..from + length]).await?;
+            let run = &drafts[from..from + length];
             from += length;
+            batch.insert_run(connection, run, bounds.ends && from == drafts.len()).await?;
         } else {
             batch.insert_alone(connection, &drafts[from]).await?;
             from += 1;
         }
     }
-    Ok(batch.outcomes)
+    Ok(Created { outcomes: batch.outcomes, committed: batch.committed })
 }
 
 /// How many drafts at the front share neither ids nor metrics, and attach none.
@@ -187,18 +204,52 @@ fn independent(drafts: &[Draft]) -> usize {
     drafts.iter().take(RUN_MAX).position(|draft| !is_new(draft)).unwrap_or(drafts.len().min(RUN_MAX))
 }
 
-/// The last number that a resource got: numbers are given out here, so that values can be inserted with them.
-async fn numbers_used(connection: &mut Connection) -> Result<i64, IndexerError> {
-    let used = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'resource'");
-    let used: Option<i64> = used.fetch_optional(connection).await.map_err(|error| indexer_error(&error))?;
-    Ok(used.unwrap_or(0))
+/// What is known of the index before resources are created.
+struct Known {
+    types_version: i64,
+    /// The last number that a resource got: numbers are given out here, so that values can be inserted with them.
+    numbers_used: i64,
+    /// Those of the drafts' ids that have a resource.
+    taken: HashSet<Uuid>,
 }
+
+impl Known {
+    /// With one statement after the other, but one trip to the database's thread.
+    async fn ask(connection: &mut Connection, drafts: &[Draft], bounds: Bounds) -> Result<Self, sqlx::Error> {
+        let ids: Vec<_> = drafts.iter().map(|draft| draft.new.id).collect();
+        let (first, rest) = ids.split_at(ids.len().min(IDS_NAMED_MAX));
+        let mut query = QueryBuilder::<Database>::new(if bounds.begins { "BEGIN IMMEDIATE; " } else { "" });
+        query.push("SELECT version, (SELECT seq FROM sqlite_sequence WHERE name = 'resource') FROM resource_type_version; ");
+        query.push(TAKEN);
+        push_uuids(&mut query, first);
+        let rows = query.build().fetch_all(&mut *connection).await?;
+        let (known, taken) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+        let numbers_used: Option<i64> = known.try_get(1)?;
+        let mut known = Known {
+            types_version: known.try_get(0)?,
+            numbers_used: numbers_used.unwrap_or(0),
+            taken: taken.iter().map(id_of).collect::<Result<_, _>>()?,
+        };
+        for ids in rest.chunks(IDS_NAMED_MAX) {
+            let mut query = QueryBuilder::<Database>::new(TAKEN);
+            push_uuids(&mut query, ids);
+            for row in query.build().fetch_all(&mut *connection).await? {
+                known.taken.insert(id_of(&row)?);
+            }
+        }
+        Ok(known)
+    }
+}
+
+const SAVEPOINT: &str = "SAVEPOINT run; ";
+const COMMIT: &str = "COMMIT";
+const TAKEN: &str = "SELECT id FROM resource WHERE id IN (";
 
 struct Batch<'a> {
     context: &'a Context,
-    types_version: i64,
-    numbers_used: i64,
+    known: Known,
     outcomes: Vec<Result<Arc<Resource>, IndexerError>>,
+    committed: bool,
 }
 
 impl Batch<'_> {
@@ -206,24 +257,53 @@ impl Batch<'_> {
         &mut self,
         connection: &mut Connection,
         drafts: &[Draft],
+        is_last: bool,
     ) -> Result<(), IndexerError> {
-        let lost = |error: sqlx::Error| indexer_error(&error);
-        let taken = taken(connection, drafts).await.map_err(lost)?;
         let mut refused: Vec<Option<IndexerError>> = vec![None; drafts.len()];
         let mut ready: Vec<(usize, &Ready)> = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
             match &draft.ready {
                 Err(error) => refused[index] = Some(error.clone()),
-                Ok(_) if taken.contains(&draft.new.id) => {
+                Ok(_) if self.known.taken.contains(&draft.new.id) => {
                     refused[index] = Some(IndexerError::ResourceAlreadyExists(draft.new.id));
                 }
                 Ok(draft) => ready.push((index, draft)),
             }
         }
+        if ready.iter().all(|(_, ready)| ready.resource.metrics.is_empty()) {
+            // Nothing can refuse them any more.
+            let rows: Vec<&Ready> = ready.iter().map(|(_, ready)| *ready).collect();
+            let closing = if is_last { COMMIT } else { "" };
+            let inserted = self.insert_resources(connection, "", &rows, closing).await;
+            inserted.map_err(|error| indexer_error(&error))?;
+        } else {
+            self.insert_with_metrics(connection, drafts, &ready, &mut refused).await?;
+        }
+        for (draft, refused) in drafts.iter().zip(refused) {
+            self.outcomes.push(match (refused, &draft.ready) {
+                (None, Ok(ready)) => {
+                    self.known.taken.insert(draft.new.id);
+                    Ok(ready.resource.clone())
+                }
+                (Some(error), _) => Err(error),
+                (None, Err(error)) => Err(error.clone()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Those of the drafts that are ready; tells which are refused.
+    async fn insert_with_metrics(
+        &mut self,
+        connection: &mut Connection,
+        drafts: &[Draft],
+        ready: &[(usize, &Ready)],
+        refused: &mut [Option<IndexerError>],
+    ) -> Result<(), IndexerError> {
         let mut ranges: Vec<Range<usize>> = Vec::from([Range { start: 0, end: ready.len() }]);
         while let Some(range) = ranges.pop() {
             let part: Vec<&Ready> = ready[range.clone()].iter().map(|(_, ready)| *ready).collect();
-            match self.insert_rows(connection, &part).await {
+            match self.try_rows(connection, &part).await {
                 Ok(()) => {}
                 Err(error) if !is_constraint(&error) => return Err(indexer_error(&error)),
                 Err(_) if range.len() == 1 => {
@@ -237,32 +317,64 @@ impl Batch<'_> {
                 }
             }
         }
-        for (draft, refused) in drafts.iter().zip(refused) {
-            self.outcomes.push(match (refused, &draft.ready) {
-                (None, Ok(ready)) => Ok(ready.resource.clone()),
-                (Some(error), _) => Err(error),
-                (None, Err(error)) => Err(error.clone()),
-            });
-        }
         Ok(())
     }
 
     /// All or, where a constraint refuses one, none.
-    async fn insert_rows(&mut self, connection: &mut Connection, rows: &[&Ready]) -> Result<(), sqlx::Error> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let first = self.numbers_used + 1;
-        connection.execute("SAVEPOINT run").await?;
-        let inserted = insert_all(connection, rows, first, self.types_version).await;
+    async fn try_rows(&mut self, connection: &mut Connection, rows: &[&Ready]) -> Result<(), sqlx::Error> {
+        let used = self.known.numbers_used;
+        let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
+        let inserted = match self.insert_resources(connection, SAVEPOINT, rows, "").await {
+            Ok(()) => metric::insert_active(connection, &metrics).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = &inserted
             && is_constraint(error)
         {
-            connection.execute("ROLLBACK TO run").await?;
+            self.known.numbers_used = used;
+            connection.execute("ROLLBACK TO run; RELEASE run").await?;
+            return inserted;
         }
         connection.execute("RELEASE run").await?;
-        inserted?;
-        self.numbers_used += i64::try_from(rows.len()).expect("a run is short");
+        inserted
+    }
+
+    /// Without their metrics, between statements that open and may close; few of them in one trip to the database's thread.
+    async fn insert_resources(
+        &mut self,
+        connection: &mut Connection,
+        opening: &str,
+        rows: &[&Ready],
+        closing: &str,
+    ) -> Result<(), sqlx::Error> {
+        let numbered: Vec<(i64, &Ready)> =
+            (self.known.numbers_used + 1..).zip(rows.iter().copied()).collect();
+        let mut values: Vec<(i64, &[u8], i64)> = numbered
+            .iter()
+            .flat_map(|(number, ready)| {
+                ready.values.iter().map(|(attribute, value)| (*attribute, &**value, *number))
+            })
+            .collect();
+        values.sort_unstable();
+        let is_one_trip = rows.len() <= RESOURCES_INSERTED_MAX && values.len() <= VALUES_INSERTED_MAX;
+        let mut query = QueryBuilder::new(opening);
+        for part in numbered.chunks(RESOURCES_INSERTED_MAX) {
+            push_resources(&mut query, part, self.known.types_version);
+            if !is_one_trip {
+                mem::take(&mut query).build().execute(&mut *connection).await?;
+            }
+        }
+        for part in values.chunks(VALUES_INSERTED_MAX) {
+            push_values(&mut query, "resource_value", "resource_number", part);
+            if !is_one_trip {
+                mem::take(&mut query).build().execute(&mut *connection).await?;
+            }
+        }
+        if is_one_trip && !rows.is_empty() {
+            query.push(closing).build().execute(connection).await?;
+            self.committed = closing == COMMIT;
+        }
+        self.known.numbers_used += i64::try_from(rows.len()).expect("a run is short");
         Ok(())
     }
 
@@ -283,20 +395,20 @@ impl Batch<'_> {
             Err(error) => return Ok(Err(error.clone())),
         };
         let lost = |error: sqlx::Error| indexer_error(&error);
-        if taken(connection, std::slice::from_ref(draft)).await.map_err(lost)?.contains(&draft.new.id) {
+        if self.known.taken.contains(&draft.new.id) {
             return Ok(Err(IndexerError::ResourceAlreadyExists(draft.new.id)));
         }
-        connection.execute("SAVEPOINT run").await.map_err(lost)?;
-        let first = self.numbers_used + 1;
-        insert_without_metrics(connection, &[ready], first, self.types_version).await.map_err(lost)?;
+        let used = self.known.numbers_used;
+        self.insert_resources(connection, SAVEPOINT, &[ready], "").await.map_err(lost)?;
         let Draft { new, .. } = draft;
         let set = set_metrics(connection, &self.context.texts, &ready.resource, &new.metrics, new.now);
         let outcome = match set.await {
             Ok(metrics) => {
-                self.numbers_used += 1;
+                self.known.taken.insert(new.id);
                 Ok(Arc::new(Resource { metrics, ..Resource::clone(&ready.resource) }))
             }
             Err(Failure::Refused(error)) => {
+                self.known.numbers_used = used;
                 connection.execute("ROLLBACK TO run").await.map_err(lost)?;
                 Err(error)
             }
@@ -311,77 +423,61 @@ fn is_constraint(error: &sqlx::Error) -> bool {
     is_unique_violation(error) || is_foreign_key_violation(error)
 }
 
-/// Which of the ids have a resource.
-async fn taken(connection: &mut Connection, drafts: &[Draft]) -> Result<HashSet<Uuid>, sqlx::Error> {
-    let ids: Vec<_> = drafts.iter().map(|draft| draft.new.id).collect();
-    let mut taken = HashSet::new();
-    for ids in ids.chunks(IDS_NAMED_MAX) {
-        let mut query = QueryBuilder::<Database>::new("SELECT id FROM resource WHERE id IN (");
-        push_uuids(&mut query, ids);
-        for row in query.build().fetch_all(&mut *connection).await? {
-            taken.extend(Uuid::from_slice(row.try_get(0)?));
-        }
-    }
-    Ok(taken)
-}
-
-async fn insert_all(
-    connection: &mut Connection,
-    rows: &[&Ready],
-    first_number: i64,
-    types_version: i64,
-) -> Result<(), sqlx::Error> {
-    insert_without_metrics(connection, rows, first_number, types_version).await?;
-    let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
-    metric::insert_active(connection, &metrics).await
-}
-
-async fn insert_without_metrics(
-    connection: &mut Connection,
-    rows: &[&Ready],
-    first_number: i64,
-    types_version: i64,
-) -> Result<(), sqlx::Error> {
-    let numbered: Vec<(i64, &Ready)> = (first_number..).zip(rows.iter().copied()).collect();
-    for part in parts(&numbered, RESOURCES_INSERTED_MAX) {
-        insert_resources(connection, part, types_version).await?;
-    }
-    let mut values: Vec<(i64, &[u8], i64)> = numbered
-        .iter()
-        .flat_map(|(number, ready)| {
-            ready.values.iter().map(|(attribute, value)| (*attribute, &**value, *number))
-        })
-        .collect();
-    insert_values(connection, "resource_value", "resource_number", &mut values).await
-}
-
-async fn insert_resources(
-    connection: &mut Connection,
-    rows: &[(i64, &Ready)],
-    types_version: i64,
-) -> Result<(), sqlx::Error> {
-    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows.len()].join(", ");
-    let mut query = sqlx::query(AssertSqlSafe(format!(
-        "INSERT INTO resource (number, id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
-         ended_at, revision_start, attributes, type_version) VALUES {values}"
-    )));
+fn push_resources(query: &mut QueryBuilder<Database>, rows: &[(i64, &Ready)], types_version: i64) {
+    const COLUMNS: &str = "number, id, type_number, original_resource_id, named, creator, user_id, project_id, \
+        started_at, ended_at, revision_start, attributes, type_version";
+    const COLUMNS_COUNT: usize = 13;
     let text = |text: &Text| Arc::<str>::from(text.as_str());
-    for (number, Ready { resource, type_number, attributes, .. }) in rows {
-        query = query
-            .bind(number)
-            .bind(resource.id.as_bytes().to_vec())
-            .bind(type_number)
-            .bind(text(&resource.original_resource_id))
-            .bind(text(&resource.creator))
-            .bind(resource.user_id.as_ref().map(text))
-            .bind(resource.project_id.as_ref().map(text))
-            .bind(resource.started_at.0)
-            .bind(resource.ended_at.map(|time| time.0))
-            .bind(resource.revision_start.0)
-            .bind(attributes.as_str())
-            .bind(types_version);
+    push_insert(query, "resource", COLUMNS, COLUMNS_COUNT, rows, |list, (number, ready)| {
+        let Ready { resource, type_number, attributes, .. } = ready;
+        list.push_bind(*number)
+            .push_bind(resource.id.as_bytes().to_vec())
+            .push_bind(*type_number)
+            .push_bind(text(&resource.original_resource_id))
+            .push_bind(i64::from(is_named(&resource.original_resource_id, resource.id)))
+            .push_bind(text(&resource.creator))
+            .push_bind(resource.user_id.as_ref().map(text))
+            .push_bind(resource.project_id.as_ref().map(text))
+            .push_bind(resource.started_at.0)
+            .push_bind(resource.ended_at.map(|time| time.0))
+            .push_bind(resource.revision_start.0)
+            .push_bind(attributes.clone())
+            .push_bind(types_version);
+    });
+}
+
+fn push_values(query: &mut QueryBuilder<Database>, table: &str, owner: &str, values: &[(i64, &[u8], i64)]) {
+    let columns = format!("attribute_number, value, {owner}");
+    push_insert(query, table, &columns, 3, values, |list, (attribute, value, owner)| {
+        list.push_bind(*attribute).push_bind(value.to_vec()).push_bind(*owner);
+    });
+}
+
+/// Appends the INSERT of so many rows, filled up to a power of two by rows that have no first column, and are left out.
+fn push_insert<T>(
+    query: &mut QueryBuilder<Database>,
+    table: &str,
+    columns: &str,
+    columns_count: usize,
+    rows: &[T],
+    push_row: impl Fn(&mut Separated<'_, Database, &str>, &T),
+) {
+    let rows_filled_up = rows.len().next_power_of_two();
+    query.push(format_args!("INSERT INTO {table} ({columns}) SELECT * FROM (VALUES "));
+    for at in 0..rows_filled_up {
+        query.push(if at > 0 { ", (" } else { "(" });
+        let mut list = query.separated(", ");
+        match rows.get(at) {
+            Some(row) => push_row(&mut list, row),
+            None => {
+                for _ in 0..columns_count {
+                    list.push_bind(None::<i64>);
+                }
+            }
+        }
+        query.push(")");
     }
-    query.execute(connection).await.map(|_| ())
+    query.push(") WHERE column1 IS NOT NULL; ");
 }
 
 /// Inserts into `resource_value` or `resource_history_value`, in the order of the table, since neighbours share pages.
@@ -392,25 +488,10 @@ pub(super) async fn insert_values(
     values: &mut [(i64, &[u8], i64)],
 ) -> Result<(), sqlx::Error> {
     values.sort_unstable();
-    for part in parts(values, VALUES_INSERTED_MAX) {
-        let rows = vec!["(?, ?, ?)"; part.len()].join(", ");
-        let mut query = sqlx::query(AssertSqlSafe(format!(
-            "INSERT INTO {table} (attribute_number, value, {owner}) VALUES {rows}"
-        )));
-        for (attribute, value, owner) in part {
-            query = query.bind(attribute).bind(value.to_vec()).bind(owner);
-        }
-        query.execute(&mut *connection).await?;
+    for part in values.chunks(VALUES_INSERTED_MAX) {
+        let mut query = QueryBuilder::new("");
+        push_values(&mut query, table, owner, part);
+        query.build().execute(&mut *connection).await?;
     }
     Ok(())
-}
-
-/// Cuts into parts whose lengths are powers of two, `length_max` at most.
-fn parts<T>(mut items: &[T], length_max: usize) -> impl Iterator<Item = &[T]> {
-    std::iter::from_fn(move || {
-        let length = items.len().checked_ilog2().map(|log| (1 << log).min(length_max))?;
-        let (part, rest) = items.split_at(length);
-        items = rest;
-        Some(part)
-    })
 }

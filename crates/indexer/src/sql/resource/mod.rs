@@ -7,10 +7,12 @@ pub(super) mod create;
 pub(super) mod delete;
 mod delete_matching;
 mod listing;
+mod name;
 mod row;
 mod update;
 mod value;
 
+pub(super) use name::push_name;
 pub(super) use value::sortable;
 
 use std::sync::Arc;

@@ -1,0 +1,205 @@
+//! What resources are called: most by their id, and those are found by it. The index of names has the others alone.
+
+use uuid::Uuid;
+
+use crate::{
+    filter::{Comparison, Scalar},
+    sql::filter::{Leaf, Query, bind, push_leaf, successor},
+};
+
+/// Appends what is true for resources, as they are, that are called so.
+pub(in crate::sql) fn push_name(query: &mut Query, leaf: &Leaf<'_>) {
+    const NAME: &str = "r.original_resource_id";
+    let Some(ids) = Ids::of(leaf) else { return push_leaf(query, NAME, false, leaf, bind) };
+    push_leaf(query.push("((r.named = 1 AND "), NAME, false, leaf, bind);
+    query.push(")");
+    if !ids.is_empty() {
+        ids.push(query.push(" OR (r.named = 0 AND "));
+        push_leaf(query.push(" AND "), NAME, false, leaf, bind);
+        query.push(")");
+    }
+    query.push(")");
+}
+
+/// Ids among which are all that pass a comparison of their text.
+enum Ids {
+    These(Vec<Scalar>),
+    /// The first and the last.
+    Range(Uuid, Uuid),
+}
+
+impl Ids {
+    /// `None` where all might pass.
+    fn of(leaf: &Leaf<'_>) -> Option<Self> {
+        let text = |value: &Scalar| match value {
+            Scalar::Text(text) => text.clone(),
+            _ => unreachable!("names are compared with texts"),
+        };
+        match leaf {
+            Leaf::Compare(Comparison::Equal, value) => Some(Ids::written([text(value)])),
+            Leaf::Compare(Comparison::Less | Comparison::LessOrEqual, value) => {
+                Some(Ids::between("", Some(&(text(value) + "\0"))))
+            }
+            Leaf::Compare(Comparison::Greater | Comparison::GreaterOrEqual, value) => {
+                Some(Ids::between(&text(value), None))
+            }
+            Leaf::In(values) => Some(Ids::written(values.iter().map(text))),
+            Leaf::Like(pattern) => match (pattern.literal(), pattern.prefix()) {
+                (Some(text), _) => Some(Ids::written([text])),
+                (None, prefix) if prefix.is_empty() => None,
+                (None, prefix) => Some(Ids::between(&prefix, successor(&prefix).as_deref())),
+            },
+            _ => None,
+        }
+    }
+
+    fn written(texts: impl IntoIterator<Item = String>) -> Self {
+        Ids::These(texts.into_iter().filter_map(|text| id_written(&text)).map(Scalar::Uuid).collect())
+    }
+
+    /// Those whose text is at least the one and, if there is another, less than that.
+    fn between(from: &str, end: Option<&str>) -> Self {
+        let last = match end.and_then(least_id_from) {
+            Some(end) => end.as_u128().checked_sub(1).map(Uuid::from_u128),
+            None => Some(Uuid::max()),
+        };
+        match (least_id_from(from), last) {
+            (Some(first), Some(last)) if first <= last => Ids::Range(first, last),
+            _ => Ids::These(Vec::new()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Ids::These(ids) if ids.is_empty())
+    }
+
+    fn push(&self, query: &mut Query) {
+        match self {
+            Ids::These(ids) => push_leaf(query, "r.id", false, &Leaf::In(ids), bind),
+            Ids::Range(first, last) => {
+                bind(query.push("r.id BETWEEN "), &Scalar::Uuid(*first));
+                bind(query.push(" AND "), &Scalar::Uuid(*last));
+            }
+        }
+    }
+}
+
+/// Whether a resource of this id is called otherwise.
+pub(super) fn is_named(original_resource_id: &str, id: Uuid) -> bool {
+    original_resource_id != id.hyphenated().encode_lower(&mut Uuid::encode_buffer())
+}
+
+/// The id that is written like this, with hyphens and small letters.
+fn id_written(text: &str) -> Option<Uuid> {
+    Uuid::try_parse(text).ok().filter(|id| !is_named(text, *id))
+}
+
+/// The least id that is written no less than the text; texts compare by their bytes, ids as they are written.
+fn least_id_from(text: &str) -> Option<Uuid> {
+    let mut written = *b"00000000-0000-0000-0000-000000000000";
+    let text = text.as_bytes();
+    for (at, &least) in text.iter().enumerate() {
+        let fits = written.get(at).and_then(|zero| at_least(least, *zero));
+        match fits {
+            Some(byte) => {
+                written[at] = byte;
+                if byte > least {
+                    break;
+                }
+            }
+            // Whatever follows what is written so far is less: the next one above that.
+            None => return above(written, at),
+        }
+    }
+    Some(parse(&written))
+}
+
+/// The least byte that a place of an id may have; `zero` is that place of the nil id.
+fn at_least(least: u8, zero: u8) -> Option<u8> {
+    match zero {
+        b'-' => (least <= b'-').then_some(b'-'),
+        _ => match least {
+            ..=b'0' => Some(b'0'),
+            b'1'..=b'9' | b'a'..=b'f' => Some(least),
+            b':'..b'a' => Some(b'a'),
+            _ => None,
+        },
+    }
+}
+
+/// The least id whose first `length` places are more than these; behind them are zeros.
+fn above(mut written: [u8; 36], length: usize) -> Option<Uuid> {
+    for place in written[..length.min(36)].iter_mut().rev() {
+        match *place {
+            b'-' => {}
+            b'f' => *place = b'0',
+            b'9' => {
+                *place = b'a';
+                return Some(parse(&written));
+            }
+            _ => {
+                *place += 1;
+                return Some(parse(&written));
+            }
+        }
+    }
+    None
+}
+
+fn parse(written: &[u8]) -> Uuid {
+    Uuid::try_parse_ascii(written).expect("hexadecimal digits and hyphens at their places")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_written_in_one_way() {
+        let id = Uuid::from_u128(0xabc << 64);
+        assert_eq!(id_written(&id.to_string()), Some(id));
+        for other in
+            [id.simple().to_string(), id.to_string().to_uppercase(), format!("{{{id}}}"), String::new()]
+        {
+            assert_eq!(id_written(&other), None, "{other}");
+            assert!(is_named(&other, id));
+        }
+        assert!(is_named(&id.to_string(), Uuid::nil()) && !is_named(&id.to_string(), id));
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        let characters = prop::sample::select("0019aff-- /:`gG\u{e9}".chars().collect::<Vec<_>>());
+        let noise = prop::collection::vec(characters, 0..4).prop_map(String::from_iter);
+        (id(), 0..=36usize, noise).prop_map(|(id, kept, noise)| format!("{}{noise}", &id.to_string()[..kept]))
+    }
+
+    /// With long runs of the least and the highest digit.
+    fn id() -> impl Strategy<Value = Uuid> {
+        let digits = prop::collection::vec(
+            (prop::sample::select("0189aef".chars().collect::<Vec<_>>()), 1..20usize),
+            32,
+        );
+        digits.prop_map(|runs: Vec<(char, usize)>| {
+            let digits = runs.into_iter().flat_map(|(digit, count)| std::iter::repeat_n(digit, count));
+            Uuid::try_parse(&digits.take(32).collect::<String>()).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_id_splits_the_ids(text in text(), other in id()) {
+            match least_id_from(&text) {
+                Some(least) => {
+                    prop_assert!(*least.to_string() >= *text);
+                    prop_assert_eq!(other >= least, *other.to_string() >= *text);
+                    if let Some(below) = least.as_u128().checked_sub(1) {
+                        prop_assert!(*Uuid::from_u128(below).to_string() < *text);
+                    }
+                }
+                None => prop_assert!(*Uuid::max().to_string() < *text),
+            }
+        }
+    }
+}
