@@ -167,6 +167,13 @@ impl Server {
         Server { peer, address, headers, probe, running }
     }
 
+    /// A server that runs nowhere, for tests of what it would be sent.
+    #[cfg(test)]
+    pub fn nowhere(peer: Peer) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        Server::new(peer, address, "", Probe::Unknown, Running::Elsewhere)
+    }
+
     /// Stops the server and starts it again on the same store; `false` where that cannot be done.
     pub fn restart(&mut self, context: &Context) -> Result<bool> {
         let Context { programs, leftovers, .. } = context;

@@ -104,3 +104,49 @@ pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Re
     }
     Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::START_MS;
+
+    /// The requests' lines: of the head, then of the body.
+    fn requests(peer: Peer, metrics: &Metrics, count: usize) -> Vec<Vec<String>> {
+        let span = Span { start_ms: START_MS, step_ms: 60_000, count };
+        let requests = metrics.requests(&Server::nowhere(peer), 2, span, &mut Values::new(1));
+        let lines = |request: &Vec<u8>| String::from_utf8_lossy(request).lines().map(str::to_owned).collect();
+        requests.iter().map(lines).collect()
+    }
+
+    fn naming<'a>(lines: &'a [String], metric: &str) -> Vec<&'a String> {
+        lines.iter().filter(|line| line.contains(metric)).collect()
+    }
+
+    #[test]
+    fn numbered_metrics_get_lines_of_influxdb() {
+        let requests = requests(Peer::InfluxDb, &Metrics::Numbered(5..8), 3);
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0][0], "POST /write?db=bench&precision=ms HTTP/1.1");
+        for (request, metric, lines) in
+            [(0, "00000005", 3), (0, "00000006", 3), (0, "00000007", 0), (1, "00000007", 3)]
+        {
+            assert_eq!(naming(&requests[request], metric).len(), lines, "{metric} in {request}");
+        }
+        let last = requests[1].last().unwrap();
+        assert!(last.starts_with("gnudi_bench,metric=00000007 value="), "{last}");
+        assert!(last.ends_with(&format!(" {}", START_MS + 120_000)), "{last}");
+    }
+
+    #[test]
+    fn numbered_metrics_get_lines_or_columns_of_victoria_metrics() {
+        let metrics = Metrics::Numbered(5..8);
+        let singles = requests(Peer::VictoriaMetrics, &metrics, 1);
+        assert_eq!(singles[0][0], "POST /api/v1/import/prometheus HTTP/1.1");
+        assert_eq!(naming(&singles[0], "{metric=\"00000006\"}").len(), 1);
+        let columns = requests(Peer::VictoriaMetrics, &metrics, 3);
+        assert_eq!(columns[1][0], "POST /api/v1/import HTTP/1.1");
+        let line: serde_json::Value = serde_json::from_str(columns[1].last().unwrap()).unwrap();
+        assert_eq!(line["metric"]["metric"], "00000007");
+        assert_eq!(line["values"].as_array().map(Vec::len), Some(3));
+    }
+}
