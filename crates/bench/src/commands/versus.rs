@@ -270,7 +270,7 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
         return;
     }
     findings.tables.push(table);
-    if !plot.lines.is_empty() {
+    if pairs.len() > 1 && !plot.lines.is_empty() {
         findings.plots.push(plot);
     }
 }

@@ -101,7 +101,9 @@ pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
 pub fn plain_table(caption: &str, headings: &[String], rows: &[Vec<String>]) -> String {
     let is_figure = |text: &str| {
         let text = text.trim_start_matches(['-', '+', '~', '<', '>', ' ']);
-        text.is_empty() || text.starts_with(|first: char| first.is_ascii_digit())
+        // Two words: a number with its unit.
+        text.is_empty()
+            || text.starts_with(|first: char| first.is_ascii_digit()) && text.split(' ').count() <= 2
     };
     let figures: Vec<bool> = (0..headings.len())
         .map(|column| column > 0 && rows.iter().all(|row| row.get(column).is_none_or(|text| is_figure(text))))
@@ -210,11 +212,11 @@ mod tests {
             "",
             &["server".into(), "rate".into(), "word".into()],
             &[
-                vec!["gnudi".into(), "1.5k/s".into(), "fast".into()],
-                vec!["gnocchi".into(), "-".into(), "9".into()],
+                vec!["gnudi".into(), "1.5k/s".into(), "7 batches of 1".into()],
+                vec!["gnocchi".into(), "-".into(), "9 batches of 1".into()],
             ],
         );
-        assert!(html.contains("<td>1.5k/s</td><td class=\"text\">fast</td>"), "{html}");
+        assert!(html.contains("<td>1.5k/s</td><td class=\"text\">7 batches of 1</td>"), "{html}");
         assert!(html.contains("<tr class=\"ours\"><td class=\"text\">gnudi</td>"), "{html}");
         let bar = |share| table("", &["bar"], &[Line { cells: vec![Cell::Bar(share)], ours: false }]);
         assert!(

@@ -15,7 +15,7 @@ use published::Published;
 use crate::{
     measurement::Measurement,
     peers::Peer,
-    results::{Experiment, Recorded, Results},
+    results::{Experiment, Recorded, RecordedFigure, Results},
     rows as measured_rows, table as text,
 };
 
@@ -39,10 +39,11 @@ pub fn render(results: &Results) -> String {
         .iter()
         .filter(|experiment| published::ALL.iter().all(|published| published.table != experiment.table))
         .collect();
-    if !others.is_empty() {
-        out += "<h2 id=\"further\">Further experiments</h2>\n";
-        out.extend(others.into_iter().map(section_of));
+    out += "<h2 id=\"further\">Growth</h2>\n";
+    if others.is_empty() {
+        out += &element("p", "Not measured in this run.");
     }
+    out.extend(others.into_iter().map(section_of));
     out + "</body>\n</html>\n"
 }
 
@@ -97,7 +98,7 @@ fn contents() -> String {
         let (anchor, title) = (published.table, published.title);
         out += &format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title));
     }
-    out + "</nav>\n"
+    out + "<a href=\"#further\">Growth</a>\n</nav>\n"
 }
 
 /// The servers of the run that are known to this program, in their order.
@@ -236,28 +237,30 @@ fn section_of(experiment: &Experiment) -> String {
     out
 }
 
+/// Tables and plots, then the single figures, folded away where tables tell them too.
 fn shown(findings: &Recorded) -> String {
     let mut out = String::new();
     if let Some(reason) = &findings.partial {
         out += &warning("Partial:", reason);
     }
     out += &element("p", &findings.title);
-    if !findings.figures.is_empty() {
-        let lines: Vec<Line> = findings
-            .figures
-            .iter()
-            .map(|figure| Line {
-                cells: vec![Cell::Text(figure.name.clone()), Cell::Figure(figure.shown())],
-                ours: false,
-            })
-            .collect();
-        out += &table("", &["figure", "value"], &lines);
-    }
     for table in &findings.tables {
         out += &plain_table(&table.title, &table.headings, &table.rows);
     }
     out.extend(findings.plots.iter().map(rows::figure));
-    out + &list(&findings.notes)
+    out += &list(&findings.notes);
+    if findings.figures.is_empty() {
+        return out;
+    }
+    let line = |figure: &RecordedFigure| Line {
+        cells: vec![Cell::Text(figure.name.clone()), Cell::Figure(figure.shown())],
+        ours: false,
+    };
+    let figures = table("", &["figure", "value"], &findings.figures.iter().map(line).collect::<Vec<_>>());
+    if findings.tables.is_empty() {
+        return out + &figures;
+    }
+    out + &format!("<details><summary>every figure</summary>\n{figures}</details>\n")
 }
 
 #[cfg(test)]
@@ -342,7 +345,7 @@ mod tests {
             assert!(r3.contains(part), "{part}: {r3}");
         }
         assert!(between(&page, "R4", "R5").contains("comes later"));
-        assert!(between(&page, "R5", "end").contains("Not measured in this run."));
+        assert!(between(&page, "R5", "further").contains("Not measured in this run."));
         assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
         assert!(!page.contains("Partial:") && !page.contains("Missing") && !page.contains("Failed:"));
     }
