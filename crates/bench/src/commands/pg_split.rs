@@ -1,14 +1,14 @@
 //! `gnudi benchmark pg-split`: what a client of Ceph feels while a placement group is split and moved.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use gnudi_rados::Librados;
 
 use crate::{
     context::Context,
     findings::{Axis, Better, Findings, Line, Mark, Plot, Table, Value},
+    peers::ceph::CephOptions,
     rados::split::{self, Create, Moments, Plan, Timeline},
 };
 
@@ -26,9 +26,8 @@ pub struct Options {
     /// Seconds to go on after the move [default: a quarter of the setup, at least 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub after: Option<u64>,
-    /// Ceph's client library.
-    #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
-    pub librados: PathBuf,
+    #[command(flatten)]
+    pub ceph: CephOptions,
 }
 
 const SECONDS_MAX: u64 = 3600;
@@ -56,7 +55,6 @@ impl Options {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let librados = Librados::load(&options.librados)?;
     let title = "one client creates objects, one at a time, while their placement group is split and moved";
     let mut findings = Findings::new("pg-split", title);
     let mut columns = Vec::new();
@@ -64,7 +62,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         if context.stop.is_set() || findings.partial.is_some() {
             break;
         }
-        let timeline = match split::run(&librados, &options.plan(setup_s), context) {
+        let timeline = match split::run(&options.ceph, &options.plan(setup_s), context) {
             Ok(timeline) => timeline,
             Err(error) if columns.is_empty() => return Err(error),
             Err(error) => {

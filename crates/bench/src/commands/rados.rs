@@ -9,7 +9,7 @@ use gnudi_rados::{Cluster, ConnectOptions, Librados};
 use crate::{
     context::Context,
     findings::{Axis, Better, Findings, Line, Plot, Table, Value},
-    peers::ceph::{Ceph, check_installed, create_pool},
+    peers::ceph::{Ceph, CephOptions, check_installed, create_pool},
     rados::{
         Kind, Load, Outcome, load,
         peer::{self, Access},
@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME", requires = "ceph_conf")]
     pub pool: Option<String>,
     /// ceph.conf of a cluster that runs already.
-    #[arg(long, value_name = "FILE", requires = "pool")]
+    #[arg(long, value_name = "FILE", requires = "pool", conflicts_with = "ceph_options")]
     pub ceph_conf: Option<PathBuf>,
     /// Who writes to that cluster.
     #[arg(long, value_name = "NAME", default_value = "admin", requires = "ceph_conf")]
@@ -48,9 +48,8 @@ pub struct Options {
     /// Leave the objects in the pool.
     #[arg(long, requires = "ceph_conf")]
     pub keep: bool,
-    /// Ceph's client library.
-    #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
-    pub librados: PathBuf,
+    #[command(flatten)]
+    pub ceph: CephOptions,
 }
 
 /// What an object may hold by Ceph's defaults is 128 MiB; an omap value is meant to be small.
@@ -88,7 +87,7 @@ struct Measured {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let librados = Librados::load(&options.librados)?;
+    let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() {
         vec![Kind::WriteObject, Kind::WriteOmap]
@@ -175,7 +174,7 @@ struct Place {
 impl Place {
     fn open(options: &Options, librados: &Librados, context: &Context) -> Result<Self> {
         let Some(conf) = &options.ceph_conf else {
-            let own = Ceph::start(librados, &context.leftovers).context("starting Ceph")?;
+            let own = Ceph::start(librados, &options.ceph, &context.leftovers).context("starting Ceph")?;
             let access = Access { conf: own.conf(), user: "admin".to_owned(), keyring: None };
             return Ok(Place {
                 cluster: own.cluster().clone(),

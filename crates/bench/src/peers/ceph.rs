@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,6 +32,26 @@ const PACKAGES: [(&str, &str); 4] = [
     ("ceph-mgr", "ceph-mgr"),
 ];
 
+/// How a cluster is started and spoken to.
+#[derive(Clone, Debug, Args)]
+pub struct CephOptions {
+    /// Ceph's client library.
+    #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
+    pub librados: PathBuf,
+    /// An option of ceph.conf for the cluster that is started ("osd heartbeat grace=4"); can be repeated.
+    #[arg(long = "ceph-option", value_name = "NAME=VALUE", value_parser = option)]
+    pub ceph_options: Vec<(String, String)>,
+}
+
+fn option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !text.contains(['\n', '[', '#', ';']) => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("not of the form NAME=VALUE".to_owned()),
+    }
+}
+
 /// A running cluster, which ends with this value: first the connection, then the daemons, then what they left on disk.
 #[derive(Debug)]
 pub struct Ceph {
@@ -53,7 +74,7 @@ impl Drop for Daemons {
 
 impl Ceph {
     /// Starts a cluster; its OSDs are up when this returns.
-    pub fn start(librados: &Librados, leftovers: &Leftovers) -> Result<Self> {
+    pub fn start(librados: &Librados, options: &CephOptions, leftovers: &Leftovers) -> Result<Self> {
         check_installed(&PACKAGES)?;
         let directory =
             tempfile::Builder::new().prefix("gnudi-bench-ceph-").tempdir().context("a directory")?;
@@ -62,13 +83,13 @@ impl Ceph {
         let conf = root.join("ceph.conf");
         let monitor = format!("[v2:{},v1:{}]", free_address()?, free_address()?);
         let fsid = uuid::Uuid::new_v4().to_string();
-        std::fs::write(&conf, configuration(root, &fsid, &monitor)?)?;
+        std::fs::write(&conf, configuration(root, &fsid, &monitor, &options.ceph_options)?)?;
         for name in ["mon", "mgr", "osd0", "osd1"] {
             std::fs::create_dir(root.join(name))?;
         }
         let mut daemons = Daemons(vec![start_monitor(root, &conf, &fsid, &monitor, leftovers)?]);
-        let options = ConnectOptions { conf: Some(conf.clone()), ..ConnectOptions::default() };
-        let cluster = Cluster::connect(librados, &options)
+        let connect = ConnectOptions { conf: Some(conf.clone()), ..ConnectOptions::default() };
+        let cluster = Cluster::connect(librados, &connect)
             .with_context(|| format!("the monitor says: {}", daemons.0[0].log_end()))?;
         for number in 0..OSDS {
             daemons.0.push(start_osd(root, &conf, &cluster, number, leftovers)?);
@@ -196,7 +217,7 @@ fn start_osd(
     Guarded::start(command, &root.join(format!("osd{number}.out")), Signal::Kill, leftovers)
 }
 
-fn configuration(root: &Path, fsid: &str, monitor: &str) -> Result<String> {
+fn configuration(root: &Path, fsid: &str, monitor: &str, more: &[(String, String)]) -> Result<String> {
     let first_port = free_address()?.port().min(u16::MAX - DAEMON_PORTS);
     let mut text = "[global]\n".to_owned();
     let mut set = |option: &str, value: &str| {
@@ -230,6 +251,9 @@ fn configuration(root: &Path, fsid: &str, monitor: &str) -> Result<String> {
     set("paxos min wait", "0.01");
     set("mon data avail warn", "1");
     set("mon data avail crit", "0");
+    // The manager acts on a pool's targets at its ticks, by what the OSDs have reported.
+    set("mgr tick period", "1");
+    set("mgr stats period", "1");
     set("osd recovery sleep", "0");
     set("osd recovery sleep hdd", "0");
     set("admin socket", "");
@@ -238,6 +262,9 @@ fn configuration(root: &Path, fsid: &str, monitor: &str) -> Result<String> {
     set("mon data", &root.join("mon").display().to_string());
     set("mgr data", &root.join("mgr").display().to_string());
     set("osd data", &root.join("osd$id").display().to_string());
+    for (option, value) in more {
+        set(option, value);
+    }
     // Through this socket's thread an OSD also answers commands that come over the network.
     text += "[osd]\n";
     writeln!(text, "admin socket = {}", root.join("$name.asok").display()).expect("a String takes it");
@@ -253,5 +280,17 @@ mod tests {
         let error = check_installed(&[("sh", "dash"), ("no-such-program", "some-package")]).unwrap_err();
         assert_eq!(error.to_string(), "not installed: no-such-program (Debian's packages: some-package)");
         assert!(check_installed(&[("sh", "dash")]).is_ok());
+    }
+
+    #[test]
+    fn options_stand_after_ours_and_cannot_open_a_section() {
+        let more = [option("osd heartbeat grace = 4").unwrap()];
+        let text = configuration(Path::new("/d"), "id", "address", &more).unwrap();
+        let (general, of_osds) = text.split_once("[osd]\n").unwrap();
+        assert!(general.ends_with("osd heartbeat grace = 4\n"), "{general}");
+        assert!(of_osds.contains("/d/$name.asok"), "{of_osds}");
+        for bad in ["no value", "=4", "a=b\n[mon]", "a=[b]", "a=b#c"] {
+            assert!(option(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     context::Context,
-    peers::ceph::{Ceph, create_pool, monitor_command},
+    peers::ceph::{Ceph, CephOptions, create_pool, monitor_command},
 };
 
 /// How often the placement groups are looked at.
@@ -69,17 +69,18 @@ pub struct Timeline {
 }
 
 /// Starts a cluster and carries the plan out on it.
-pub fn run(librados: &Librados, plan: &Plan, context: &Context) -> Result<Timeline> {
-    let ceph = Ceph::start(librados, &context.leftovers).context("starting Ceph")?;
+pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Timeline> {
+    let librados = Librados::load(&options.librados)?;
+    let ceph = Ceph::start(&librados, options, &context.leftovers).context("starting Ceph")?;
     let name = pool_that_parts(&ceph)?;
     let pool = ceph.cluster().open_pool(&name)?;
-    let options = ConnectOptions {
+    let connect = ConnectOptions {
         conf: Some(ceph.conf()),
         operation_timeout: LOOK_TIMEOUT,
         ..ConnectOptions::default()
     };
     let observer = Observer {
-        cluster: Cluster::connect(librados, &options)?,
+        cluster: Cluster::connect(&librados, &connect)?,
         pool: name,
         pool_id: pool.id(),
         start: Instant::now(),
