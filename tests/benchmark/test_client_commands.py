@@ -199,6 +199,8 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def recorder():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    # A command that is interrupted closes its connections whatever they wait for.
+    server.handle_error = lambda *_: None
     server.requests, server.answers, server.port = [], {}, server.server_address[1]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -320,8 +322,8 @@ def test_measures_on_gnudi(gnudi):
     assert found["extra wait to process measures"].endswith(" seconds")
     path = f"/v1/metric/{metric}/measures?aggregation=count&granularity=300"
     points = server.client().get(path).expect(200).json()
-    # Every request sends the same hundred measures, as the client's do.
-    assert sum(value for _, _, value in points) == 1000
+    # Every request sends the same hundred measures, as the client's do; of those with one time, the last counts.
+    assert sum(value for _, _, value in points) == 100
     found = results("measures", "show", "-n", "20", "--aggregation", "mean", "-g", "300", metric, port=server.port)
     assert found["measures per request"] == len(points)
     found = results("measures", "show", "-n", "20", "--start", "2015-01-01T12:00:00", "-g", "300", metric, port=server.port)
