@@ -10,8 +10,8 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, Comparison, Filter, FilterValue, IndexerError, MemoryIndexer,
-    MetricFilter, MetricListing, Metrics, NewMetric, NewResource, OpenError, Page, ResourceListing,
-    ResourcePage, Resources, SqlIndexer, SqliteOptions,
+    MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError,
+    Page, ResourceListing, ResourcePage, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies,
 };
@@ -287,24 +287,28 @@ fn what_was_answered_survives_a_kill() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut answered: Vec<MetricId> = Vec::new();
-        let number_of = |line: &str| line.strip_prefix("created ").map(|number| number.parse().unwrap());
+        let mut answered: Vec<Uuid> = Vec::new();
+        let id_of =
+            |line: &str| Some(Uuid::from_u128(line.strip_prefix("created ")?.parse().expect("a number")));
         while answered.len() < 50 + 37 * round {
             let line = lines.next().expect("the child lives until it is killed");
-            answered.extend(number_of(&line).map(|number| MetricId(Uuid::from_u128(number))));
+            answered.extend(id_of(&line));
         }
         child.kill().unwrap();
         child.wait().unwrap();
         // What it had said before it died.
-        answered.extend(
-            lines.filter_map(|line| number_of(&line)).map(|number| MetricId(Uuid::from_u128(number))),
-        );
+        answered.extend(lines.filter_map(|line| id_of(&line)));
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-            assert!(indexer.metrics(&answered).await.unwrap().iter().all(Option::is_some));
+            let metrics: Vec<_> = answered.iter().map(|id| MetricId(*id)).collect();
+            assert!(indexer.metrics(&metrics).await.unwrap().iter().all(Option::is_some));
+            for id in &answered {
+                assert!(indexer.resource(GENERIC, *id).await.unwrap().is_some());
+            }
             indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
+            indexer.create_resources(vec![new_resource(u128::MAX)]).await.remove(0).unwrap();
         });
     }
 }
@@ -321,7 +325,20 @@ fn creates_until_it_is_killed() {
             tokio::spawn(async move {
                 for number in 0..20_000 {
                     let number = number * 8 + caller;
-                    indexer.create_metrics(vec![metric(number, "cpu")]).await.remove(0).unwrap();
+                    // Half of the callers create a metric and a resource one after the other, half both at once.
+                    if number % 2 == 0 {
+                        indexer.create_metrics(vec![metric(number, "cpu")]).await.remove(0).unwrap();
+                        indexer.create_resources(vec![new_resource(number)]).await.remove(0).unwrap();
+                    } else {
+                        let created = NewNamedMetric {
+                            id: MetricId(Uuid::from_u128(number)),
+                            unit: None,
+                            archive_policy_name: "low".to_owned(),
+                        };
+                        let metrics = vec![("cpu".to_owned(), MetricsChange::Create(created))];
+                        let resource = NewResource { metrics, ..new_resource(number) };
+                        indexer.create_resources(vec![resource]).await.remove(0).unwrap();
+                    }
                     println!("created {number}");
                 }
             })
