@@ -9,7 +9,7 @@ use crate::{
     body::{START_MS, Span, Values},
     load::{Order, Requests, Until},
     measurement::{Row, Unit, Work},
-    peers::Server,
+    peers::{Peer, Server},
 };
 
 pub const FOLD_ROWS: [Row; 1] = [Row {
@@ -115,7 +115,19 @@ pub fn until_processed(
     let pushed = outcome.elapsed;
     let waited = setup::wait_processed(bench, server)?;
     let work = Work { done: measures as f64, elapsed: start.elapsed(), outcome, notes: Vec::new() };
-    Ok(work.note(format!("pushed in {}, processed {} later", seconds(pushed), seconds(waited))))
+    Ok(work.note(match server.peer {
+        Peer::InfluxDb => format!("accepted in {}: nothing is processed", seconds(pushed)),
+        Peer::VictoriaMetrics => {
+            format!(
+                "accepted in {}, made searchable {} later: nothing is processed",
+                seconds(pushed),
+                seconds(waited)
+            )
+        }
+        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => {
+            format!("pushed in {}, processed {} later", seconds(pushed), seconds(waited))
+        }
+    }))
 }
 
 fn seconds(duration: Duration) -> String {
