@@ -3,21 +3,30 @@
 //! The kernel interrupts whichever thread runs, each time that the process has used another part of a second of processor
 //! time; the stack of that moment is one sample. What waits (for the disk, a lock, a request) is not sampled.
 
+mod function;
+mod processor_time;
 mod stacks;
 mod svg;
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread,
     time::Duration,
 };
 
-use pprof::{ProfilerGuard, ProfilerGuardBuilder};
-use tokio::task::JoinError;
+use pprof::ProfilerGuardBuilder;
+use tokio::sync::oneshot;
 
 use stacks::Stacks;
 
 /// Libraries in whose code no stack is read: they may be in the middle of what reading a stack needs.
 const LIBRARIES_NOT_READ: [&str; 3] = ["libgcc", "ld-linux", "vdso"];
+
+/// The thread that starts the sampler, and looks names up.
+const THREAD: &str = "profiler";
 
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,25 +53,43 @@ impl From<pprof::Error> for ProfileError {
     }
 }
 
-impl From<JoinError> for ProfileError {
-    fn from(error: JoinError) -> Self {
-        ProfileError::Failed(error.to_string())
-    }
-}
-
 /// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
 ///
-/// Memory: the first profile of a process takes about 70 MB that stay, and the debug information of what it names.
+/// Memory: some hundred megabytes meanwhile, for stacks and for the debug information that names are looked up in; the sampler
+/// keeps about 70 MB of them from the first profile on.
 pub async fn take(options: ProfileOptions) -> Result<String, ProfileError> {
     let turn = Turn::take().ok_or(ProfileError::Busy)?;
-    // Start and end of the sampler fill megabytes, and names are looked up in files: nothing for threads that serve.
-    let sampler = tokio::task::spawn_blocking(move || Sampler::start(turn, options.frequency_hz)).await??;
-    tokio::time::sleep(options.duration).await;
-    tokio::task::spawn_blocking(move || {
-        let stacks = sampler.finish()?;
-        Ok(svg::draw(&stacks, options))
-    })
-    .await?
+    // Dropped with this future, when the client has gone away.
+    let (_client, client_gone) = channel();
+    let (answer, answered) = oneshot::channel();
+    // A thread for it alone, which ends with it: the allocator gives back what a thread leaves. None that serves others
+    // should fill megabytes and read files.
+    let sampling = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+        let drawn = sample(options, &client_gone);
+        drop(turn);
+        let _ = answer.send(drawn);
+    });
+    sampling.map_err(|error| ProfileError::Failed(error.to_string()))?;
+    answered.await.unwrap_or_else(|_| Err(ProfileError::Failed("the sampler has panicked".to_owned())))
+}
+
+/// Samples, until the time is over or nobody wants it any more, and draws; nothing in the latter case.
+fn sample(options: ProfileOptions, client_gone: &Receiver<()>) -> Result<String, ProfileError> {
+    let builder = ProfilerGuardBuilder::default().frequency(i32::from(options.frequency_hz));
+    let sampler = builder.blocklist(&LIBRARIES_NOT_READ).build()?;
+    let used_before = processor_time::used();
+    let is_wanted = client_gone.recv_timeout(options.duration) == Err(RecvTimeoutError::Timeout);
+    let used = processor_time::used().zip(used_before).map(|(after, before)| after.saturating_sub(before));
+    let report = is_wanted.then(|| sampler.report().build());
+    drop(sampler);
+    // What names were looked up in is larger than all else of a small server.
+    backtrace::clear_symbol_cache();
+    let Some(report) = report else { return Ok(String::new()) };
+    let mut stacks = Stacks::default();
+    for (frames, count) in &report?.data {
+        stacks.add(frames, usize::try_from(*count).unwrap_or(0));
+    }
+    Ok(svg::draw(&stacks, options, used))
 }
 
 /// The right to take the one profile there can be; given back when dropped.
@@ -79,37 +106,5 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         TAKEN.store(false, Ordering::Release);
-    }
-}
-
-/// What samples, and the turn that it has; both end together.
-struct Sampler(Option<(ProfilerGuard<'static>, Turn)>);
-
-impl Sampler {
-    fn start(turn: Turn, frequency_hz: u16) -> Result<Self, ProfileError> {
-        let builder = ProfilerGuardBuilder::default().frequency(i32::from(frequency_hz));
-        Ok(Sampler(Some((builder.blocklist(&LIBRARIES_NOT_READ).build()?, turn))))
-    }
-
-    fn finish(mut self) -> Result<Stacks, ProfileError> {
-        let (guard, turn) = self.0.take().expect("it is taken once");
-        let report = guard.report().build();
-        drop(guard);
-        drop(turn);
-        let mut stacks = Stacks::default();
-        for (frames, count) in &report?.data {
-            stacks.add(frames, usize::try_from(*count).unwrap_or(0));
-        }
-        Ok(stacks)
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        // The client has gone away, on a thread that serves others.
-        let Some(running) = self.0.take() else { return };
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn_blocking(move || drop(running));
-        }
     }
 }

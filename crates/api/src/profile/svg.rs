@@ -2,11 +2,12 @@
 //!
 //! The picture stands for itself: no fonts, styles or scripts from elsewhere. It works without its script, which only zooms.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{
     ProfileOptions,
-    stacks::{Inlined, Node, Stacks},
+    function::{Function, Origin},
+    stacks::{Node, Stacks},
 };
 
 /// Of the whole picture, in pixels.
@@ -24,26 +25,32 @@ const NAME_CHARS_MIN: usize = 3;
 
 const ZOOM: &str = include_str!("zoom.js");
 
-/// The flame graph of a profile, as a whole SVG file.
-pub fn draw(stacks: &Stacks, options: ProfileOptions) -> String {
+/// The flame graph of a profile, as a whole SVG file. `used`: the processor time that the process had meanwhile.
+pub fn draw(stacks: &Stacks, options: ProfileOptions, used: Option<Duration>) -> String {
     let root = stacks.root();
     let samples_min = ((root.samples as f64 * SHARE_MIN).ceil() as usize).max(1);
     let rows = root.depth(samples_min) + 1;
     let height = HEADER_HEIGHT + rows as f64 * BAR_HEIGHT + MARGIN_BELOW;
     let mut out = String::new();
     // Writing to a string fails never.
-    let _ = write_head(&mut out, root.samples, height, options);
+    let _ = write_head(&mut out, root.samples, height, options, used);
     if root.samples > 0 {
         let base = height - MARGIN_BELOW - BAR_HEIGHT;
         let mut drawing = Drawing { out: &mut out, total: root.samples, samples_min, base };
-        let _ = drawing.bar("all threads", Inlined(false), root, 0, 0);
+        let _ = drawing.bar(&Function::thread("all threads"), root, 0, 0);
         let _ = writeln!(out, "<script><![CDATA[\n{ZOOM}]]></script>");
     }
     out += "</svg>\n";
     out
 }
 
-fn write_head(out: &mut String, samples: usize, height: f64, options: ProfileOptions) -> std::fmt::Result {
+fn write_head(
+    out: &mut String,
+    samples: usize,
+    height: f64,
+    options: ProfileOptions,
+    used: Option<Duration>,
+) -> std::fmt::Result {
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(
         out,
@@ -55,21 +62,23 @@ fn write_head(out: &mut String, samples: usize, height: f64, options: ProfileOpt
     )?;
     writeln!(out, r##"<rect width="100%" height="100%" fill="#fdfdfb"/>"##)?;
     let seconds = options.duration.as_secs_f64();
+    let used =
+        used.map_or(String::new(), |used| format!("{:.1} s of processor time in ", used.as_secs_f64()));
     writeln!(
         out,
-        r#"<text x="8" y="20" font-size="15">gnudi: where {seconds} s of processor time go, by thread and function</text>"#
+        r#"<text x="8" y="20" font-size="15">gnudi: {used}{seconds} s, by thread and function</text>"#
     )?;
     let seen = match samples {
         0 => "No samples: nothing used the processor. Ask again while there is work.".to_owned(),
         samples => format!(
-            "{samples} samples, {} for each second of processor time. Point at a bar for its name, click to zoom, click on the lowest to come back.",
+            "{samples} samples; up to {} a second of processor time were asked for. Point at a bar for its name, click to zoom, click on the lowest to come back.",
             options.frequency_hz
         ),
     };
     writeln!(out, r#"<text x="8" y="38">{seen}</text>"#)?;
     writeln!(
         out,
-        r#"<text x="8" y="53">Pale bars are functions that the compiler has made part of the one below: which of them had the time is an estimate.</text>"#
+        r#"<text x="8" y="53">Orange is gnudi, blue other crates, yellow the standard library, violet the C library. Pale functions are parts of the one below: which had the time is an estimate.</text>"#
     )
 }
 
@@ -84,35 +93,28 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     /// The bar of a function and those above it, from the sample number `start` on.
-    fn bar(
-        &mut self,
-        name: &str,
-        inlined: Inlined,
-        node: &Node,
-        start: usize,
-        row: usize,
-    ) -> std::fmt::Result {
+    fn bar(&mut self, function: &Function, node: &Node, start: usize, row: usize) -> std::fmt::Result {
         let scale = WIDTH / self.total as f64;
         let (x, y) = (start as f64 * scale, self.base - row as f64 * BAR_HEIGHT);
         let width = node.samples as f64 * scale;
         let percent = node.samples as f64 * 100.0 / self.total as f64;
-        let fill = colour(name, inlined, row);
+        let fill = colour(function);
         writeln!(
             self.out,
             r#"<g data-s="{start}" data-n="{samples}"><title>{title}
 {samples} samples, {percent:.2} %</title><rect x="{x:.2}" y="{y}" width="{shown:.2}" height="{height}" fill="{fill}"/><text x="{text_x:.2}" y="{text_y}">{text}</text></g>"#,
             samples = node.samples,
-            title = escaped(name),
+            title = escaped(&function.name),
             shown = (width - 0.5).max(0.2),
             height = BAR_HEIGHT - 1.0,
             text_x = x + 3.0,
             text_y = y + 12.0,
-            text = escaped(&fitted(name, width)),
+            text = escaped(&fitted(&function.name, width)),
         )?;
         let mut start = start;
-        for ((name, inlined), child) in &node.children {
+        for (function, child) in &node.children {
             if child.samples >= self.samples_min {
-                self.bar(name, *inlined, child, start, row + 1)?;
+                self.bar(function, child, start, row + 1)?;
             }
             start += child.samples;
         }
@@ -148,31 +150,27 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Threads are grey; what belongs to gnudi, to SQLite, to the library of the language and to others has a hue each, of which
-/// a name always takes the same shade.
-fn colour(name: &str, inlined: Inlined, row: usize) -> String {
-    let shade =
-        name.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 16;
-    let bare = name.trim_start_matches(['<', '&', '(']);
-    let (hue, saturation) = match bare {
-        _ if row <= 1 => (0, 0),
-        _ if bare.contains("gnudi") => (24, 85),
-        _ if bare.starts_with("sqlite3") || bare.starts_with("sqlx") => (205, 65),
-        _ if ["std::", "core::", "alloc::"].iter().any(|start| bare.starts_with(start)) => (52, 60),
-        _ if bare.contains("::") => (95, 45),
-        _ => (280, 35),
+/// Each origin has a hue, of which a name always takes the same shade; inlined functions are paler.
+fn colour(function: &Function) -> String {
+    let bytes = function.name.bytes();
+    let shade = bytes.fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 16;
+    let (hue, saturation) = match function.origin {
+        Origin::Thread => (0, 0),
+        Origin::Own => (24, 85),
+        Origin::Standard => (52, 60),
+        Origin::Dependency => (200, 60),
+        Origin::Unknown => (280, 35),
     };
-    let lightness = if inlined.0 { 84 } else { 66 } + shade / 2;
+    let lightness = if function.is_inlined { 82 } else { 66 } + shade / 2;
     format!("hsl({}, {saturation}%, {lightness}%)", hue + shade)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::{super::stacks::tests::stacks, *};
 
     const OPTIONS: ProfileOptions = ProfileOptions { duration: Duration::from_secs(10), frequency_hz: 99 };
+    const USED: Option<Duration> = Some(Duration::from_millis(1250));
 
     /// The numbers of a bar: start, samples, x, y, width.
     fn bar(svg: &str, name: &str) -> [f64; 5] {
@@ -187,24 +185,27 @@ mod tests {
 
     #[test]
     fn bars_are_as_wide_as_their_share_and_lie_on_their_callers() {
-        let svg = draw(&stacks(&["t;a;b 25", "t;a;c 50", "u 25"]), OPTIONS);
-        let [all, t, a, b, c, u] = ["all threads", "t", "a", "b", "c", "u"].map(|name| bar(&svg, name));
+        let svg = draw(&stacks(&["t;a;b 25", "t;a;c 50", "u 25"]), OPTIONS, USED);
+        let [all, outer, middle, first, second, other] =
+            ["all threads", "t", "a", "b", "c", "u"].map(|name| bar(&svg, name));
         let whole = WIDTH;
         assert_eq!([all[2], all[4]], [0.0, whole - 0.5]);
-        assert_eq!([t[2], t[4]], [0.0, whole * 0.75 - 0.5]);
-        assert_eq!([a[2], a[4]], [0.0, whole * 0.75 - 0.5]);
-        assert_eq!([b[2], b[4]], [0.0, whole * 0.25 - 0.5]);
-        assert_eq!([c[0], c[1], c[2], c[4]], [25.0, 50.0, whole * 0.25, whole * 0.5 - 0.5]);
-        assert_eq!([u[2], u[4]], [whole * 0.75, whole * 0.25 - 0.5]);
-        assert_eq!([t[3], a[3], b[3]], [1.0, 2.0, 3.0].map(|row| all[3] - row * BAR_HEIGHT));
-        assert_eq!((t[3], b[3]), (u[3], c[3]));
-        assert!(b[3] >= HEADER_HEIGHT, "the head is free");
+        assert_eq!([outer[2], outer[4]], [0.0, whole * 0.75 - 0.5]);
+        assert_eq!([middle[2], middle[4]], [0.0, whole * 0.75 - 0.5]);
+        assert_eq!([first[2], first[4]], [0.0, whole * 0.25 - 0.5]);
+        assert_eq!([second[0], second[1]], [25.0, 50.0]);
+        assert_eq!([second[2], second[4]], [whole * 0.25, whole * 0.5 - 0.5]);
+        assert_eq!([other[2], other[4]], [whole * 0.75, whole * 0.25 - 0.5]);
+        assert_eq!([outer[3], middle[3], first[3]], [1.0, 2.0, 3.0].map(|row| all[3] - row * BAR_HEIGHT));
+        assert_eq!((outer[3], first[3]), (other[3], second[3]));
+        assert!(first[3] >= HEADER_HEIGHT, "the head is free");
         assert!(svg.contains("25 samples, 25.00 %"));
+        assert!(svg.contains("gnudi: 1.2 s of processor time in 10 s, by"), "{svg}");
     }
 
     #[test]
     fn names_are_text_whatever_they_hold() {
-        let svg = draw(&stacks(&["t;<core::pin::Pin<P> as F>::poll&]]>\"\u{1} 1"]), OPTIONS);
+        let svg = draw(&stacks(&["t;<core::pin::Pin<P> as F>::poll&]]>\"\u{1} 1"]), OPTIONS, USED);
         assert!(
             svg.contains("<title>&lt;core::pin::Pin&lt;P&gt; as F&gt;::poll&amp;]]&gt;\"\u{fffd}\n"),
             "{svg}"
@@ -223,14 +224,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_left_out_and_leaves_its_place() {
-        let svg = draw(&stacks(&["t;a 1", "t;b 9999"]), OPTIONS);
+        let svg = draw(&stacks(&["t;a 1", "t;b 9999"]), OPTIONS, USED);
         assert!(!svg.contains("<title>a\n"));
         assert_eq!(bar(&svg, "b")[0], 1.0);
     }
 
     #[test]
     fn without_samples_it_says_so() {
-        let svg = draw(&Stacks::default(), OPTIONS);
+        let svg = draw(&Stacks::default(), OPTIONS, USED);
         assert!(svg.contains("No samples") && svg.ends_with("</svg>\n") && !svg.contains("<script"));
     }
 }

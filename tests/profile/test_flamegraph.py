@@ -1,0 +1,215 @@
+"""Where the time goes: GET /debug/flamegraph and `gnudi profile` on the real binary, at rest and under load."""
+
+import os
+import socket
+import subprocess
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from support import gnudi as program
+from support.http import basic, create_metric, create_policy
+from support.process import free_port
+
+PATH = "/debug/flamegraph"
+SVG = "{http://www.w3.org/2000/svg}"
+# Enough that a request is mostly scanning and not waiting.
+MEASURES = 5000
+THREADS = ["api", "metricd", "sqlx-sqlite"]
+# The scanner of measures, the HTTP server, the store, the index.
+PARTS = ["api/src/measures/scan", "hyper-", "drivers/src/", "sqlite3.c"]
+PROFILES_MAX = 8
+# Profiles one after the other under load.
+ROUNDS = 20
+
+
+@pytest.fixture
+def load():
+    """Starts clients that push measures and create metrics until the test ends; fails where one was refused."""
+    stop, threads, failures = threading.Event(), [], []
+
+    def start(server, pushers=2, creators=1):
+        client = server.client()
+        create_policy(client, "load", [("1m", None)])
+        metrics = [create_metric(client, "load") for _ in range(20)]
+        measures = [{"timestamp": 1_600_000_000 + 10 * n, "value": n * 0.37} for n in range(MEASURES)]
+
+        def work(number, step):
+            own = server.client()
+            turn = number
+            try:
+                while not stop.is_set():
+                    step(own, turn)
+                    turn += 1
+            except Exception as error:  # pylint: disable=broad-except
+                failures.append(error)
+
+        def push(own, turn):
+            # A full backlog is an answer of a healthy server.
+            path = f"/v1/metric/{metrics[turn % len(metrics)]}/measures"
+            if own.post(path, measures).expect(202, 429).status == 429:
+                time.sleep(0.05)
+
+        def create(own, _):
+            create_metric(own, "load")
+
+        for number, step in enumerate([push] * pushers + [create] * creators):
+            thread = threading.Thread(target=work, args=(number, step))
+            thread.start()
+            threads.append(thread)
+
+    yield start
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+
+
+def bars(svg):
+    """[(name, samples)] of a flame graph, which must be well-formed."""
+    root = ElementTree.fromstring(svg)
+    assert root.tag == SVG + "svg"
+    found = []
+    for group in root.iter(SVG + "g"):
+        title = group.find(SVG + "title").text
+        name, _, count = title.rpartition("\n")
+        assert int(count.split()[0]) == int(group.get("data-n"))
+        found.append((name, int(group.get("data-n"))))
+    return found
+
+
+def test_it_shows_the_threads_and_functions_that_work(gnudi, load):
+    server = gnudi()
+    load(server)
+    client = server.client(timeout_s=60)
+    found = []
+    missing = {*THREADS, *PARTS}
+    # On a busy machine a few seconds may hold few samples.
+    for _ in range(PROFILES_MAX):
+        answer = client.get(PATH + "?seconds=3&frequency=250").expect(200)
+        assert answer.headers["content-type"] == "image/svg+xml"
+        found += bars(answer.body)
+        missing = {part for part in missing if not any(part in name for name, _ in found)}
+        if not missing:
+            break
+    assert not missing, found[:50]
+    names = [name for name, _ in found]
+    # Nearly everything is below one of the threads that are known.
+    known = sum(samples for name, samples in found if name.startswith((*THREADS, "gnudi-incoming")) and "(" not in name)
+    assert known > 0.8 * sum(samples for name, samples in found if name == "all threads"), found[:20]
+    assert not any("_ZN" in name or name.startswith("_R") for name in names), "mangled"
+
+
+def test_profiles_one_after_the_other_under_load(gnudi, load, rounds):
+    server = gnudi()
+    load(server)
+    client = server.client(timeout_s=60)
+    for _ in range(rounds):
+        assert bars(client.get(PATH + "?seconds=1&frequency=1000").expect(200).body)
+    assert server.process.running()
+    assert b"gnudi_incoming_poisoned 0" in client.get("/metrics").body
+
+
+def test_at_rest_it_is_empty_and_says_so(gnudi):
+    answer = gnudi().client().get(PATH + "?seconds=1&frequency=1").expect(200)
+    assert b"No samples" in answer.body
+    assert not bars(answer.body)
+
+
+@pytest.mark.parametrize("arguments", [
+    "seconds=0", "seconds=61", "seconds=-1", "seconds=", "seconds=1.5", "seconds=x", "seconds=1&seconds=1",
+    "frequency=0", "frequency=1001", "frequency=1e2", "minutes=1", "seconds=%00", "seconds=99999999999999999999",
+])
+def test_bad_arguments_are_named_at_once(gnudi, arguments):
+    client = gnudi().client(timeout_s=5)
+    description = client.get(f"{PATH}?{arguments}").expect(400).json()["description"]
+    assert description["detail"] == arguments.partition("=")[0]
+    assert description["reason"]
+
+
+def test_it_is_for_administrators(gnudi):
+    client = gnudi().client(timeout_s=5)
+    assert client.get(PATH, headers=basic("joe")).status == 403
+    assert client.get(PATH, headers={"Authorization": None}).status == 401
+    for method in ("POST", "HEAD", "DELETE"):
+        answer = client.request(method, PATH)
+        assert (answer.status, answer.headers["allow"]) == (405, "GET")
+
+
+def test_one_at_a_time_and_a_client_that_goes_away_makes_room(gnudi):
+    server = gnudi()
+    client = server.client(timeout_s=30)
+    head = f"GET {PATH}?seconds=60 HTTP/1.1\r\nHost: x\r\nAuthorization: {basic('admin')['Authorization']}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as first:
+        first.sendall(head.encode())
+        time.sleep(0.5)
+        refused = client.get(PATH + "?seconds=1").expect(409)
+        assert "already" in refused.json()["description"]
+        done = profile(server, "--seconds", 1, "-o", server.directory / "p.svg")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "is taking a profile already" in done.stderr
+        assert not (server.directory / "p.svg").exists()
+    deadline = time.monotonic() + 20
+    while client.get(PATH + "?seconds=1").status != 200:
+        assert time.monotonic() < deadline, "the profile goes on without its client"
+        time.sleep(0.1)
+
+
+def profile(server, *arguments, **more):
+    return program.run("profile", "--endpoint", f"http://127.0.0.1:{server.port}{server.prefix}", *arguments,
+                       timeout_s=60, **more)
+
+
+def test_gnudi_profile_writes_the_file(gnudi, load, tmp_path):
+    server = gnudi(prefix="/gnocchi")
+    load(server)
+    done = profile(server, "--seconds", 1, directory=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gnudi-profile.svg" in done.stdout
+    assert bars((tmp_path / "gnudi-profile.svg").read_bytes())
+    chosen = tmp_path / "chosen.svg"
+    chosen.write_text("an older one, which is longer" * 100_000)
+    assert profile(server, "--seconds", 1, "--frequency", 500, "-o", chosen).returncode == 0
+    assert bars(chosen.read_bytes())
+
+
+def test_gnudi_profile_says_in_a_line_what_is_wrong(gnudi, tmp_path):
+    server = gnudi()
+    kept = tmp_path / "kept.svg"
+    kept.write_text("kept")
+
+    def complaint(*arguments, status=1):
+        done = profile(server, *arguments)
+        assert (done.returncode, done.stdout) == (status, ""), done
+        return done.stderr
+
+    assert "administrators only, and joe is none" in complaint("--user", "joe", "-o", kept)
+    assert kept.read_text() == "kept"
+    assert "cannot be written" in complaint("-o", tmp_path / "no" / "where.svg")
+    assert "cannot be written" in complaint("-o", tmp_path)
+    for wrong in (["--seconds", "0"], ["--seconds", "61"], ["--frequency", "x"]):
+        assert wrong[0] in complaint(*wrong, status=2)
+    for url, text in [
+        (f"http://127.0.0.1:{free_port()}", "no answer from"),
+        (f"http://127.0.0.1:{server.port}/other", "has no /debug/flamegraph"),
+        ("https://127.0.0.1", "the scheme must be http"),
+    ]:
+        done = program.run("profile", "--endpoint", url, "-o", tmp_path / "new.svg")
+        assert done.returncode == 1 and text in done.stderr, done
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "new.svg").exists()
+
+
+def test_a_stop_ends_a_profile_in_time(gnudi):
+    server = gnudi(config="[DEFAULT]\ngraceful_shutdown_timeout = 1\n")
+    command = [program.binary(), "profile", "--endpoint", f"http://127.0.0.1:{server.port}", "--seconds", "60",
+               "-o", server.directory / "p.svg"]
+    with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, env=os.environ) as asking:
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 10
+        assert "no answer from" in asking.communicate(timeout=10)[1]
+    assert not (server.directory / "p.svg").exists()
