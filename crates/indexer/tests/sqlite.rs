@@ -268,6 +268,9 @@ fn creates_until_a_commit_fails() {
         // So does the next one, and it changes nothing either.
         indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap_err();
         assert_eq!(all(&indexer).await, created);
+        // New resources go along with their commit.
+        indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap_err();
+        assert_eq!(indexer.resource(GENERIC, Uuid::from_u128(1)).await, Ok(None));
         println!("kept {}", created.len());
     });
 }
