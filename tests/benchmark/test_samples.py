@@ -4,17 +4,18 @@ against the samples; here its results are."""
 import json
 
 import pytest
-from support import gnudi
+from support.gnudi import run as run_gnudi
+from support.http import create_policy
 
 SAMPLES = 2 * 1440
 # Without the virtual environment that `make bench` makes.
 NO_GNOCCHI = ["--gnocchi-venv", "/nonexistent"]
 
 
-def samples(*arguments):
-    done = gnudi.run("benchmark", "samples", "--instances", "2", "--days", "1", "--reads", "2", "-f", "json",
+def samples(*arguments, status=0):
+    done = run_gnudi("benchmark", "samples", "--instances", "2", "--days", "1", "--reads", "2", "-f", "json",
                      *NO_GNOCCHI, *arguments, timeout_s=60)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stdout), done.stderr
 
 
@@ -68,8 +69,19 @@ def test_a_missing_postgresql_is_told():
     assert found["gnudi samples"] == SAMPLES
 
 
+def test_a_store_that_answers_something_else_is_told(gnudi):
+    server = gnudi()
+    # A policy of the name that the command uses, which keeps only the last ten minutes.
+    create_policy(server.client(), "gnudi-bench-samples", [("60s", 10), ("3600s", 24)])
+    found, errors = samples("--stores", "gnudi", "--gnudi-url", f"http://127.0.0.1:{server.port}", status=130)
+    assert "gnudi: instance 0 by 60 s: 10 points, not 1440" in errors.splitlines()
+    assert found["partial"] == "gnudi failed"
+    assert found["gnudi samples"] == SAMPLES
+    assert "gnudi read by 60 s" not in found and "gnudi disk" not in found
+
+
 def test_nothing_to_measure_is_an_error():
-    done = gnudi.run("benchmark", "samples", "--stores", "gnocchi", *NO_GNOCCHI)
+    done = run_gnudi("benchmark", "samples", "--stores", "gnocchi", *NO_GNOCCHI)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-2:] == [
         "gnocchi: not measured: /nonexistent/bin/uwsgi is missing",
@@ -84,6 +96,6 @@ def test_nothing_to_measure_is_an_error():
     (["--stores", "mongodb"], "invalid value 'mongodb'"),
 ])
 def test_too_much_or_nonsense_is_refused(arguments, reason):
-    done = gnudi.run("benchmark", "samples", *arguments)
+    done = run_gnudi("benchmark", "samples", *arguments)
     assert done.returncode != 0 and done.stdout == ""
     assert reason in done.stderr
