@@ -55,15 +55,14 @@ impl From<pprof::Error> for ProfileError {
 
 /// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
 ///
-/// Memory: some hundred megabytes meanwhile, for stacks and for the debug information that names are looked up in; the sampler
-/// keeps about 70 MB of them from the first profile on.
+/// Memory: the first profile of a process takes some 300 MB, for stacks and for the debug information that names are looked up
+/// in, which stay with the process; further ones take no more.
 pub async fn take(options: ProfileOptions) -> Result<String, ProfileError> {
     let turn = Turn::take().ok_or(ProfileError::Busy)?;
     // Dropped with this future, when the client has gone away.
     let (_client, client_gone) = channel();
     let (answer, answered) = oneshot::channel();
-    // A thread for it alone, which ends with it: the allocator gives back what a thread leaves. None that serves others
-    // should fill megabytes and read files.
+    // A thread for it alone: none that serves others should fill megabytes and read files.
     let sampling = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
         let drawn = sample(options, &client_gone);
         drop(turn);
@@ -82,8 +81,6 @@ fn sample(options: ProfileOptions, client_gone: &Receiver<()>) -> Result<String,
     let used = processor_time::used().zip(used_before).map(|(after, before)| after.saturating_sub(before));
     let report = is_wanted.then(|| sampler.report().build());
     drop(sampler);
-    // What names were looked up in is larger than all else of a small server.
-    backtrace::clear_symbol_cache();
     let Some(report) = report else { return Ok(String::new()) };
     let mut stacks = Stacks::default();
     for (frames, count) in &report?.data {
