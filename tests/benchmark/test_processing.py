@@ -105,20 +105,22 @@ def test_bad_options(arguments, reason):
 
 
 def test_ctrl_c_keeps_what_there_is():
-    command = [binary(), "benchmark", "processing", "--peers", "gnudi", "--only", "stream", "-f", "json"]
-    command += ["--metrics", "2000", "--points", "5000"]
+    command = [binary(), "benchmark", "processing", "--peers", "gnudi", "--only", "worst,stream", "-f", "json"]
+    command += ["--metrics", "2000", "--points", "1500", "--batches", "20", "--held", "50"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert "10000000 single measures over 2000 metrics" in process.stderr.readline()
-        time.sleep(1)
+        while "3000000 single measures over 2000 metrics" not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     found = json.loads(output)
     assert process.returncode == 130
     assert found["partial"] == "interrupted"
-    assert found["stream measures"] < 10_000_000
+    assert found["worst measures"] == 20
+    assert found.get("stream measures", 0) < 3_000_000
 
 
 # scheduling

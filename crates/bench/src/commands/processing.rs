@@ -161,7 +161,8 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         if context.stop.is_set() {
             break;
         }
-        if let Err(error) = measure(options, peer, context, &mut done) {
+        // What a stop cuts short fails its checks.
+        if let (Err(error), false) = (measure(options, peer, context, &mut done), context.stop.is_set()) {
             let text = format!("{}: not measured, or not all of it: {error:#}", peer.name());
             eprintln!("{text}");
             findings.note(text);
@@ -235,6 +236,10 @@ pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> R
     let mut values = Values::new(1);
     let mut requests = Vec::with_capacity(counts.points * batches);
     for round in 0..counts.points {
+        // Nothing of it is sent any more.
+        if round > 0 && bench.context.stop.is_set() {
+            break;
+        }
         let start_ms = START_MS + round as i64 * MINUTE_MS;
         let span = Span { start_ms, step_ms: MINUTE_MS, count: 1 };
         for index in 0..batches {
