@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 MEASURES = 5000
 THREADS = ["api", "metricd", "sqlx-sqlite"]
 # The scanner of measures, the HTTP server, the store, the index.
-PARTS = ["api/src/measures/scan", "hyper-", "drivers/src/", "sqlite3.c"]
+PARTS = ["api/src/measures/scan", "hyper-", "drivers/src/", "sqlite3"]
 PROFILES_MAX = 8
 # Profiles one after the other under load.
 ROUNDS = 20
