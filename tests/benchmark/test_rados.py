@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 from support.ceph import Ceph
-from support.gnudi import binary, run
+from support.gnudi import ROOT, binary, run
 from support.process import free_port, wait_until
 
 BLOCK_BYTES = 512
@@ -53,6 +54,20 @@ def left_behind(directory):
     """Files there, and processes that were started with something there."""
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     return [*directory.iterdir(), *(line for line in processes.splitlines() if str(directory) in line)]
+
+
+def test_the_binding_does_what_it_says(ceph):
+    """The example of the rados crate, which checks every operation; `cargo test` builds it, `cargo build --examples` too."""
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "examples" / "round_trip" for profile in ("debug", "release")]
+    found = [path for path in built if path.exists()]
+    assert found, "no example program: cargo build -p gnudi-rados --example round_trip"
+    program = max(found, key=lambda path: path.stat().st_mtime)
+    ceph.create_pool("binding")
+    done = subprocess.run([program, ceph.conf, "binding"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "ok\n", done.stderr
+    assert done.returncode == 0
+    assert ceph.rados("-p", "binding", "ls") == ""
 
 
 def test_both_kinds_are_written_and_compared(ceph):

@@ -38,17 +38,19 @@ pub struct OmapPage {
 impl Pool {
     /// Reads at most `len_max` bytes from `offset` on; fewer where the object ends before, none past its end.
     pub fn read(&self, object: &str, offset: u64, len_max: usize) -> Pending<Vec<u8>> {
-        let slot = DataSlot { data: vec![0; len_max], len: 0, code: 0 };
+        // To an OSD a length of 0 means all of the object.
+        let buffer_len = len_max.max(1);
+        let slot = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
         self.submit("read", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
-            // SAFETY: the slot outlives the operation, on the heap; its data are `len_max` bytes that belong to it alone. The
+            // SAFETY: the slot outlives the operation, on the heap; its data are `buffer_len` bytes that belong to it alone. The
             // reference to the vector ends before librados knows the pointers.
             unsafe {
                 let data = (*slot).data.as_mut_ptr().cast::<c_char>();
                 (self.api().rados_read_op_read)(
                     operation.handle,
                     offset,
-                    len_max,
+                    buffer_len,
                     data,
                     &raw mut (*slot).len,
                     &raw mut (*slot).code,
@@ -149,6 +151,7 @@ fn worst(code: c_int, step: c_int) -> Result<(), c_int> {
 
 struct DataSlot {
     data: Vec<u8>,
+    len_max: usize,
     len: usize,
     code: c_int,
 }
@@ -158,7 +161,7 @@ impl Slot for DataSlot {
 
     fn take(mut self, _: &Api, code: c_int) -> Result<Vec<u8>, c_int> {
         worst(code, self.code)?;
-        self.data.truncate(self.len);
+        self.data.truncate(self.len.min(self.len_max));
         Ok(self.data)
     }
 }

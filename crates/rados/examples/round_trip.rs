@@ -1,0 +1,157 @@
+//! Every operation of the binding, on a real cluster: `round_trip CONF POOL`. The first that does not do what it says panics.
+
+use std::{io::ErrorKind, path::Path, path::PathBuf};
+
+use gnudi_rados::{Cluster, ConnectOptions, Librados, OmapPage, Pool};
+
+const IN_FLIGHT: usize = 200;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [conf, pool] = arguments.as_slice() else { panic!("usage: round_trip CONF POOL") };
+    let librados = Librados::load(Path::new(Librados::NAME)).unwrap();
+    let options = ConnectOptions { conf: Some(PathBuf::from(conf)), ..ConnectOptions::default() };
+    let cluster = Cluster::connect(&librados, &options).unwrap();
+    commands(&cluster, pool);
+    let pool = cluster.open_pool(pool).unwrap();
+    // A pool keeps its connection.
+    drop(cluster);
+    data(&pool);
+    omap(&pool);
+    all_or_nothing(&pool);
+    names(&pool);
+    in_flight(&pool);
+    println!("ok");
+}
+
+fn commands(cluster: &Cluster, pool: &str) {
+    let answer = cluster.mon_command(r#"{"prefix": "osd pool ls", "format": "json"}"#).unwrap();
+    assert!(String::from_utf8(answer).unwrap().contains(pool));
+    let error = cluster.mon_command(r#"{"prefix": "no such command"}"#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(error.to_string().contains("no such command"), "{error}");
+    let error = cluster.open_pool("no-such-pool").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+fn data(pool: &Pool) {
+    assert_eq!(pool.stat("data").wait().unwrap_err().kind(), ErrorKind::NotFound);
+    let error = pool.read("data", 0, 10).wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(
+        error.to_string(),
+        format!("read {}/data: No such file or directory (os error 2)", pool.name())
+    );
+
+    pool.create_exclusive("data").wait().unwrap();
+    assert_eq!(pool.create_exclusive("data").wait().unwrap_err().kind(), ErrorKind::AlreadyExists);
+    pool.operate("data", pool.write_operation().create()).wait().unwrap();
+    assert_eq!(pool.stat("data").wait().unwrap().size, 0);
+
+    pool.write_full("data", b"0123456789").wait().unwrap();
+    pool.operate("data", pool.write_operation().append(b"abc")).wait().unwrap();
+    pool.operate("data", pool.write_operation().write(2, b"--")).wait().unwrap();
+    assert_eq!(pool.read("data", 0, 100).wait().unwrap(), b"01--456789abc");
+    assert_eq!(pool.read("data", 8, 3).wait().unwrap(), b"89a");
+    assert_eq!(pool.read("data", 8, 0).wait().unwrap(), b"");
+    assert_eq!(pool.read("data", 50, 3).wait().unwrap(), b"", "past the end");
+    let stat = pool.stat("data").wait().unwrap();
+    assert_eq!(stat.size, 13);
+    assert!(stat.modified.elapsed().unwrap().as_secs() < 60, "{stat:?}");
+    pool.write_full("data", b"short").wait().unwrap();
+    assert_eq!(pool.read("data", 0, 100).wait().unwrap(), b"short");
+
+    pool.remove("data").wait().unwrap();
+    assert_eq!(pool.remove("data").wait().unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+fn omap(pool: &Pool) {
+    assert_eq!(pool.omap_page("map", None, b"", 10).wait().unwrap_err().kind(), ErrorKind::NotFound);
+    let entry = |number: usize| {
+        let value = vec![number as u8; number * 7 % 50];
+        (format!("{}{number:04}", if number.is_multiple_of(2) { "even" } else { "odd" }).into_bytes(), value)
+    };
+    let mut entries: Vec<_> = (0..500).map(entry).collect();
+    pool.operate("map", pool.write_operation().omap_set(&entries)).wait().unwrap();
+    entries.sort();
+
+    // Page by page, in the order of the keys.
+    let mut found = Vec::new();
+    loop {
+        let last = found.last().map(|(key, _): &(Vec<u8>, Vec<u8>)| key.clone());
+        let page = pool.omap_page("map", last.as_deref(), b"", 64).wait().unwrap();
+        assert!(page.entries.len() <= 64);
+        found.extend(page.entries);
+        if !page.more {
+            break;
+        }
+    }
+    assert!(found == entries);
+
+    let page = pool.omap_page("map", Some(b"even0490"), b"even", 100).wait().unwrap();
+    let keys: Vec<_> = page.entries.iter().map(|(key, _)| key.as_slice()).collect();
+    assert_eq!(keys, [b"even0492", b"even0494", b"even0496", b"even0498"]);
+    assert!(!page.more);
+
+    // A key that is not there is no error; values are replaced.
+    let change = pool.write_operation().omap_remove(&["even0492", "even0494", "nowhere"]);
+    pool.operate("map", change.omap_set(&[("even0496", [7; 3])])).wait().unwrap();
+    let page = pool.omap_page("map", Some(b"even0490"), b"even", 1).wait().unwrap();
+    assert_eq!(page, OmapPage { entries: vec![(b"even0496".to_vec(), vec![7; 3])], more: true });
+
+    pool.write_full("map", b"data").wait().unwrap();
+    assert_eq!(pool.omap_page("map", None, b"odd", 1).wait().unwrap().entries.len(), 1, "the omap stays");
+    pool.remove("map").wait().unwrap();
+}
+
+fn all_or_nothing(pool: &Pool) {
+    let change =
+        |value: &[u8]| pool.write_operation().assert_exists().omap_set(&[("key", value)]).append(value);
+    let error = pool.operate("both", change(b"first")).wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().starts_with("change "), "{error}");
+    assert_eq!(pool.stat("both").wait().unwrap_err().kind(), ErrorKind::NotFound);
+    pool.create_exclusive("both").wait().unwrap();
+    pool.operate("both", change(b"second")).wait().unwrap();
+    // The last step fails: the first did not happen.
+    let refused = pool.write_operation().append(b"third").create_exclusive();
+    assert_eq!(pool.operate("both", refused).wait().unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(pool.read("both", 0, 100).wait().unwrap(), b"second");
+    pool.remove("both").wait().unwrap();
+}
+
+fn names(pool: &Pool) {
+    for error in [
+        pool.write_full("a\0b", b"").wait().unwrap_err(),
+        pool.operate("a", pool.write_operation().omap_set(&[("k\0", "")])).wait().unwrap_err(),
+        pool.omap_page("a", Some(b"k\0"), b"", 1).wait().unwrap_err(),
+        pool.omap_page("a", None, b"k\0", 1).wait().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().ends_with("contains a NUL byte"), "{error}");
+    }
+    assert_eq!(pool.stat("a").wait().unwrap_err().kind(), ErrorKind::NotFound, "nothing was written");
+    pool.write_full("name with ünïcode", b"").wait().unwrap();
+    pool.remove("name with ünïcode").wait().unwrap();
+}
+
+fn in_flight(pool: &Pool) {
+    let name = |number: usize| format!("flight.{number}");
+    let writes: Vec<_> =
+        (0..IN_FLIGHT).map(|number| pool.write_full(&name(number), &[number as u8; 100])).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for write in writes {
+            write.await.unwrap();
+        }
+        let reads: Vec<_> = (0..IN_FLIGHT).map(|number| pool.read(&name(number), 0, 200)).collect();
+        for (number, read) in reads.into_iter().enumerate() {
+            assert_eq!(read.await.unwrap(), [number as u8; 100]);
+        }
+    });
+    // Nobody waits for these; the pool's end, in main, comes after theirs.
+    for number in 0..IN_FLIGHT {
+        drop(pool.read(&name(number), 0, 1 << 20));
+        drop(pool.remove(&name(number)));
+    }
+}
