@@ -48,7 +48,7 @@ impl Context {
     }
 
     /// Whether progress goes to a terminal: a bar, else lines.
-    pub fn on_terminal(&self) -> bool {
+    pub fn on_terminal() -> bool {
         std::io::stderr().is_terminal()
     }
 }

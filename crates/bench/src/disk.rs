@@ -20,9 +20,27 @@ pub fn used_bytes(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// The bytes of every file under the path up to its last that is not zero: without the room that was laid out in advance.
+pub fn written_bytes(path: &Path) -> io::Result<u64> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        let content = fs::read(path)?;
+        return Ok(content.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1));
+    }
+    fs::read_dir(path)?.map(|entry| written_bytes(&entry?.path())).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_laid_out_in_advance_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("log")).unwrap();
+        fs::write(directory.path().join("log/1"), [1, 0, 2, 0, 0]).unwrap();
+        fs::write(directory.path().join("empty"), [0; 9]).unwrap();
+        assert_eq!(written_bytes(directory.path()).unwrap(), 3);
+    }
 
     #[test]
     fn directories_are_added_up() {

@@ -81,7 +81,7 @@ pub struct Finished {
 impl Phase<'_> {
     pub fn run(&self, options: &LoadOptions, target: &Target, context: &Context) -> Result<Finished> {
         let workers = options.workers();
-        let place = match (context.verbose, context.on_terminal()) {
+        let place = match (context.verbose, Context::on_terminal()) {
             (false, _) => Place::Nowhere,
             (true, true) => Place::Bar,
             (true, false) => Place::Lines,

@@ -151,24 +151,18 @@ fn write_page(results: &Results, path: &Path) -> Result<()> {
 
 /// What is not there, in lines.
 fn outcome(results: &Results) -> String {
-    let mut text = String::new();
-    for server in &results.servers {
-        if let Some(reason) = &server.missing {
-            text += &format!("missing: {}: {reason}\n", server.name);
-        }
-    }
-    for experiment in &results.experiments {
-        if let Some(reason) = &experiment.missing {
-            text += &format!("missing: {}: {reason}\n", experiment.title);
-        }
-    }
-    for failure in &results.failures {
-        text += &format!("failed: {}, {}: {}\n", failure.server, failure.work, failure.reason);
-    }
-    if let Some(reason) = &results.partial {
-        text += &format!("partial: {reason}\n");
-    }
-    text
+    let missing = |what: &str, reason: &Option<String>| {
+        reason.as_ref().map(|reason| format!("missing: {what}: {reason}\n"))
+    };
+    let servers = results.servers.iter().filter_map(|server| missing(&server.name, &server.missing));
+    let experiments =
+        results.experiments.iter().filter_map(|experiment| missing(&experiment.title, &experiment.missing));
+    let failures = results
+        .failures
+        .iter()
+        .map(|failure| format!("failed: {}, {}: {}\n", failure.server, failure.work, failure.reason));
+    let partial = results.partial.iter().map(|reason| format!("partial: {reason}\n"));
+    servers.chain(experiments).chain(failures).chain(partial).collect()
 }
 
 /// This program's command line, so that a shell takes it.

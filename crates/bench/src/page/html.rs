@@ -70,31 +70,33 @@ pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
         }
     };
     out += "<thead><tr>";
-    for (column, heading) in headings.iter().enumerate() {
+    out.extend(headings.iter().enumerate().map(|(column, heading)| {
         let text = lines.first().and_then(|line| line.cells.get(column));
         let class = match text {
             Some(Cell::Text(_) | Cell::Remark(_) | Cell::Bar(_)) => " class=\"text\"",
             _ => "",
         };
-        out += &format!("<th scope=\"col\"{class}>{}</th>", escape(heading));
-    }
+        format!("<th scope=\"col\"{class}>{}</th>", escape(heading))
+    }));
     out += "</tr></thead>\n<tbody>\n";
     for line in lines {
         out += if line.ours { "<tr class=\"ours\">" } else { "<tr>" };
-        for cell in &line.cells {
-            out += &match cell {
-                Cell::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
-                Cell::Figure(text) => format!("<td>{}</td>", escape(text)),
-                Cell::Remark(text) => format!("<td class=\"remark\">{}</td>", escape(text)),
-                Cell::Bar(share) => {
-                    let percent = if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 };
-                    format!("<td class=\"bar\"><span style=\"width:{percent:.2}%\"></span></td>")
-                }
-            };
-        }
+        out.extend(line.cells.iter().map(cell_element));
         out += "</tr>\n";
     }
     out + "</tbody></table></div>\n"
+}
+
+fn cell_element(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
+        Cell::Figure(text) => format!("<td>{}</td>", escape(text)),
+        Cell::Remark(text) => format!("<td class=\"remark\">{}</td>", escape(text)),
+        Cell::Bar(share) => {
+            let percent = if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 };
+            format!("<td class=\"bar\"><span style=\"width:{percent:.2}%\"></span></td>")
+        }
+    }
 }
 
 /// A table of texts as the findings have it: columns of figures stand right.
@@ -145,7 +147,7 @@ pub(crate) fn well_formed(text: &str) -> Result<(), String> {
             continue;
         }
         let attributes = tag[name.len()..].trim_end_matches('/');
-        if attributes.matches('"').count() % 2 != 0 || attributes.contains('<') {
+        if !attributes.matches('"').count().is_multiple_of(2) || attributes.contains('<') {
             return Err(format!("quotes of <{tag}>"));
         }
         check_text(attributes)?;

@@ -51,7 +51,7 @@ pub fn render(results: &Results) -> String {
 fn head(results: &Results) -> String {
     let when = Timestamp::from_secs(results.written_at as i64);
     let mut out = element("h1", "gnudi and its peers, side by side");
-    out += &format!(
+    let line = format!(
         "<p class=\"dim\">{} · {} scale · {} · commit {}</p>\n",
         escape(&when.to_iso()),
         if results.scale == measured_rows::counts::Scale::Small { "small" } else { "full" },
@@ -62,6 +62,7 @@ fn head(results: &Results) -> String {
         )),
         escape(&results.commit),
     );
+    out += &line;
     if let Some(reason) = &results.partial {
         out += &warning("Partial:", &format!("{reason}. What follows is what there was until then."));
     }
@@ -94,10 +95,10 @@ fn head(results: &Results) -> String {
 
 fn contents() -> String {
     let mut out = String::from("<nav><a href=\"#run\">The run</a> <a href=\"#side\">Side by side</a>\n");
-    for published in &published::ALL {
+    out.extend(published::ALL.iter().map(|published| {
         let (anchor, title) = (published.table, published.title);
-        out += &format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title));
-    }
+        format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title))
+    }));
     out + "<a href=\"#further\">Growth</a>\n</nav>\n"
 }
 

@@ -62,7 +62,7 @@ fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
     let behind: Vec<&Pair> = pairs.iter().filter(|pair| pair.times < 1.0 / LEVEL).collect();
     let ahead: Vec<&Pair> = pairs.iter().filter(|pair| pair.times > LEVEL).collect();
     let level = pairs.len() - behind.len() - ahead.len();
-    let mut text = match (ahead.len(), pairs.len()) {
+    let ahead = match (ahead.len(), pairs.len()) {
         (0, 1) => format!("gnudi is not ahead of {name} in the one row that both did"),
         (0, all) => format!("gnudi is ahead of {name} in none of {all} rows"),
         (count, all) => {
@@ -83,17 +83,15 @@ fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
             format!("gnudi is ahead of {name} in {count} of {all} rows, by {range}")
         }
     };
-    if level > 0 {
-        text += &format!("; level (within 10 %) in {level}");
-    }
-    text += &match &behind[..] {
+    let level = if level > 0 { format!("; level (within 10 %) in {level}") } else { String::new() };
+    let behind = match &behind[..] {
         [] => format!(". {name} wins in none."),
         behind => {
             let losses: Vec<String> = behind.iter().map(|pair| loss(pair)).collect();
             format!(". {name} wins in {}: {}.", behind.len(), losses.join("; "))
         }
     };
-    Some(text)
+    Some(ahead + &level + &behind)
 }
 
 fn loss(pair: &Pair) -> String {
@@ -117,11 +115,11 @@ pub fn aims(measurements: &[Measurement]) -> Vec<String> {
             .map(|pair| format!("{} ({})", pair.row.key, shown(pair.times)))
             .collect();
         let met = pairs.len() - missed.len();
-        (!pairs.is_empty()).then(|| match missed.is_empty() {
-            true => format!("Aim: {what}. Met in all {met} rows."),
-            false => {
-                format!("Aim: {what}. Met in {met} of {} rows; missed in {}.", pairs.len(), missed.join(", "))
+        (!pairs.is_empty()).then(|| {
+            if missed.is_empty() {
+                return format!("Aim: {what}. Met in all {met} rows.");
             }
+            format!("Aim: {what}. Met in {met} of {} rows; missed in {}.", pairs.len(), missed.join(", "))
         })
     };
     let times = |times: f64| format!("{} times", table::short(times));

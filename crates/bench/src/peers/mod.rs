@@ -198,6 +198,12 @@ impl Server {
         disk::used_bytes(&directory.path().join(store)).ok()
     }
 
+    /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where nobody knows.
+    pub fn aggregates_bytes(&self) -> Option<u64> {
+        let Running::Processes { directory, .. } = &self.running else { return None };
+        disk::written_bytes(&directory.path().join(DATA).join("aggregates")).ok()
+    }
+
     /// A client of Gnocchi's API.
     pub fn client(&self) -> Result<Client> {
         let url = format!("http://{}{}", self.headers.host, self.headers.prefix);

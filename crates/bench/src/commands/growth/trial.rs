@@ -1,6 +1,6 @@
 //! One sample: a fresh server, metrics that have had measures before, then work against the clock.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -168,46 +168,46 @@ fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize
     })
 }
 
-/// What metrics take on disk with so many minutes of history, beyond what an empty store takes: after a restart, when the log of
-/// measures has given its space back.
-pub fn history_bytes(bench: &Bench, policy: &str, metrics: usize, minutes: usize) -> Result<f64> {
-    const PIECE: usize = 24 * 60;
-    const PIECES_A_ROUND: usize = 10;
-    let mut server = Server::start(Peer::Gnudi, bench.context)?;
-    let empty = settled_bytes(bench, &mut server)?;
-    let metrics = batch::metrics(bench, &server, policy, metrics)?;
-    let mut values = Values::new(1);
-    let starts: Vec<usize> = (0..minutes).step_by(PIECE).collect();
-    for round in starts.chunks(PIECES_A_ROUND) {
-        let requests: Vec<Vec<u8>> = round
-            .iter()
-            .flat_map(|&from| {
-                let start_ms = START_MS + from as i64 * MINUTE_MS;
-                let span = Span { start_ms, step_ms: MINUTE_MS, count: PIECE.min(minutes - from) };
-                metrics.requests(&server, 1, span, &mut values)
-            })
-            .collect();
-        // One connection: a metric's measures stay in order.
-        process::until_processed(bench, &server, requests, 1, round.len() * PIECE * metrics.len())?;
-    }
-    Ok(settled_bytes(bench, &mut server)? - empty)
+/// What fills a metric of a policy with all that it keeps, polled by the minute: spans, each of so many measures so many seconds apart.
+/// Where only hours are kept, three measures for each stand for the sixty.
+#[derive(Debug)]
+pub struct History {
+    pub policy: &'static str,
+    spans: &'static [(usize, i64)],
+    /// Points of all granularities together.
+    pub points_kept: usize,
 }
 
-/// The store's size after a restart, once it has stayed the same for a while.
-fn settled_bytes(bench: &Bench, server: &mut Server) -> Result<f64> {
-    const LOOK_DELAY: Duration = Duration::from_secs(1);
-    const SETTLE_MAX: Duration = Duration::from_secs(20);
-    server.restart(bench.context)?;
-    let start = Instant::now();
-    let mut last = None;
-    loop {
-        std::thread::sleep(LOOK_DELAY);
-        let bytes = server.disk_bytes().context("the size of the store")?;
-        if start.elapsed() > 3 * LOOK_DELAY && last == Some(bytes) || start.elapsed() > SETTLE_MAX {
-            return Ok(bytes as f64);
+const DAY: usize = 24 * 60;
+
+pub const HISTORIES: [History; 3] = [
+    History { policy: "low", spans: &[(30 * DAY, 60)], points_kept: 30 * DAY / 5 },
+    History { policy: "medium", spans: &[(358 * 72, 1_200), (7 * DAY, 60)], points_kept: 365 * 24 + 7 * DAY },
+    History {
+        policy: "high",
+        spans: &[(358 * 72, 1_200), (7 * DAY - 60, 60), (3_600, 1)],
+        points_kept: 365 * 24 + 7 * DAY + 3_600,
+    },
+];
+
+/// What the aggregates of metrics with a full history take on disk. So few metrics that the store's log takes them all in: nothing in
+/// it was written twice but the heads.
+pub fn history_bytes(bench: &Bench, history: &History, metrics: usize) -> Result<f64> {
+    const PIECE: usize = 3 * DAY;
+    let server = Server::start(Peer::Gnudi, bench.context)?;
+    let metrics = batch::metrics(bench, &server, history.policy, metrics)?;
+    let mut values = Values::new(1);
+    let mut start_ms = START_MS;
+    for &(measures, step_s) in history.spans {
+        for from in (0..measures).step_by(PIECE) {
+            let span = Span { start_ms, step_ms: step_s * 1_000, count: PIECE.min(measures - from) };
+            start_ms += span.count as i64 * span.step_ms;
+            let requests = metrics.requests(&server, 1, span, &mut values);
+            process::until_processed(bench, &server, requests, 1, span.count * metrics.len())?;
         }
-        last = Some(bytes);
     }
+    std::thread::sleep(REST);
+    Ok(server.aggregates_bytes().context("the size of the store")? as f64)
 }
 
 #[cfg(test)]
