@@ -189,6 +189,20 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_range_has_the_ids_between(from in text(), end in text(), other in id()) {
+            let bounds = [least_id_from(&from), least_id_from(&end)].into_iter().flatten();
+            let at_bounds = bounds.flat_map(|id| [Some(id.as_u128()), id.as_u128().checked_sub(1)]).flatten();
+            for id in at_bounds.map(Uuid::from_u128).chain([other]) {
+                let found = match Ids::between(&from, Some(&end)) {
+                    Ids::Range(first, last) => first <= id && id <= last,
+                    Ids::These(ids) => !ids.is_empty(),
+                };
+                let written = id.to_string();
+                prop_assert_eq!(found, from <= written && written < end, "{}", id);
+            }
+        }
+
+        #[test]
         fn the_least_id_splits_the_ids(text in text(), other in id()) {
             match least_id_from(&text) {
                 Some(least) => {
