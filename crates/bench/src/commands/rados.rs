@@ -217,6 +217,7 @@ impl Place {
             }
             Generator::RadosBench => {
                 let directory = tempfile::tempdir().context("a directory")?;
+                context.leftovers.add_directory(directory.path());
                 peer::run(&self.access, &name, &load, self.keep, directory.path(), context)
             }
         }

@@ -22,6 +22,8 @@ use super::{
 pub const OSDS: usize = 2;
 /// Ports that the daemons choose from, each the first that is free.
 const DAEMON_PORTS: u16 = 200;
+/// What the kernel takes, without the NUL at its end.
+const SOCKET_PATH_LEN_MAX: usize = 107;
 /// Objects asked for, for each placement group: by their names some fall into every group.
 const PROBES: u32 = 8;
 /// What each program comes in, as Debian names it.
@@ -80,6 +82,12 @@ impl Ceph {
             tempfile::Builder::new().prefix("gnudi-bench-ceph-").tempdir().context("a directory")?;
         leftovers.add_directory(directory.path());
         let root = directory.path();
+        let socket_len = root.join("osd.0.asok").as_os_str().len();
+        ensure!(
+            socket_len <= SOCKET_PATH_LEN_MAX,
+            "{} is too long for a socket's path: set TMPDIR",
+            root.display()
+        );
         let conf = root.join("ceph.conf");
         let monitor = format!("[v2:{},v1:{}]", free_address()?, free_address()?);
         let fsid = uuid::Uuid::new_v4().to_string();
