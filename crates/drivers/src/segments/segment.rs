@@ -117,7 +117,12 @@ impl Segment {
 
     /// Reads an item's bytes, its header included, unchecked.
     pub fn read_item(&self, offset: u32, payload_length: u32) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; ITEM_HEADER_BYTES + payload_length as usize];
+        self.read(offset, ITEM_HEADER_BYTES + payload_length as usize)
+    }
+
+    /// Reads bytes, unchecked.
+    pub fn read(&self, offset: u32, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
         read_exact_at(&*self.file, &mut bytes, u64::from(offset))?;
         Ok(bytes)
     }

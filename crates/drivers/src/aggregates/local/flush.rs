@@ -89,7 +89,7 @@ impl Shared {
             }
         };
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range).map_err(failed)?;
-        let copied = layer.iter().try_for_each(|(key, recent)| match recent {
+        let copied = layer.sorted().into_iter().try_for_each(|(key, recent)| match recent {
             Recent::Value(at, length) => match self.recent_value(&key, at, length)? {
                 Some(item) => writer.push(key, Kind::Value, &item[ITEM_HEADER_BYTES + KEY_BYTES..]),
                 None => writer.push(key, Kind::Damaged, b""),

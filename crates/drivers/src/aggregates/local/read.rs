@@ -55,13 +55,23 @@ impl Shared {
             let heads: Vec<Head> = metrics.iter().map(|metric| self.locate(&state, *metric)).collect();
             (heads, state.runs.clone())
         };
-        let read = |(head, metric): (Head, &MetricId)| match head {
+        let mut items = read_items(&heads);
+        let read = |(index, (head, metric)): (usize, (Head, &MetricId))| match head {
             Head::Nowhere => Ok(None),
-            Head::Log(value) => self.read_value(&value, &Key::head(*metric)).map(Some),
+            Head::Log(value) => {
+                let key = Key::head(*metric);
+                let item = items[index].take();
+                // What could not be read among others may be read alone.
+                item.map_or_else(
+                    || self.read_value(&value, &key),
+                    |item| self.open_value(&value, &key, &item),
+                )
+                .map(Some)
+            }
             Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
             Head::InRuns => read_head(&runs, *metric),
         };
-        heads.into_iter().zip(metrics).map(read).collect()
+        heads.into_iter().zip(metrics).enumerate().map(read).collect()
     }
 
     fn locate(&self, state: &State, metric: MetricId) -> Head {
@@ -81,16 +91,20 @@ impl Shared {
 
     /// Reads and checks a value of the log; damage is reported, and remembered.
     fn read_value(&self, value: &Value, key: &Key) -> Result<Bytes, StoreError> {
-        let Value { segment, at, length } = value;
-        let item = segment.read_item(at.offset, *length);
-        let item = item.map_err(|error| StoreError::Io(format!("{}: {error}", self.place(*at))))?;
-        let item = Bytes::from(item);
-        match open_item(&item) {
+        let item = value.segment.read_item(value.at.offset, value.length);
+        let item = item.map_err(|error| StoreError::Io(format!("{}: {error}", self.place(value.at))))?;
+        self.open_value(value, key, &Bytes::from(item))
+    }
+
+    /// Checks an item that was read.
+    fn open_value(&self, value: &Value, key: &Key, item: &Bytes) -> Result<Bytes, StoreError> {
+        let Value { segment, at, .. } = value;
+        match open_item(item) {
             Some((_, payload)) if payload.starts_with(key.bytes()) => {
                 Ok(item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
             }
             _ => {
-                self.quarantine.report("value", &segment.path, at.offset.into(), &item);
+                self.quarantine.report("value", &segment.path, at.offset.into(), item);
                 self.state.write().active.found_damaged(key, *at);
                 Err(StoreError::Damaged(self.place(*at)))
             }
@@ -172,6 +186,46 @@ impl Shared {
         }
         found
     }
+}
+
+/// How far apart items may lie that are read at once, and how much is read at once, in bytes.
+const GAP_BYTES: usize = 512;
+const SPAN_BYTES: usize = 256 << 10;
+
+impl Value {
+    fn end(&self) -> usize {
+        self.at.offset as usize + ITEM_HEADER_BYTES + self.length as usize
+    }
+}
+
+/// Reads the items of the heads that are in the log, for each at its place; `None` for others, and where the disk does not
+/// give them. A pass writes the heads of its sack side by side, and the next one wants the same: neighbours are read at once.
+fn read_items(heads: &[Head]) -> Vec<Option<Bytes>> {
+    let mut items = vec![None; heads.len()];
+    let value = |index: usize| if let Head::Log(value) = &heads[index] { Some(value) } else { None };
+    let mut values: Vec<(usize, &Value)> =
+        (0..heads.len()).filter_map(|index| Some((index, value(index)?))).collect();
+    values.sort_unstable_by_key(|(_, value)| (value.at.segment, value.at.offset));
+    let mut rest = &values[..];
+    while let Some(((_, first), _)) = rest.split_first() {
+        let (start, mut end, mut count) = (first.at.offset as usize, first.end(), 1);
+        for (_, next) in &rest[1..] {
+            let near = next.at.segment == first.at.segment && next.at.offset as usize <= end + GAP_BYTES;
+            if !near || next.end() - start > SPAN_BYTES {
+                break;
+            }
+            (end, count) = (end.max(next.end()), count + 1);
+        }
+        let (span, behind) = rest.split_at(count);
+        if let Ok(bytes) = first.segment.read(first.at.offset, end - start) {
+            let bytes = Bytes::from(bytes);
+            for (index, value) in span {
+                items[*index] = Some(bytes.slice(value.at.offset as usize - start..value.end() - start));
+            }
+        }
+        rest = behind;
+    }
+    items
 }
 
 struct RecentBlocks {

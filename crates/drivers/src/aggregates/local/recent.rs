@@ -4,7 +4,7 @@
 //! expired block and the head. So the frame makes all of them visible or none, and of a damaged one the metric is
 //! still known. Item payloads start with the 40 bytes of the key; the tag says what follows.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gnudi_model::MetricId;
 
@@ -72,10 +72,13 @@ pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
     (frame, Written { metric, entries: vec![(key, None)] })
 }
 
-/// The newest of each key, since some flush.
+/// The newest of each key, since some flush. Every pass looks heads up and writes them: they need no order until the flush.
 #[derive(Default)]
 pub struct Layer {
-    entries: BTreeMap<Key, Recent>,
+    heads: HashMap<MetricId, Recent>,
+    /// Metrics that were deleted: what older layers say of them is void.
+    deleted: HashSet<MetricId>,
+    blocks: BTreeMap<Key, Recent>,
 }
 
 impl Layer {
@@ -116,51 +119,60 @@ impl Layer {
     }
 
     fn set(&mut self, key: Key, recent: Recent) {
-        if key.is_deletion() {
-            let gone: Vec<Key> = self.of_metric(key.metric()).map(|(key, _)| *key).collect();
+        if key.is_head() {
+            self.heads.insert(key.metric(), recent);
+        } else if key.is_deletion() {
+            let metric = key.metric();
+            self.heads.remove(&metric);
+            let of_metric = self.blocks.range(key..=Key::last_of(metric));
+            let gone: Vec<Key> = of_metric.map(|(key, _)| *key).collect();
             for key in gone {
-                self.entries.remove(&key);
+                self.blocks.remove(&key);
             }
+            self.deleted.insert(metric);
+        } else {
+            self.blocks.insert(key, recent);
         }
-        self.entries.insert(key, recent);
     }
 
     /// The value of a key was read at `at` and is damaged.
     pub fn found_damaged(&mut self, key: &Key, at: Location) {
-        if let Some(recent @ Recent::Value(..)) = self.entries.get_mut(key)
+        let entry = if key.is_head() { self.heads.get_mut(&key.metric()) } else { self.blocks.get_mut(key) };
+        if let Some(recent @ Recent::Value(..)) = entry
             && matches!(recent, Recent::Value(place, _) if *place == at)
         {
             *recent = Recent::Damaged(at);
         }
     }
 
-    fn of_metric(&self, metric: MetricId) -> btree_map::Range<'_, Key, Recent> {
-        self.entries.range(Key::deletion(metric)..=Key::last_of(metric))
-    }
-
     /// What is said of a metric's head.
     pub fn head(&self, metric: MetricId) -> Option<Recent> {
-        let deletion = || self.entries.get(&Key::deletion(metric));
-        self.entries.get(&Key::head(metric)).or_else(deletion).copied()
+        let deleted = || self.deletes(metric).then_some(Recent::Tombstone);
+        self.heads.get(&metric).copied().or_else(deleted)
     }
 
     /// Whether all that older layers say of a metric is void.
     pub fn deletes(&self, metric: MetricId) -> bool {
-        self.entries.contains_key(&Key::deletion(metric))
+        self.deleted.contains(&metric)
     }
 
     /// The blocks of a range, as far as their last bucket tells.
     pub fn blocks(&self, range: &BlockRange) -> impl Iterator<Item = (Key, Recent)> {
         let (low, high) = Key::bounds(range);
-        self.entries.range(low..=high).map(|(key, recent)| (*key, *recent))
+        self.blocks.range(low..=high).map(|(key, recent)| (*key, *recent))
     }
 
     /// All, in the order of the keys.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Recent)> {
-        self.entries.iter().map(|(key, recent)| (*key, *recent))
+    pub fn sorted(&self) -> Vec<(Key, Recent)> {
+        let deleted = self.deleted.iter().map(|metric| (Key::deletion(*metric), Recent::Tombstone));
+        let heads = self.heads.iter().map(|(metric, recent)| (Key::head(*metric), *recent));
+        let blocks = self.blocks.iter().map(|(key, recent)| (*key, *recent));
+        let mut all: Vec<(Key, Recent)> = deleted.chain(heads).chain(blocks).collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all
     }
 
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.heads.len() + self.deleted.len() + self.blocks.len()
     }
 }
