@@ -62,14 +62,19 @@ pub const ALL: [Experiment; 9] = [
     experiment(
         "R3",
         "objects and omaps of Ceph",
-        "rados write-object write-omap --seconds 5",
+        "rados write-object write-omap --seconds 3",
         "rados write-object write-omap --seconds 120",
     ),
-    experiment("R5", "a placement group splits", "pg-split --seconds 10", "pg-split --seconds 120,300"),
+    experiment(
+        "R5",
+        "a placement group splits",
+        "pg-split --seconds 10 --between 5 --after 10",
+        "pg-split --seconds 120,300",
+    ),
     experiment(
         "growth",
         "growth: metrics, stored points, workers",
-        "growth --only metrics,points,workers",
+        "growth --only metrics,workers",
         "growth --scale full --only metrics,points,sacks,workers",
     ),
     experiment(

@@ -28,7 +28,7 @@ pub struct Options {
     /// Only these rows and experiments: by their names (push-5000), or several by their first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// small: a few minutes; full: about half an hour.
+    /// small: some minutes; full: more than an hour.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
     /// The servers to measure, in this order within each row.

@@ -51,10 +51,10 @@ pub struct Counts {
 impl Counts {
     pub fn new(scale: Scale, peer: Peer) -> Self {
         let small = Counts {
-            load: Duration::from_secs(3),
+            load: Duration::from_secs(2),
             push_metrics: 200,
             metadata_metrics: 20_000,
-            resources: 100_000,
+            resources: 20_000,
             aggregate_metrics: 1_000,
             read_metrics: 4,
             year_points: 365 * 24 * 60,
@@ -72,6 +72,7 @@ impl Counts {
             load: Duration::from_secs(10),
             push_metrics: 1_000,
             metadata_metrics: 100_000,
+            resources: 100_000,
             read_metrics: 8,
             stream_single_rounds: 60,
             many_metrics: 1_000_000,
@@ -97,7 +98,6 @@ impl Counts {
         match (scale, peer) {
             (Scale::Small, Peer::Gnocchi) => slow(1),
             (Scale::Full, Peer::Gnocchi) => slow(4),
-            (Scale::Small, Peer::Limit) => Counts { load: Duration::from_secs(2), ..small },
             (Scale::Small, _) => small,
             (Scale::Full, _) => full,
         }
