@@ -138,7 +138,7 @@ fn measure_kind(
         if context.verbose {
             eprintln!("{} by {}", kind.name(), generator.name());
         }
-        // Whoever comes second on the same OSDs is slower by a tenth: each gets fresh ones.
+        // Each finds the same empty store.
         let place = Place::open(options, librados, context)?;
         let outcome = place
             .measure(options.load(kind), generator, context)
