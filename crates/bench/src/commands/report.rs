@@ -81,7 +81,9 @@ impl Options {
 /// told of and leaves the rest as it is; an interrupted run keeps what it has.
 pub fn run(options: &Options, context: &mut Context) -> Result<()> {
     if let Some(from) = &options.from {
-        return write_page(&Results::read(from)?, &options.page);
+        write_page(&Results::read(from)?, &options.page)?;
+        println!("page: {}", options.page.display());
+        return Ok(());
     }
     println!("{}", preface(options));
     let start = Instant::now();
