@@ -33,6 +33,9 @@ pub struct Options {
     /// How long each load lasts.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: u64,
+    /// How often all of it is done; what is told is the median.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=ROUNDS_MAX))]
+    pub rounds: u16,
     /// The pool to write to, on a cluster that runs already.
     #[arg(long, value_name = "NAME", requires = "ceph_conf")]
     pub pool: Option<String>,
@@ -55,6 +58,7 @@ pub struct Options {
 /// What an object may hold by Ceph's defaults is 128 MiB; an omap value is meant to be small.
 const BLOCK_BYTES_MAX: i64 = 1 << 20;
 const SECONDS_MAX: u64 = 3600;
+const ROUNDS_MAX: i64 = 100;
 /// Of the pool on an own cluster.
 const PLACEMENT_GROUPS: u32 = 8;
 const POOL: &str = "bench";
@@ -96,18 +100,20 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         options.kinds.clone()
     };
     let mut measured = Vec::new();
-    let outcome = kinds.into_iter().enumerate().try_for_each(|(turn, kind)| {
+    let rounds = 0..usize::from(options.rounds);
+    let mut turns =
+        rounds.flat_map(|round| kinds.iter().enumerate().map(move |(turn, &kind)| (round + turn, kind)));
+    let outcome = turns.try_for_each(|(turn, kind)| {
         let mut generators = vec![Generator::Gnudi];
         if peer_missing.is_none() {
             generators.push(Generator::RadosBench);
         }
-        // Who comes second on a cluster that runs already finds a fuller store: each is second once.
+        // The order alternates: whoever comes second may find a fuller store, or a slower machine.
         if turn % 2 == 1 {
             generators.reverse();
         }
         measure_kind(options, &librados, kind, &generators, context, &mut measured)
     });
-    measured.sort_by_key(|one| (one.kind.name(), one.generator != Generator::Gnudi));
     if let (Err(error), true) = (&outcome, measured.is_empty()) {
         bail!("{error:#}");
     }
@@ -230,6 +236,8 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
         "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
     );
     let mut findings = Findings::new("rados", title);
+    let all = measured;
+    let measured = &medians(all)[..];
     for Measured { kind, generator, outcome } in measured {
         let of = |what: &str| format!("{} {} {what}", kind.name(), generator.name());
         let own = *generator == Generator::Gnudi;
@@ -251,18 +259,48 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
         findings.tell(of("writes"), Value::Count(outcome.writes));
     }
     for kind in [Kind::WriteObject, Kind::WriteOmap] {
-        let rate = |wanted: Generator| {
-            let found = measured.iter().find(|one| one.kind == kind && one.generator == wanted);
-            found.map(|one| one.outcome.rate()).filter(|rate| *rate > 0.0)
-        };
-        if let (Some(gnudi), Some(peer)) = (rate(Generator::Gnudi), rate(Generator::RadosBench)) {
+        if let Some(ratio) = ratio(all, kind) {
             let name = format!("{} speed, gnudi to rados bench", kind.name());
-            findings.compare(name, Value::Percent(gnudi / peer * 100.0), Better::Higher);
+            findings.compare(name, Value::Percent(ratio * 100.0), Better::Higher);
         }
     }
     findings.tables.push(table(measured, f64::from(*block_size)));
     findings.plots.push(plot(measured));
     findings
+}
+
+/// For each kind and generator the load with the median speed; of two the slower one.
+fn medians(measured: &[Measured]) -> Vec<Measured> {
+    let mut medians = Vec::new();
+    for kind in [Kind::WriteObject, Kind::WriteOmap] {
+        for generator in [Generator::Gnudi, Generator::RadosBench] {
+            let mut outcomes = outcomes(measured, kind, generator);
+            outcomes.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+            let middle = outcomes.len().saturating_sub(1) / 2;
+            medians.extend(outcomes.get(middle).map(|&outcome| Measured {
+                kind,
+                generator,
+                outcome: outcome.clone(),
+            }));
+        }
+    }
+    medians
+}
+
+/// In the order of the rounds.
+fn outcomes(measured: &[Measured], kind: Kind, generator: Generator) -> Vec<&Outcome> {
+    let wanted = measured.iter().filter(|one| one.kind == kind && one.generator == generator);
+    wanted.map(|one| &one.outcome).collect()
+}
+
+/// How many times faster gnudi is than the peer, round by round: the median of the ratios, of two the lower one.
+fn ratio(measured: &[Measured], kind: Kind) -> Option<f64> {
+    let own = outcomes(measured, kind, Generator::Gnudi);
+    let peers = outcomes(measured, kind, Generator::RadosBench);
+    let pairs = own.iter().zip(&peers).filter(|(_, peer)| peer.rate() > 0.0);
+    let mut ratios: Vec<f64> = pairs.map(|(own, peer)| own.rate() / peer.rate()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len().saturating_sub(1) / 2).copied()
 }
 
 /// The latencies that results have, in their order.
@@ -316,5 +354,30 @@ fn plot(measured: &[Measured]) -> Plot {
         y: Axis::linear("writes/s"),
         lines: measured.iter().map(line).collect(),
         marks: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(kind: Kind, generator: Generator, writes: u64) -> Measured {
+        let outcome = Outcome { writes, elapsed: Duration::from_secs(1), ..Outcome::default() };
+        Measured { kind, generator, outcome }
+    }
+
+    #[test]
+    fn rounds_are_told_by_their_medians_and_pairs() {
+        let (object, gnudi, peer) = (Kind::WriteObject, Generator::Gnudi, Generator::RadosBench);
+        let rounds = [(100, 200), (900, 300), (300, 100)];
+        let mut all = Vec::new();
+        for (own, others) in rounds {
+            all.extend([measured(object, peer, others), measured(object, gnudi, own)]);
+        }
+        let told: Vec<_> = medians(&all).iter().map(|one| (one.generator, one.outcome.writes)).collect();
+        assert_eq!(told, [(gnudi, 300), (peer, 200)]);
+        assert_eq!(ratio(&all, object), Some(3.0), "of 0.5, 3 and 3");
+        assert_eq!(ratio(&all, Kind::WriteOmap), None);
+        assert_eq!(ratio(&all[1..2], object), None, "nobody to compare with");
     }
 }
