@@ -116,6 +116,17 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path):
     assert "partial: the run was interrupted" in log.read_text()
 
 
+def test_a_load_that_is_cut_short_counts_what_it_did(tmp_path):
+    log = tmp_path / "log"
+    process = Process([binary(), "benchmark", "report", "--only", "stream-single", "--peers", "limit", "--output",
+                       tmp_path / "results.json", "--page", tmp_path / "report.html"], log)
+    wait_until(lambda: "a call each" in log.read_text(), 30, "the row")
+    process.child.send_signal(signal.SIGINT)
+    assert process.child.wait(30) == 130
+    for found in json.loads((tmp_path / "results.json").read_text())["measurements"]:
+        assert found["done"] == pytest.approx(found["calls"]), "a measure a call"
+
+
 def versus(*arguments, timeout_s=60):
     return run("benchmark", "versus", "--format", "json", *arguments, timeout_s=timeout_s)
 

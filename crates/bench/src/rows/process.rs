@@ -114,7 +114,9 @@ pub fn until_processed(
     setup::check(&outcome)?;
     let pushed = outcome.elapsed;
     let waited = setup::wait_processed(bench, server)?;
-    let work = Work { done: measures as f64, elapsed: start.elapsed(), outcome, notes: Vec::new() };
+    // A load that was told to stop has sent a part.
+    let share = outcome.calls as f64 / requests.distinct() as f64;
+    let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };
     Ok(work.note(match server.peer {
         Peer::InfluxDb => format!("accepted in {}: nothing is processed", seconds(pushed)),
         Peer::VictoriaMetrics => {

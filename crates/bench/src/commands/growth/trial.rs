@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     body::{START_MS, Span, Values},
@@ -156,6 +156,7 @@ fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize
     let before = server.probe.cpu_seconds();
     let work = process::until_processed(bench, server, requests, CONNECTIONS, measures)?;
     let after = server.probe.cpu_seconds();
+    ensure!(!bench.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
         measures: measures as f64,
