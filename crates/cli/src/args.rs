@@ -28,7 +28,7 @@ pub enum Command {
     /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
     Amqpd(CollectorArgs),
     /// Measure gnudi and other servers with the same API.
-    Benchmark(gnudi_bench::Benchmark),
+    Benchmark(Box<gnudi_bench::Benchmark>),
     /// Write a flame graph of where a running server spends its processor time.
     Profile(ProfileArgs),
     /// Print every option with its default and meaning.
