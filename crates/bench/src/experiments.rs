@@ -73,7 +73,7 @@ pub const ALL: [Experiment; 9] = [
     ),
     experiment(
         "growth",
-        "growth: metrics, stored points, workers",
+        "growth: metrics and workers; at full scale also stored points and sacks",
         "growth --only metrics,workers",
         "growth --scale full --only metrics,points,sacks,workers",
     ),
