@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
     /// The servers to measure, in this order within each row.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb])]
     pub peers: Vec<Peer>,
     /// Where the results go as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]

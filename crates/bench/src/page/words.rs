@@ -22,8 +22,8 @@ pub struct Pair<'a> {
     pub times: f64,
 }
 
-/// gnudi against a peer, row by row: gnudi's plain figure against the best way in which the peer can be spoken to.
-pub fn pairs(measurements: &[Measurement], peer: Peer) -> Vec<Pair<'_>> {
+/// gnudi (`ours`: with a sync for each request or without) against a peer, row by row: gnudi's plain figure against the best way in which the peer can be spoken to.
+pub fn pairs(measurements: &[Measurement], ours: Peer, peer: Peer) -> Vec<Pair<'_>> {
     rows::all()
         .filter_map(|row| {
             let of = |peer: Peer| {
@@ -31,7 +31,7 @@ pub fn pairs(measurements: &[Measurement], peer: Peer) -> Vec<Pair<'_>> {
                     .iter()
                     .filter(move |found| found.row == row.key && found.peer == peer && is_sound(found))
             };
-            let ours = of(Peer::Gnudi).next()?;
+            let ours = of(ours).next()?;
             let theirs =
                 of(peer).reduce(|best, next| if next.times_better_than(best) > 1.0 { next } else { best })?;
             Some(Pair { row, ours, theirs, times: ours.times_better_than(theirs) })
@@ -49,22 +49,25 @@ fn is_sound(measurement: &Measurement) -> bool {
 pub fn standings(measurements: &[Measurement], peers: &[Peer]) -> Vec<String> {
     peers
         .iter()
-        .filter(|peer| !matches!(peer, Peer::Limit | Peer::Gnudi))
-        .filter_map(|&peer| standing(peer, &pairs(measurements, peer)))
+        .filter(|peer| !matches!(peer, Peer::Limit | Peer::Gnudi | Peer::GnudiOs))
+        .flat_map(|&peer| [(Peer::Gnudi, peer), (Peer::GnudiOs, peer)])
+        // The sync matters where the peer is otherwise ahead.
+        .filter(|(ours, peer)| *ours == Peer::Gnudi || *peer == Peer::VictoriaMetrics)
+        .filter_map(|(ours, peer)| standing(ours, peer, &pairs(measurements, ours, peer)))
         .collect()
 }
 
-fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
+fn standing(ours: Peer, peer: Peer, pairs: &[Pair]) -> Option<String> {
     if pairs.is_empty() {
         return None;
     }
-    let name = peer.name();
+    let (ours, name) = (ours.name(), peer.name());
     let behind: Vec<&Pair> = pairs.iter().filter(|pair| pair.times < 1.0 / LEVEL).collect();
     let ahead: Vec<&Pair> = pairs.iter().filter(|pair| pair.times > LEVEL).collect();
     let level = pairs.len() - behind.len() - ahead.len();
     let ahead = match (ahead.len(), pairs.len()) {
-        (0, 1) => format!("gnudi is not ahead of {name} in the one row that both did"),
-        (0, all) => format!("gnudi is ahead of {name} in none of {all} rows"),
+        (0, 1) => format!("{ours} is not ahead of {name} in the one row that both did"),
+        (0, all) => format!("{ours} is ahead of {name} in none of {all} rows"),
         (count, all) => {
             let mut times: Vec<f64> = ahead.iter().map(|pair| pair.times).collect();
             times.sort_by(f64::total_cmp);
@@ -80,7 +83,7 @@ fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
                     table::short(median)
                 )
             };
-            format!("gnudi is ahead of {name} in {count} of {all} rows, by {range}")
+            format!("{ours} is ahead of {name} in {count} of {all} rows, by {range}")
         }
     };
     let level = if level > 0 { format!("; level (within 10 %) in {level}") } else { String::new() };
@@ -96,9 +99,10 @@ fn standing(peer: Peer, pairs: &[Pair]) -> Option<String> {
 
 fn loss(pair: &Pair) -> String {
     format!(
-        "{} ({} against gnudi's {}, {} times)",
+        "{} ({} against {}'s {}, {} times)",
         pair.row.title,
         table::figure(pair.theirs),
+        pair.ours.peer.name(),
         table::figure(pair.ours),
         table::short(1.0 / pair.times)
     )
@@ -106,9 +110,9 @@ fn loss(pair: &Pair) -> String {
 
 /// Which aims hold, as sentences, and which rows miss them. The aims are about work, not about memory.
 pub fn aims(measurements: &[Measurement]) -> Vec<String> {
-    let aim = |peer: Peer, wanted: f64, what: &str, shown: fn(f64) -> String| {
+    let aim = |ours: Peer, peer: Peer, wanted: f64, what: &str, shown: fn(f64) -> String| {
         let pairs: Vec<Pair> =
-            pairs(measurements, peer).into_iter().filter(|pair| pair.row.unit != Unit::Bytes).collect();
+            pairs(measurements, ours, peer).into_iter().filter(|pair| pair.row.unit != Unit::Bytes).collect();
         let missed: Vec<String> = pairs
             .iter()
             .filter(|pair| pair.times < wanted)
@@ -125,9 +129,23 @@ pub fn aims(measurements: &[Measurement]) -> Vec<String> {
     let times = |times: f64| format!("{} times", table::short(times));
     let share = |times: f64| format!("{:.0} %", 100.0 * times);
     [
-        aim(Peer::Gnocchi, GNOCCHI_TIMES, "a hundred times Gnocchi", times),
-        aim(Peer::VictoriaMetrics, 1.0 / LEVEL, "level with VictoriaMetrics or ahead of it", times),
+        aim(Peer::Gnudi, Peer::Gnocchi, GNOCCHI_TIMES, "a hundred times Gnocchi", times),
         aim(
+            Peer::Gnudi,
+            Peer::VictoriaMetrics,
+            1.0 / LEVEL,
+            "level with VictoriaMetrics or ahead of it",
+            times,
+        ),
+        aim(
+            Peer::GnudiOs,
+            Peer::VictoriaMetrics,
+            1.0 / LEVEL,
+            "the same where neither waits for the disk (gnudi-os)",
+            times,
+        ),
+        aim(
+            Peer::Gnudi,
             Peer::Limit,
             LIMIT_SHARE,
             "half of what the load generator reaches against a server that does nothing",
@@ -149,6 +167,7 @@ mod tests {
         vec![
             measured("push-1", Peer::Limit, Unit::Measures, 100_000.0),
             measured("push-1", Peer::Gnudi, Unit::Measures, 20_000.0),
+            measured("push-1", Peer::GnudiOs, Unit::Measures, 60_000.0),
             measured("push-1", Peer::Gnocchi, Unit::Measures, 100.0),
             measured("push-1", Peer::VictoriaMetrics, Unit::Measures, 10_000.0),
             // The faster of its two ways counts.
@@ -165,7 +184,7 @@ mod tests {
     fn peers_that_win_are_named_with_their_figures() {
         let words = standings(
             &measurements(),
-            &[Peer::Limit, Peer::Gnudi, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb],
+            &[Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb],
         );
         assert_eq!(
             words,
@@ -173,6 +192,7 @@ mod tests {
                 "gnudi is ahead of gnocchi in 3 of 3 rows, by 10.0 to 200 times (median 30.0). gnocchi wins in none.",
                 "gnudi is ahead of victoria-metrics in none of 2 rows; level (within 10 %) in 1. victoria-metrics wins in 1: \
              push, 1 measure a call, 8 connections (40.0k/s against gnudi's 20.0k/s, 2.00 times).",
+                "gnudi-os is ahead of victoria-metrics in 1 of 1 rows, by 1.50 times. victoria-metrics wins in none.",
             ]
         );
     }
@@ -184,6 +204,7 @@ mod tests {
             [
                 "Aim: a hundred times Gnocchi. Met in 1 of 2 rows; missed in create (30.0 times).",
                 "Aim: level with VictoriaMetrics or ahead of it. Met in 0 of 1 rows; missed in push-1 (0.50 times).",
+                "Aim: the same where neither waits for the disk (gnudi-os). Met in all 1 rows.",
                 "Aim: half of what the load generator reaches against a server that does nothing. Met in 0 of 1 rows; \
              missed in push-1 (20 %).",
             ]
@@ -193,7 +214,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_compared() {
         let mut measurements = measurements();
-        measurements.retain(|found| found.peer != Peer::Gnudi);
+        measurements.retain(|found| !matches!(found.peer, Peer::Gnudi | Peer::GnudiOs));
         assert!(aims(&measurements).is_empty());
         assert!(standings(&measurements, &[Peer::Gnocchi]).is_empty());
         let empty = sample("push-1", Peer::Gnudi, Unit::Measures, 0.0, 0.0);

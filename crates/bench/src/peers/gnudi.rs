@@ -16,6 +16,9 @@ use super::{
 /// The configuration file in a server's directory; absent where the defaults serve.
 pub(super) const CONFIGURATION: &str = "gnocchi.conf";
 
+/// A configuration in which a request waits for the operating system alone.
+pub(super) const UNSYNCED: &str = "[incoming]\ndurability = os\n";
+
 /// Where its aggregates lie in its directory.
 pub(super) const AGGREGATES: &str = "data/aggregates";
 

@@ -35,6 +35,9 @@ pub enum Peer {
     /// A server that does nothing: what the load generator itself reaches.
     Limit,
     Gnudi,
+    /// gnudi without a sync for each request: what the other servers do.
+    #[value(name = "gnudi-os")]
+    GnudiOs,
     Gnocchi,
     VictoriaMetrics,
     #[value(name = "influxdb")]
@@ -64,6 +67,7 @@ impl Peer {
         match self {
             Peer::Limit => "limit",
             Peer::Gnudi => "gnudi",
+            Peer::GnudiOs => "gnudi-os",
             Peer::Gnocchi => "gnocchi",
             Peer::VictoriaMetrics => "victoria-metrics",
             Peer::InfluxDb => "influxdb",
@@ -75,6 +79,9 @@ impl Peer {
         match self {
             Peer::Limit => "none: answers and forgets",
             Peer::Gnudi => "every accepted measure is on disk (fdatasync) before its 202",
+            Peer::GnudiOs => {
+                "gnudi with `[incoming] durability = os`: measures outlive the process, and the machine once the system has written them"
+            }
             Peer::Gnocchi => {
                 "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync"
             }
@@ -144,7 +151,11 @@ impl Server {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
-        Server::start_in(directory(leftovers)?, peer, context)
+        let directory = directory(leftovers)?;
+        if peer == Peer::GnudiOs {
+            std::fs::write(directory.path().join(gnudi::CONFIGURATION), gnudi::UNSYNCED)?;
+        }
+        Server::start_in(directory, peer, context)
     }
 
     /// Starts a gnudi of its own with these lines of gnocchi.conf, even where a running one is to be measured.
@@ -191,7 +202,7 @@ impl Server {
     pub fn disk_bytes(&self) -> Option<u64> {
         let Running::Processes { directory, .. } = &self.running else { return None };
         let store = match self.peer {
-            Peer::Gnudi => gnudi::AGGREGATES,
+            Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
             Peer::Gnocchi => gnocchi::STORE,
             Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb => DATA,
         };
@@ -201,7 +212,7 @@ impl Server {
     /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where nobody knows.
     pub fn aggregates_bytes(&self) -> Option<u64> {
         let Running::Processes { directory, .. } = &self.running else { return None };
-        disk::written_bytes(&directory.path().join(DATA).join("aggregates")).ok()
+        disk::written_bytes(&directory.path().join(gnudi::AGGREGATES)).ok()
     }
 
     /// A client of Gnocchi's API.
@@ -236,7 +247,7 @@ fn processes(
     leftovers: &Leftovers,
 ) -> Result<Vec<Guarded>> {
     match peer {
-        Peer::Gnudi => gnudi::start(programs, directory.path(), address, leftovers),
+        Peer::Gnudi | Peer::GnudiOs => gnudi::start(programs, directory.path(), address, leftovers),
         Peer::Gnocchi => gnocchi::start(programs, directory.path(), address, leftovers),
         Peer::VictoriaMetrics => victoria_metrics::start(programs, directory.path(), address, leftovers),
         Peer::InfluxDb => influxdb::start(programs, directory.path(), address, leftovers),

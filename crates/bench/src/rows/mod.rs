@@ -40,15 +40,24 @@ struct Group {
 
 const GROUPS: [Group; 9] = [
     Group { rows: &push::ROWS, suits: |_| true, run: push::run },
-    Group { rows: &metadata::ROWS, suits: Peer::speaks_gnocchi, run: metadata::run },
-    Group { rows: &resources::ROWS, suits: Peer::speaks_gnocchi, run: resources::run },
-    Group { rows: &read::ROWS, suits: |_| true, run: read::run },
-    Group { rows: &aggregate::ROWS, suits: Peer::speaks_gnocchi, run: aggregate::run },
+    Group { rows: &metadata::ROWS, suits: speaks_gnocchi, run: metadata::run },
+    Group { rows: &resources::ROWS, suits: speaks_gnocchi, run: resources::run },
+    Group { rows: &read::ROWS, suits: |peer| peer != Peer::GnudiOs, run: read::run },
+    Group { rows: &aggregate::ROWS, suits: speaks_gnocchi, run: aggregate::run },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
-    Group { rows: &memory::ROWS, suits: |peer| peer != Peer::Limit, run: memory::run },
+    Group {
+        rows: &memory::ROWS,
+        suits: |peer| !matches!(peer, Peer::Limit | Peer::GnudiOs),
+        run: memory::run,
+    },
     Group { rows: &many::ROWS, suits: |_| true, run: many::run },
 ];
+
+/// For work in which it does not matter how durable a measure is when it is answered.
+fn speaks_gnocchi(peer: Peer) -> bool {
+    peer.speaks_gnocchi() && peer != Peer::GnudiOs
+}
 
 /// Every row, in the order of the report.
 pub fn all() -> impl Iterator<Item = &'static Row> {

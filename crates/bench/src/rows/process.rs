@@ -126,7 +126,7 @@ pub fn until_processed(
                 seconds(waited)
             )
         }
-        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => {
+        Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => {
             format!("pushed in {}, processed {} later", seconds(pushed), seconds(waited))
         }
     }))

@@ -128,7 +128,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
 /// How many points an answer holds.
 fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
     Ok(match peer {
-        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => {
+        Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => {
             serde_json::from_slice::<Vec<serde_json::Value>>(answer)?.len()
         }
         Peer::InfluxDb => influxdb::points(&serde_json::from_slice(answer)?),

@@ -116,7 +116,7 @@ pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
         }
         // What it has answered can be searched.
         Peer::InfluxDb => Ok(Duration::ZERO),
-        Peer::Limit | Peer::Gnudi | Peer::Gnocchi => wait_backlog(bench.context, server),
+        Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => wait_backlog(bench.context, server),
     }
 }
 
