@@ -51,7 +51,7 @@ pub struct Counts {
 impl Counts {
     pub fn new(scale: Scale, peer: Peer) -> Self {
         let small = Counts {
-            load: Duration::from_secs(2),
+            load: Duration::from_secs(1),
             push_metrics: 200,
             metadata_metrics: 20_000,
             resources: 20_000,
