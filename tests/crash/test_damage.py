@@ -139,8 +139,9 @@ def test_damage_in_the_aggregates(gnudi, place):
     server.start()
     right, errors = read_all(server, metrics)
     assert all(answer.status in (500, 503) for answer in errors), errors
-    assert len(errors) <= 1, errors
-    assert right >= (METRICS - 1) * PUSHES
+    # Any sixteen bytes belong to two values at most.
+    assert len(errors) <= 2, errors
+    assert right >= (METRICS - 2) * PUSHES
     if right < METRICS * PUSHES:
         assert reported(server, path), server.log()[-3000:]
     # Writing goes on for all others.

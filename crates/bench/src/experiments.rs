@@ -68,7 +68,7 @@ pub const ALL: [Experiment; 9] = [
     experiment(
         "R5",
         "a placement group splits",
-        "pg-split --seconds 10 --between 5 --after 10",
+        "pg-split --seconds 5 --between 3 --after 5",
         "pg-split --seconds 120,300",
     ),
     experiment(
