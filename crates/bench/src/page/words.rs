@@ -49,7 +49,7 @@ fn is_sound(measurement: &Measurement) -> bool {
 pub fn standings(measurements: &[Measurement], peers: &[Peer]) -> Vec<String> {
     peers
         .iter()
-        .filter(|peer| !matches!(peer, Peer::Limit | Peer::Gnudi | Peer::GnudiOs))
+        .filter(|peer| **peer != Peer::Limit && !peer.is_gnudi())
         .flat_map(|&peer| [(Peer::Gnudi, peer), (Peer::GnudiOs, peer)])
         // The sync matters where the peer is otherwise ahead.
         .filter(|(ours, peer)| *ours == Peer::Gnudi || *peer == Peer::VictoriaMetrics)

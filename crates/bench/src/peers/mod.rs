@@ -92,6 +92,11 @@ impl Peer {
         }
     }
 
+    /// Whether it is a gnudi, with a sync for each request or without.
+    pub fn is_gnudi(self) -> bool {
+        matches!(self, Peer::Gnudi | Peer::GnudiOs)
+    }
+
     /// Whether it speaks Gnocchi's API.
     pub fn speaks_gnocchi(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb)

@@ -40,10 +40,10 @@ struct Group {
 
 const GROUPS: [Group; 9] = [
     Group { rows: &push::ROWS, suits: |_| true, run: push::run },
-    Group { rows: &metadata::ROWS, suits: speaks_gnocchi, run: metadata::run },
-    Group { rows: &resources::ROWS, suits: speaks_gnocchi, run: resources::run },
+    Group { rows: &metadata::ROWS, suits: manages_metrics, run: metadata::run },
+    Group { rows: &resources::ROWS, suits: manages_metrics, run: resources::run },
     Group { rows: &read::ROWS, suits: |peer| peer != Peer::GnudiOs, run: read::run },
-    Group { rows: &aggregate::ROWS, suits: speaks_gnocchi, run: aggregate::run },
+    Group { rows: &aggregate::ROWS, suits: manages_metrics, run: aggregate::run },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
     Group {
@@ -54,8 +54,8 @@ const GROUPS: [Group; 9] = [
     Group { rows: &many::ROWS, suits: |_| true, run: many::run },
 ];
 
-/// For work in which it does not matter how durable a measure is when it is answered.
-fn speaks_gnocchi(peer: Peer) -> bool {
+/// For work on metrics and resources, where it does not matter how durable a measure is when it is answered.
+fn manages_metrics(peer: Peer) -> bool {
     peer.speaks_gnocchi() && peer != Peer::GnudiOs
 }
 

@@ -114,8 +114,8 @@ fn measure(
     let until = Until::Elapsed(bench.counts(server.peer).load);
     bench.measure(server, row, variant, |bench| {
         let outcome = bench.load(server, requests, shape.connections, until).run();
-        let began_again = outcome.calls > requests.distinct()
-            && matches!(server.peer, Peer::Gnudi | Peer::GnudiOs | Peer::InfluxDb);
+        let began_again =
+            outcome.calls > requests.distinct() && (server.peer.is_gnudi() || server.peer == Peer::InfluxDb);
         let work = Work::of(outcome, shape.measures);
         Ok(if began_again { work.note("time began again: measures came late") } else { work })
     })?;
@@ -124,7 +124,7 @@ fn measure(
 
 /// Notes how long the server went on processing after the last call. Gnocchi takes minutes: it is not waited for.
 fn tell_processing(bench: &mut Bench, server: &Server) -> Result<()> {
-    if !matches!(server.peer, Peer::Gnudi | Peer::GnudiOs) {
+    if !server.peer.is_gnudi() {
         return Ok(());
     }
     let waited = setup::wait_processed(bench, server)?.as_secs_f64();
