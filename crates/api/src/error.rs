@@ -121,7 +121,11 @@ impl From<IncomingError> for ApiError {
     fn from(error: IncomingError) -> Self {
         let status = match &error {
             IncomingError::BacklogFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-            IncomingError::NoSpace(_) | IncomingError::Poisoned(_) | IncomingError::Io(_) => {
+            IncomingError::NoSpace(_)
+            | IncomingError::Poisoned(_)
+            | IncomingError::Unavailable(_)
+            | IncomingError::NoSplit(_)
+            | IncomingError::Io(_) => {
                 tracing::error!(%error, "the incoming store failed a request");
                 StatusCode::SERVICE_UNAVAILABLE
             }

@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use gnudi_api::{ApiOptions, App, CorsOptions, Limits, serve};
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
-    incoming::{Backlog, Batch, Incoming, IncomingError, Position, Record},
+    incoming::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions},
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::memory::MemoryIndexer;
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use prometheus_client::registry::Registry;
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
@@ -336,32 +336,38 @@ struct Panics;
 
 #[async_trait]
 impl Incoming for Panics {
-    fn sack_count(&self) -> SackCount {
-        SackCount::DEFAULT
+    fn numbering(&self) -> Numbering {
+        Numbering::settled(SackCount::DEFAULT)
     }
     async fn append(&self, _: Batch) -> Result<(), IncomingError> {
         panic!("on purpose: append");
     }
-    async fn pending(&self, _: SackId, _: Position, _: usize) -> Result<Vec<Record>, IncomingError> {
+    async fn pending(&self, _: Sack, _: Position, _: usize) -> Result<Pending, IncomingError> {
         panic!("on purpose: pending");
     }
-    async fn acknowledge(&self, _: SackId, _: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, _: Sack, _: Position) -> Result<(), IncomingError> {
         panic!("on purpose: acknowledge");
     }
-    async fn trim(&self, _: &[(SackId, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, _: &[(Sack, Position)]) -> Result<(), IncomingError> {
         panic!("on purpose: trim");
     }
-    async fn positions(&self, _: SackId) -> (Position, Position) {
+    async fn positions(&self, _: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
         panic!("on purpose: positions");
     }
-    async fn arrivals(&self) -> Vec<SackId> {
+    async fn arrivals(&self) -> Vec<Sack> {
         panic!("on purpose: arrivals");
     }
-    async fn backlog(&self) -> Backlog {
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
         panic!("on purpose: backlog");
     }
     async fn backlog_by_metric(&self) -> Result<std::collections::HashMap<MetricId, u64>, IncomingError> {
         panic!("on purpose: backlog_by_metric");
+    }
+    async fn split(&self) -> Result<Numbering, IncomingError> {
+        panic!("on purpose: split");
+    }
+    async fn settle(&self) -> Result<Numbering, IncomingError> {
+        panic!("on purpose: settle");
     }
 }
 

@@ -162,10 +162,10 @@ async fn read_back(metrics_each: u64, appends: u64, dir: &std::path::Path) {
         waiting.join_all().await;
     }
     let (start, cpu, mut records) = (Instant::now(), cpu_time(), 0);
-    for sack in log.sack_count().iter() {
+    for sack in log.numbering().count.sacks() {
         let mut after = Position(0);
         loop {
-            let read = log.pending(sack, after, 1 << 20).await.unwrap();
+            let read = log.pending(sack, after, 1 << 20).await.unwrap().records;
             let Some(last) = read.last() else { break };
             (after, records) = (last.position, records + read.len());
             log.acknowledge(sack, after).await.unwrap();
@@ -183,8 +183,8 @@ async fn drain(log: Arc<LocalIncoming>) {
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let mut trimmed = Vec::new();
-        for sack in log.sack_count().iter() {
-            let newest = log.positions(sack).await.1;
+        for sack in log.numbering().count.sacks() {
+            let newest = log.positions(&[sack]).await.unwrap()[0].newest;
             if newest > Position(0) {
                 log.acknowledge(sack, newest).await.unwrap();
                 trimmed.push((sack, newest));

@@ -1,4 +1,4 @@
-//! Why a directory of the embedded store could not be opened.
+//! Why a store could not be opened.
 
 use std::{io, path::PathBuf};
 
@@ -14,6 +14,14 @@ pub enum OpenError {
     /// Not what the name promises.
     #[error("{}: {reason}", path.display())]
     Invalid { path: PathBuf, reason: String },
+    /// A shared engine does not answer, or refuses; `engine` says which, without its password.
+    #[error("{engine}: {reason}")]
+    Engine { engine: String, reason: String },
+    /// The engine's place holds another cluster's data: two configurations name one pool, bucket or prefix.
+    #[error(
+        "{place} belongs to another cluster ({found}, this one is {own}): give each its own pool, bucket, database or prefix"
+    )]
+    OtherCluster { place: String, found: uuid::Uuid, own: uuid::Uuid },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }

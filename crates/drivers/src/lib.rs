@@ -1,14 +1,18 @@
-//! Drivers: where measures wait (`incoming`), where aggregates lie (`aggregates`).
+//! Drivers: where measures wait (`incoming`), where aggregates lie (`aggregates`), who owns which sack (`coordination`).
 //!
 //! Each folder's `mod.rs` is the trait; each other file or folder is one backend. A driver exists once the suite in
-//! `conformance` passes on it. Drivers move bytes and never decode points.
+//! `conformance` passes on it. Drivers move bytes and never decode points. `objects` are stores of named objects (Ceph, S3,
+//! Swift, a shared file system), on which measures and aggregates are laid out in one way for all of them.
 
 pub mod aggregates;
 pub mod conformance;
+pub mod coordination;
 pub mod data_dir;
 pub mod disk;
 mod error;
+mod fence;
 pub mod incoming;
+pub mod objects;
 mod quarantine;
 mod segments;
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError,
+        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
 };
@@ -61,7 +61,7 @@ async fn write(store: &LocalAggregates, version: u8) {
             head: value(id, version),
         })
         .collect();
-    assert!(store.write(writes).await.iter().all(Result::is_ok));
+    assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
     store.sync().await.unwrap();
 }
 

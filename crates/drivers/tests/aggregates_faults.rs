@@ -5,7 +5,7 @@ mod support;
 use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 
 use gnudi_drivers::aggregates::{
-    AggregateStore, MetricWrite, StoreError,
+    AggregateStore, Fence, MetricWrite, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
 };
 use gnudi_model::MetricId;
@@ -32,7 +32,7 @@ fn open(disk: &SimDisk) -> Arc<LocalAggregates> {
 async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
     let head = vec![id as u8; 5000].into();
     let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
-    store.write(vec![write]).await.remove(0)
+    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
 }
 
 async fn is_there(store: &LocalAggregates, id: u32) -> bool {

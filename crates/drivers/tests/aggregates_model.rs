@@ -8,7 +8,7 @@ use std::{io::ErrorKind, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{
-    AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError,
+    AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
     memory::MemoryAggregates,
 };
@@ -102,8 +102,12 @@ fn ballast(random: &mut Random) -> Vec<Operation> {
 /// Applies an operation; false where the store refused a part of it.
 async fn apply(store: &dyn AggregateStore, operation: &Operation) -> bool {
     match operation {
-        Operation::Write(writes) => store.write(writes.clone()).await.iter().all(Result::is_ok),
-        Operation::Delete(metrics) => store.delete(metrics).await.iter().all(Result::is_ok),
+        Operation::Write(writes) => {
+            store.write(Fence::EVERYTHING, writes.clone()).await.iter().all(Result::is_ok)
+        }
+        Operation::Delete(metrics) => {
+            store.delete(Fence::EVERYTHING, metrics).await.iter().all(Result::is_ok)
+        }
         Operation::Sync => store.sync().await.is_ok(),
     }
 }
@@ -212,8 +216,8 @@ async fn apply_answered(
     operation: &Operation,
 ) -> Vec<Operation> {
     let answers = match operation {
-        Operation::Write(writes) => store.write(writes.clone()).await,
-        Operation::Delete(metrics) => store.delete(metrics).await,
+        Operation::Write(writes) => store.write(Fence::EVERYTHING, writes.clone()).await,
+        Operation::Delete(metrics) => store.delete(Fence::EVERYTHING, metrics).await,
         Operation::Sync => {
             store.sync().await.ok();
             Vec::new()

@@ -10,7 +10,7 @@ use gnudi_drivers::{
         local::{LocalAggregates, LocalAggregatesOptions},
         memory::MemoryAggregates,
     },
-    conformance,
+    conformance::{self, IncomingSetup},
     incoming::{
         log::{Durability, LocalIncoming, LocalIncomingOptions},
         memory::MemoryIncoming,
@@ -35,15 +35,22 @@ impl Directories {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_incoming() {
-    conformance::incoming(|setup| Arc::new(MemoryIncoming::new(setup.sack_count, setup.backlog_bytes_max)))
-        .await;
+    conformance::incoming(async |setup: IncomingSetup| {
+        Arc::new(MemoryIncoming::new(setup.sack_count, setup.backlog_bytes_max))
+    })
+    .await;
+    conformance::shared_incoming(async |setup: IncomingSetup| {
+        let one = Arc::new(MemoryIncoming::new(setup.sack_count, setup.backlog_bytes_max));
+        [one.clone(), one]
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_incoming() {
     for durability in [Durability::Sync, Durability::Os] {
         let directories = Directories::new();
-        conformance::incoming(|setup| {
+        conformance::incoming(async |setup: IncomingSetup| {
             let options = LocalIncomingOptions {
                 sack_count: setup.sack_count,
                 backlog_bytes_max: setup.backlog_bytes_max,
@@ -59,7 +66,7 @@ async fn local_incoming() {
 
 #[tokio::test]
 async fn memory_aggregates() {
-    conformance::aggregates(|| Arc::new(MemoryAggregates::default())).await;
+    conformance::aggregates(async || Arc::new(MemoryAggregates::default())).await;
 }
 
 #[tokio::test]
@@ -67,7 +74,7 @@ async fn local_aggregates() {
     // With room for all, and with so little that nearly every write is flushed and runs are merged.
     for recent_bytes_max in [1 << 20, 1000] {
         let directories = Directories::new();
-        conformance::aggregates(|| {
+        conformance::aggregates(async || {
             let options = LocalAggregatesOptions {
                 segment_bytes: 1 << 16,
                 recent_bytes_max,

@@ -9,7 +9,7 @@ use gnudi_drivers::incoming::{
     Batch, Incoming, IncomingError, Position, Record,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
 use support::{
     random::Random,
@@ -19,6 +19,10 @@ use uuid::Uuid;
 
 const SACKS: u16 = 3;
 const DIR: &str = "/data/incoming";
+
+fn sack(id: u16) -> Sack {
+    Sack { count: SackCount(NonZeroU16::new(SACKS).unwrap()), id: SackId(id) }
+}
 
 fn options(durability: Durability) -> LocalIncomingOptions {
     LocalIncomingOptions {
@@ -114,16 +118,17 @@ impl Run {
 
     /// As a worker: takes some records of some sack, acknowledges them, and perhaps trims.
     async fn process(&mut self, log: &LocalIncoming) {
-        let sack = SackId(self.random.below(SACKS.into()) as u16);
-        let records = log.pending(sack, Position(0), 1 + self.random.below(20_000)).await.unwrap();
+        let id = self.random.below(SACKS.into()) as u16;
+        let sack = sack(id);
+        let records = log.pending(sack, Position(0), 1 + self.random.below(20_000)).await.unwrap().records;
         let Some(last) = records.last() else { return };
         log.acknowledge(sack, last.position).await.unwrap();
-        self.acknowledged.extend(records.iter().map(|record| (sack.0, id_of(record))));
+        self.acknowledged.extend(records.iter().map(|record| (id, id_of(record))));
         if self.random.one_in(2) {
             // From here on the records may be gone, whether the call comes to an end or not.
-            for (_, id) in self.acknowledged.extract_if(.., |(of, _)| *of == sack.0) {
-                let entries = &mut self.sent.get_mut(&id).unwrap().entries;
-                entries.iter_mut().filter(|entry| entry.sack == sack.0).for_each(|entry| entry.done = true);
+            for (_, batch) in self.acknowledged.extract_if(.., |(of, _)| *of == id) {
+                let entries = &mut self.sent.get_mut(&batch).unwrap().entries;
+                entries.iter_mut().filter(|entry| entry.sack == id).for_each(|entry| entry.done = true);
             }
             log.trim(&[(sack, last.position)]).await.ok();
         }
@@ -135,7 +140,7 @@ impl Run {
         let mut measures = 0;
         for sack in 0..SACKS {
             let mut before = Position(0);
-            for record in log.pending(SackId(sack), Position(0), usize::MAX).await.unwrap() {
+            for record in log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records {
                 assert!(record.position >= before, "out of order");
                 before = record.position;
                 measures += u64::from(record.measures);
@@ -148,7 +153,7 @@ impl Run {
             // The power went while this was reading: it proves nothing.
             return;
         }
-        assert_eq!(log.backlog().await.measures, measures);
+        assert_eq!(log.backlog().await.unwrap().measures, measures);
         for (id, sent) in &mut self.sent {
             let wanted = |sack: u16| sent.entries.iter().filter(|entry| entry.sack == sack).count();
             let there: Vec<(u16, usize)> =

@@ -14,7 +14,7 @@ use gnudi_drivers::{
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::{
     random::Random,
     sim_disk::{Operation, SimDisk},
@@ -23,6 +23,10 @@ use uuid::Uuid;
 
 const DIR: &str = "/data/incoming";
 const SACKS: u16 = 2;
+
+fn sack(id: u16) -> Sack {
+    Sack { count: SackCount(SACKS.try_into().unwrap()), id: SackId(id) }
+}
 
 fn options() -> LocalIncomingOptions {
     let sack_count = SackCount(SACKS.try_into().unwrap());
@@ -47,7 +51,7 @@ async fn append(log: &LocalIncoming, id: u32) {
 
 /// The numbers of the batches in a sack.
 async fn ids(log: &LocalIncoming, sack: u16) -> Vec<u32> {
-    let records = log.pending(SackId(sack), Position(0), usize::MAX).await.unwrap();
+    let records = log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records;
     records
         .iter()
         .map(|record| {
@@ -89,7 +93,7 @@ async fn a_flipped_byte_costs_one_sacks_part_of_one_batch() {
     assert_eq!(ids(&log, 1).await, [1, 2, 3, 4, 5], "the other sack's part of the batch");
     assert_eq!(log.figures().damaged, 1);
     assert_eq!(quarantined(&disk).len(), 1);
-    assert_eq!(log.backlog().await.measures, 9);
+    assert_eq!(log.backlog().await.unwrap().measures, 9);
     drop(log);
     let log = open(&disk);
     assert_eq!(ids(&log, 0).await, [1, 2, 4, 5], "the same after another restart");
@@ -106,7 +110,7 @@ async fn damage_while_running_is_left_out_and_no_longer_counted() {
     flip(&disk, find(&disk, 1) + 7);
     assert_eq!(ids(&log, 0).await, [2, 3]);
     assert_eq!(ids(&log, 1).await, [1, 2, 3]);
-    assert_eq!(log.backlog().await.measures, 5);
+    assert_eq!(log.backlog().await.unwrap().measures, 5);
     assert_eq!(log.figures().damaged, 1);
     let name = quarantined(&disk).remove(0);
     assert!(
@@ -114,8 +118,8 @@ async fn damage_while_running_is_left_out_and_no_longer_counted() {
         "the copy is named by file and offset: {name:?}"
     );
     // The worker goes on behind it.
-    let newest = log.positions(SackId(0)).await.1;
-    log.acknowledge(SackId(0), newest).await.unwrap();
+    let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
+    log.acknowledge(sack(0), newest).await.unwrap();
     assert_eq!(ids(&log, 0).await, [] as [u32; 0]);
 }
 
@@ -126,11 +130,11 @@ async fn when_all_that_waits_is_damaged_a_read_goes_on_to_what_comes() {
     append(&log, 1).await;
     append(&log, 2).await;
     flip(&disk, find(&disk, 1));
-    let records = log.pending(SackId(0), Position(0), 1).await.unwrap();
+    let records = log.pending(sack(0), Position(0), 1).await.unwrap().records;
     assert_eq!(u32::from_le_bytes(records[0].points[..4].try_into().unwrap()), 2);
     flip(&disk, find(&disk, 2));
-    assert_eq!(log.pending(SackId(0), Position(0), 1).await.unwrap(), []);
-    assert_eq!(log.backlog().await.measures, 2, "the other sack's");
+    assert_eq!(log.pending(sack(0), Position(0), 1).await.unwrap().records, []);
+    assert_eq!(log.backlog().await.unwrap().measures, 2, "the other sack's");
 }
 
 /// Any single byte of any segment, in the frames, their headers or the segment's header: at most one batch is hurt.
@@ -219,20 +223,20 @@ async fn losing_the_checkpoint_costs_no_measure() {
     let disk = SimDisk::default();
     let log = open(&disk);
     append(&log, 1).await;
-    let newest = log.positions(SackId(0)).await.1;
-    log.acknowledge(SackId(0), newest).await.unwrap();
-    log.trim(&[(SackId(0), newest)]).await.unwrap();
+    let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
+    log.acknowledge(sack(0), newest).await.unwrap();
+    log.trim(&[(sack(0), newest)]).await.unwrap();
     append(&log, 2).await;
     drop(log);
     let log = open(&disk);
     assert_eq!(ids(&log, 0).await, [2], "trimmed records are gone");
-    assert_eq!(log.positions(SackId(0)).await.0, newest);
+    assert_eq!(log.positions(&[sack(0)]).await.unwrap()[0].acknowledged, newest);
     drop(log);
     disk.edit(Path::new("/data/incoming/trimmed"), |bytes| bytes[20] ^= 1);
     let log = open(&disk);
     assert_eq!(ids(&log, 0).await, [1, 2], "they are pending again");
     assert_eq!(log.figures().damaged, 1);
-    assert_eq!(log.sack_count().get(), SACKS);
+    assert_eq!(log.numbering().count.get(), SACKS);
 }
 
 #[tokio::test]
@@ -241,7 +245,7 @@ async fn the_sack_count_of_the_directory_wins() {
     append(&open(&disk), 1).await;
     let options = LocalIncomingOptions { sack_count: SackCount(7.try_into().unwrap()), ..options() };
     let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
-    assert_eq!(log.sack_count().get(), SACKS);
+    assert_eq!(log.numbering().count.get(), SACKS);
     assert_eq!(ids(&log, 1).await, [1]);
 }
 

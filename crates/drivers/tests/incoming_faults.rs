@@ -8,11 +8,15 @@ use gnudi_drivers::incoming::{
     Batch, Incoming, IncomingError, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::sim_disk::{Operation, SimDisk};
 use uuid::Uuid;
 
 const DIR: &str = "/data/incoming";
+
+fn sack(id: u16) -> Sack {
+    Sack { count: SackCount(1.try_into().unwrap()), id: SackId(id) }
+}
 
 fn options() -> LocalIncomingOptions {
     let sack_count = SackCount(1.try_into().unwrap());
@@ -30,14 +34,14 @@ async fn append(log: &LocalIncoming, id: u32, bytes: usize) -> Result<(), Incomi
 }
 
 async fn ids(log: &LocalIncoming) -> Vec<u32> {
-    let records = log.pending(SackId(0), Position(0), usize::MAX).await.unwrap();
+    let records = log.pending(sack(0), Position(0), usize::MAX).await.unwrap().records;
     records.iter().map(|record| record.measures).collect()
 }
 
 async fn acknowledge_all(log: &LocalIncoming) {
-    let newest = log.positions(SackId(0)).await.1;
-    log.acknowledge(SackId(0), newest).await.unwrap();
-    log.trim(&[(SackId(0), newest)]).await.unwrap();
+    let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
+    log.acknowledge(sack(0), newest).await.unwrap();
+    log.trim(&[(sack(0), newest)]).await.unwrap();
 }
 
 #[tokio::test]
@@ -51,7 +55,7 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     assert!(matches!(append(&log, 3, 10).await, Err(IncomingError::Poisoned(_))));
     assert_eq!(ids(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
     assert!(log.figures().poisoned);
-    assert_eq!(log.backlog().await.measures, 1);
+    assert_eq!(log.backlog().await.unwrap().measures, 1);
     drop(log);
     let log = open(&disk);
     assert_eq!(ids(&log).await[0], 1);
@@ -87,7 +91,7 @@ async fn a_full_disk_refuses_and_recovers() {
     assert!(taken.len() > 10, "{taken:?}");
     assert!(matches!(append(&log, 98, 9000).await, Err(IncomingError::NoSpace(_))), "again");
     assert_eq!(ids(&log).await, taken, "what was acknowledged is there, what was refused is not");
-    let backlog = log.backlog().await;
+    let backlog = log.backlog().await.unwrap();
     assert_eq!(backlog.measures, taken.iter().map(|id| u64::from(*id)).sum::<u64>());
     acknowledge_all(&log).await;
     append(&log, 99, 9000).await.expect("trimming makes room");
@@ -198,7 +202,10 @@ async fn a_batch_larger_than_a_segment_gets_its_own() {
     drop(log);
     let log = open(&disk);
     assert_eq!(ids(&log).await, [1, 2, 3]);
-    assert_eq!(log.pending(SackId(0), Position(0), usize::MAX).await.unwrap()[1].points, vec![2; 300_000]);
+    assert_eq!(
+        log.pending(sack(0), Position(0), usize::MAX).await.unwrap().records[1].points,
+        vec![2; 300_000]
+    );
     acknowledge_all(&log).await;
     append(&log, 4, 10).await.unwrap();
     assert!(disk.used() < 300_000, "a long file is not kept");

@@ -9,7 +9,7 @@ use gnudi_drivers::incoming::{
     log::{LocalIncoming, LocalIncomingOptions},
     memory::MemoryIncoming,
 };
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
 use support::sim_disk::SimDisk;
 use uuid::Uuid;
@@ -25,6 +25,10 @@ enum Operation {
     /// Trims all that is acknowledged.
     Trim,
     Reopen,
+}
+
+fn sack(id: u16) -> Sack {
+    Sack { count: SackCount(SACKS.try_into().unwrap()), id: SackId(id) }
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -78,12 +82,12 @@ impl Pair {
                 self.memory.append(batch(entries, step)).await.unwrap();
             }
             Operation::Process(sack, bytes) => {
-                let id = SackId(*sack);
-                let records = self.log.pending(id, Position(0), *bytes).await.unwrap();
+                let id = self::sack(*sack);
+                let records = self.log.pending(id, Position(0), *bytes).await.unwrap().records;
                 let Some(last) = records.last().map(|last| last.position) else { return };
                 self.log.acknowledge(id, last).await.unwrap();
                 // The same records in the model, wherever it cuts its own reads.
-                let model = self.memory.pending(id, Position(0), usize::MAX).await.unwrap();
+                let model = self.memory.pending(id, Position(0), usize::MAX).await.unwrap().records;
                 let same = model[records.len() - 1].position;
                 self.memory.acknowledge(id, same).await.unwrap();
                 assert_eq!(show(model[..records.len()].to_vec()), show(records.clone()));
@@ -91,8 +95,8 @@ impl Pair {
             }
             Operation::Trim => {
                 let mut trimmed = Vec::new();
-                for sack in self.log.sack_count().iter() {
-                    trimmed.push((sack, self.log.positions(sack).await.0));
+                for sack in self.log.numbering().count.sacks() {
+                    trimmed.push((sack, self.log.positions(&[sack]).await.unwrap()[0].acknowledged));
                 }
                 self.log.trim(&trimmed).await.unwrap();
                 self.kept.iter_mut().for_each(Vec::clear);
@@ -104,12 +108,12 @@ impl Pair {
     /// The log forgets what was acknowledged since the last trim; the model is made anew to match.
     async fn reopen(&mut self) {
         self.log = open(&self.disk);
-        let memory = MemoryIncoming::new(self.log.sack_count(), u64::MAX);
-        for sack in self.log.sack_count().iter() {
-            let waiting = show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap());
-            let mut wanted = std::mem::take(&mut self.kept[usize::from(sack.0)]);
+        let memory = MemoryIncoming::new(self.log.numbering().count, u64::MAX);
+        for sack in self.log.numbering().count.sacks() {
+            let waiting = show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap().records);
+            let mut wanted = std::mem::take(&mut self.kept[usize::from(sack.id.0)]);
             wanted.extend(waiting);
-            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap();
+            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap().records;
             assert_eq!(show(records.clone()), wanted, "after reopening");
             for batch_records in records.chunk_by(|left, right| left.position == right.position) {
                 let mut batch = Batch::default();
@@ -123,7 +127,7 @@ impl Pair {
     }
 
     async fn compare(&self) {
-        assert_eq!(self.log.backlog().await.measures, self.memory.backlog().await.measures);
+        assert_eq!(self.log.backlog().await.unwrap().measures, self.memory.backlog().await.unwrap().measures);
         let positive = |counts: HashMap<MetricId, u64>| -> HashMap<MetricId, u64> {
             counts.into_iter().filter(|(_, count)| *count > 0).collect()
         };
@@ -131,11 +135,11 @@ impl Pair {
             positive(self.log.backlog_by_metric().await.unwrap()),
             positive(self.memory.backlog_by_metric().await.unwrap())
         );
-        for sack in self.log.sack_count().iter() {
-            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap();
+        for sack in self.log.numbering().count.sacks() {
+            let records = self.log.pending(sack, Position(0), usize::MAX).await.unwrap().records;
             assert_eq!(
                 show(records),
-                show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap())
+                show(self.memory.pending(sack, Position(0), usize::MAX).await.unwrap().records)
             );
         }
     }
@@ -150,7 +154,7 @@ proptest! {
         runtime.block_on(async {
             let disk = SimDisk::default();
             let log = open(&disk);
-            let memory = MemoryIncoming::new(log.sack_count(), u64::MAX);
+            let memory = MemoryIncoming::new(log.numbering().count, u64::MAX);
             let mut pair = Pair { disk, log, memory, kept: vec![Vec::new(); SACKS.into()] };
             for (step, operation) in operations.iter().enumerate() {
                 pair.apply(step, operation).await;

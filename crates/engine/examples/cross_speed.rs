@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Instant};
 
 use gnudi_drivers::{
     aggregates::{
-        AggregateStore, BlockKey, MetricWrite,
+        AggregateStore, BlockKey, Fence, MetricWrite,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     incoming::memory::MemoryIncoming,
@@ -108,7 +108,7 @@ async fn main() {
         let shift = if number < count { 0 } else { number as i64 * 7919 % 97 };
         let write = written(metric, number, &layout, shift);
         bytes += write.blocks.iter().map(|(_, block)| block.len()).sum::<usize>() + write.head.len();
-        store.write(vec![write]).await.pop().expect("an answer").expect("written");
+        store.write(Fence::EVERYTHING, vec![write]).await.pop().expect("an answer").expect("written");
     }
     println!("{count} metrics, {MINUTES} points each, {} bytes a metric", bytes / metrics.len() / 2);
     let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));

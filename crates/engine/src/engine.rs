@@ -92,19 +92,18 @@ impl Engine {
     /// Folds what waits for the metrics now, and returns when it can be read.
     pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<(), EngineError> {
         let deadline = Instant::now() + timeout;
-        let sack_count = self.incoming.sack_count();
+        let units = self.incoming.numbering().units();
         let mut done = Vec::new();
         for &metric in metrics {
-            let sack = sack_count.sack_of(metric);
-            if done.contains(&sack) {
+            let unit = units.sack_of(metric);
+            if done.contains(&unit) {
                 continue;
             }
-            let newest = self.incoming.positions(sack).await.1;
             let left = deadline.saturating_duration_since(Instant::now());
-            tokio::time::timeout(left, self.processor.process_until(sack, newest))
+            tokio::time::timeout(left, self.processor.process_all(unit))
                 .await
                 .map_err(|_| EngineError::RefreshTimeout(metric))??;
-            done.push(sack);
+            done.push(unit);
         }
         Ok(())
     }
@@ -156,7 +155,7 @@ impl Engine {
     }
 
     /// Measures and bytes that wait; cheap.
-    pub async fn backlog(&self) -> gnudi_drivers::incoming::Backlog {
-        self.incoming.backlog().await
+    pub async fn backlog(&self) -> Result<gnudi_drivers::incoming::Backlog, EngineError> {
+        Ok(self.incoming.backlog().await?)
     }
 }

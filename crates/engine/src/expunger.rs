@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{MetricId, SackId};
+use gnudi_drivers::aggregates::Fence;
+use gnudi_model::{MetricId, Sack, SackId};
 
 use crate::{Engine, EngineError, figures::Figures};
 
@@ -11,14 +12,16 @@ impl Engine {
     /// by the workers, which no longer find the metric.
     pub async fn expunge(&self, limit: usize) -> Result<usize, EngineError> {
         let metrics = self.indexer.deleted_metrics(limit).await?;
+        let units = self.incoming.numbering().units();
         let mut by_sack: BTreeMap<SackId, Vec<MetricId>> = BTreeMap::new();
         for &metric in &metrics {
-            by_sack.entry(self.incoming.sack_count().sack_of(metric)).or_default().push(metric);
+            by_sack.entry(units.sack_of(metric)).or_default().push(metric);
         }
         for (sack, metrics) in by_sack {
             // A pass that began before the deletion may still write the metric's head: wait for it.
             let _owned = self.processor.lock(sack).await;
-            for removed in self.store.delete(&metrics).await {
+            let fence = Fence { sack: Sack { count: units, id: sack }, token: 0 };
+            for removed in self.store.delete(fence, &metrics).await {
                 removed?;
             }
             self.indexer.expunge_metrics(&metrics).await?;

@@ -8,11 +8,11 @@ use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError},
-    incoming::{Incoming, Position, Record},
+    aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
+    incoming::{Incoming, Pending, Position, Record},
 };
 use gnudi_indexer::Indexer;
-use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, SackId, Timestamp};
+use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
     points,
@@ -57,7 +57,7 @@ impl Processor {
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
     ) -> Self {
-        let sacks = Sacks::new(incoming.sack_count());
+        let sacks = Sacks::new(incoming.numbering().units());
         Processor { indexer, incoming, store, sacks, figures: Figures::default() }
     }
 
@@ -65,45 +65,58 @@ impl Processor {
         &self.figures
     }
 
-    pub(crate) async fn lock(&self, sack: SackId) -> MutexGuard<'_, Progress> {
-        self.sacks.lock(sack).await
+    pub(crate) async fn lock(&self, unit: SackId) -> MutexGuard<'_, Progress> {
+        self.sacks.lock(unit).await
     }
 
-    /// Passes over the sack until everything up to `newest` is applied.
-    pub async fn process_until(&self, sack: SackId, newest: Position) -> Result<(), EngineError> {
-        let mut progress = self.sacks.lock(sack).await;
-        while self.applied(sack, &mut progress).await < newest {
-            if !self.pass(sack, &mut progress).await?.more {
-                break;
+    /// Passes over the unit until all that was accepted before the call is applied.
+    pub async fn process_all(&self, unit: SackId) -> Result<(), EngineError> {
+        let sacks = self.incoming.numbering().sacks_of_unit(unit);
+        let newest = self.incoming.positions(&sacks).await?;
+        let mut progress = self.sacks.lock(unit).await;
+        for (sack, positions) in sacks.into_iter().zip(newest) {
+            while self.applied(sack, &mut progress).await? < positions.newest {
+                if !self.pass(sack, &mut progress).await?.more {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
-    /// One pass over the sack, when nobody else is at it.
-    pub async fn process(&self, sack: SackId) -> Result<PassOutcome, EngineError> {
-        let mut progress = self.sacks.lock(sack).await;
-        self.pass(sack, &mut progress).await
-    }
-
-    async fn applied(&self, sack: SackId, progress: &mut Progress) -> Position {
-        match progress.applied {
-            Some(position) => position,
-            None => *progress.applied.insert(self.incoming.positions(sack).await.0),
+    /// One pass over the unit, when nobody else is at it.
+    pub async fn process(&self, unit: SackId) -> Result<PassOutcome, EngineError> {
+        let mut progress = self.sacks.lock(unit).await;
+        let mut outcome = PassOutcome::default();
+        for sack in self.incoming.numbering().sacks_of_unit(unit) {
+            outcome = self.pass(sack, &mut progress).await?;
+            if outcome.more {
+                break;
+            }
         }
+        Ok(outcome)
     }
 
-    async fn pass(&self, sack: SackId, progress: &mut Progress) -> Result<PassOutcome, EngineError> {
+    async fn applied(&self, sack: Sack, progress: &mut Progress) -> Result<Position, EngineError> {
+        if let Some(position) = progress.applied.get(&sack) {
+            return Ok(*position);
+        }
+        let acknowledged = self.incoming.positions(&[sack]).await?[0].acknowledged;
+        progress.applied.insert(sack, acknowledged);
+        Ok(acknowledged)
+    }
+
+    async fn pass(&self, sack: Sack, progress: &mut Progress) -> Result<PassOutcome, EngineError> {
         let started = Instant::now();
-        let after = self.applied(sack, progress).await;
-        let mut records = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
+        let after = self.applied(sack, progress).await?;
+        let Pending { mut records, more } = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
         let Some(up_to) = records.last().map(|record| record.position) else {
             return Ok(PassOutcome::default());
         };
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
         // Stable: a metric's records stay in the order of their acceptance.
         records.sort_by_key(|record| record.metric);
-        let applied = self.apply(&records).await;
+        let applied = self.apply(Fence { sack, token: 0 }, &records).await;
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = applied {
             Figures::add(&self.figures.passes_failed, 1);
@@ -111,13 +124,12 @@ impl Processor {
         }
         Figures::add(&self.figures.passes, 1);
         self.incoming.acknowledge(sack, up_to).await?;
-        progress.applied = Some(up_to);
-        let newest = self.incoming.positions(sack).await.1;
-        Ok(PassOutcome { measures, more: up_to < newest })
+        progress.applied.insert(sack, up_to);
+        Ok(PassOutcome { measures, more })
     }
 
     /// Folds records, sorted by metric, into heads and writes those.
-    async fn apply(&self, records: &[Record]) -> Result<(), EngineError> {
+    async fn apply(&self, fence: Fence, records: &[Record]) -> Result<(), EngineError> {
         let groups = self.groups(records).await?;
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
         let heads = self.store.read_heads(&ids).await;
@@ -131,7 +143,7 @@ impl Processor {
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
         // All are tried; the first failure fails the pass, which is then replayed: the heads that were written ignore it.
-        self.store.write(writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        self.store.write(fence, writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
         Ok(())
     }
 

@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use gnudi_drivers::incoming::{Incoming, Position};
+use gnudi_drivers::incoming::{Incoming, IncomingError, Position};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
 };
-use gnudi_model::{Metric, MetricId, Resource, SackId, Timespan, Timestamp, resource_type::GENERIC};
+use gnudi_model::{Metric, MetricId, Resource, Sack, Timespan, Timestamp, resource_type::GENERIC};
 use gnudi_series::head::Head;
 
 use crate::{Engine, EngineError, figures::Figures};
@@ -34,20 +34,19 @@ impl Activity {
     }
 
     /// Remembers where the sacks stand now, unless it did so a short while ago.
-    pub async fn mark(&mut self, incoming: &dyn Incoming, now: Timestamp) {
+    pub async fn mark(&mut self, incoming: &dyn Incoming, now: Timestamp) -> Result<(), IncomingError> {
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
         if self.marks.back().is_some_and(|(last, _)| now < last.saturating_add(spacing)) {
-            return;
+            return Ok(());
         }
-        let mut newest = Vec::new();
-        for sack in incoming.sack_count().iter() {
-            newest.push(incoming.positions(sack).await.1);
-        }
+        let sacks: Vec<Sack> = incoming.numbering().count.sacks().collect();
+        let newest = incoming.positions(&sacks).await?.iter().map(|positions| positions.newest).collect();
         self.marks.push_back((now, newest));
         // The first mark that is old enough serves; those before it are of no use.
         while self.marks.get(1).is_some_and(|(at, _)| *at <= now.saturating_sub(self.inactive_after)) {
             self.marks.pop_front();
         }
+        Ok(())
     }
 
     /// Where the sacks stood when the time of inactivity began; `None` where this process is younger than that.
@@ -65,7 +64,7 @@ impl Engine {
         activity: &mut Activity,
         now: Timestamp,
     ) -> Result<usize, EngineError> {
-        activity.mark(&*self.incoming, now).await;
+        activity.mark(&*self.incoming, now).await?;
         let Some(begin) = activity.begin(now) else { return Ok(0) };
         let created_before = now.saturating_sub(activity.inactive_after);
         let mut marker = None;
@@ -114,14 +113,14 @@ impl Engine {
         begin: &[Position],
         created_before: Timestamp,
     ) -> Result<HashSet<MetricId>, EngineError> {
-        let sack_of = |metric: &Metric| self.incoming.sack_count().sack_of(metric.id);
+        let count = self.incoming.numbering().count;
+        let sack_of = |metric: &Metric| Sack::of(metric.id, count);
         // Before the heads: what is acknowledged now is in them.
-        let mut idle: HashMap<SackId, bool> = HashMap::new();
+        let mut idle: HashMap<Sack, bool> = HashMap::new();
         for metric in metrics {
             let sack = sack_of(metric);
             if let std::collections::hash_map::Entry::Vacant(vacant) = idle.entry(sack) {
-                let (acknowledged, newest) = self.incoming.positions(sack).await;
-                vacant.insert(acknowledged >= newest);
+                vacant.insert(self.incoming.positions(&[sack]).await?[0].is_idle());
             }
         }
         let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
@@ -133,7 +132,7 @@ impl Engine {
                 None => Some(Position::default()),
             };
             // A head that can't be read says nothing: the resource stays.
-            let quiet = applied.is_some_and(|applied| applied <= begin[usize::from(sack.0)]);
+            let quiet = applied.is_some_and(|applied| applied <= begin[usize::from(sack.id.0)]);
             if !(idle[&sack] && quiet && metric.created_at < created_before) {
                 active.insert(metric.id);
             }

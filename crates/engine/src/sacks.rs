@@ -1,16 +1,18 @@
-//! The sacks of this process: for each, who may process it now and how far it has come.
+//! The units of this process: for each, who may process it now and how far its sacks have come.
 //!
-//! A sack has one owner at a time. Within one process the lock is the ownership; leases between processes come with
-//! the shared drivers.
+//! A unit has one owner at a time. Within one process the lock is the ownership.
+
+use std::collections::HashMap;
 
 use gnudi_drivers::incoming::Position;
-use gnudi_model::{SackCount, SackId};
+use gnudi_model::{Sack, SackCount, SackId};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Up to which position a sack's records are in the aggregates. `None` until the sack's first pass has asked the driver.
+/// Up to which position the records of a unit's sacks are in the aggregates. Without an entry until the sack's first pass has
+/// asked the driver.
 #[derive(Debug, Default)]
 pub struct Progress {
-    pub applied: Option<Position>,
+    pub applied: HashMap<Sack, Position>,
 }
 
 #[derive(Debug)]

@@ -45,7 +45,7 @@ impl StatusCache {
         details: bool,
     ) -> Result<ProcessingStatus, EngineError> {
         let mut cached = self.0.lock().await;
-        let backlog = incoming.backlog().await;
+        let backlog = incoming.backlog().await?;
         let fits = cached.as_ref().is_some_and(|counted| {
             counted.backlog == backlog && backlog.measures == 0
                 || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.at.elapsed() < STATUS_AGE_MAX

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockKey, MetricWrite, memory::MemoryAggregates},
+    aggregates::{AggregateStore, BlockKey, Fence, MetricWrite, memory::MemoryAggregates},
     incoming::memory::MemoryIncoming,
 };
 use gnudi_engine::{
@@ -58,7 +58,7 @@ async fn engine(policies: &[Arc<ArchivePolicy>], metrics: &[Vec<u32>]) -> Engine
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
             let write = MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() };
-            store.write(vec![write]).await.pop().unwrap().unwrap();
+            store.write(Fence::EVERYTHING, vec![write]).await.pop().unwrap().unwrap();
         }
     }
     let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));

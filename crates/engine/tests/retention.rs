@@ -129,7 +129,7 @@ async fn measures_that_wait_are_signs_of_life() {
     house.create(1000, 1, at(0)).await;
     house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap();
     house.push(1001, false).await;
-    assert!(house.incoming.backlog().await.measures > 0);
+    assert!(house.incoming.backlog().await.unwrap().measures > 0);
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(30)).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, None);
 }

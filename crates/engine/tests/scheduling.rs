@@ -82,7 +82,7 @@ async fn every_order_processes_everything() {
                 tokio::time::sleep(Duration::from_millis(3)).await;
             }
             let drained = async {
-                while engine.backlog().await.measures > 0 {
+                while engine.backlog().await.unwrap().measures > 0 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             };

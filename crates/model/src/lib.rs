@@ -22,7 +22,7 @@ pub use measure::Measure;
 pub use metric::{Metric, MetricId, MetricStatus};
 pub use resource::{AttributeValue, Resource};
 pub use resource_type::{Attribute, AttributeKind, ResourceType};
-pub use sack::{SackCount, SackId};
+pub use sack::{Numbering, Sack, SackCount, SackId};
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
 

@@ -1,11 +1,14 @@
 //! Sacks: the shards in which measures wait for a worker.
+//!
+//! Their number can be doubled: sack `s` of `n` becomes the sacks `s` and `s + n` of `2n`, and every metric of the one lies in
+//! one of the two.
 
-use std::num::NonZeroU16;
+use std::{fmt, num::NonZeroU16};
 
 use crate::MetricId;
 
 /// How many sacks there are, 1 to 65,535 (`gnocchi-upgrade --sacks-number`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SackCount(pub NonZeroU16);
 
 impl SackCount {
@@ -24,8 +27,152 @@ impl SackCount {
     pub fn iter(self) -> impl Iterator<Item = SackId> {
         (0..self.get()).map(SackId)
     }
+
+    /// All sacks of this count.
+    pub fn sacks(self) -> impl Iterator<Item = Sack> {
+        self.iter().map(move |id| Sack { count: self, id })
+    }
+
+    /// Twice as many; `None` where that is more than there can be.
+    pub fn doubled(self) -> Option<SackCount> {
+        self.0.checked_mul(NonZeroU16::new(2).expect("two is not zero")).map(SackCount)
+    }
+
+    /// Half as many; `None` of an odd count.
+    pub fn halved(self) -> Option<SackCount> {
+        if self.get() % 2 != 0 {
+            return None;
+        }
+        NonZeroU16::new(self.get() / 2).map(SackCount)
+    }
 }
 
 /// The number of a sack, below the [`SackCount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SackId(pub u16);
+
+/// A sack: its number, and how many there are beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sack {
+    pub count: SackCount,
+    pub id: SackId,
+}
+
+impl Sack {
+    pub fn of(metric: MetricId, count: SackCount) -> Self {
+        Sack { count, id: count.sack_of(metric) }
+    }
+
+    pub fn contains(self, metric: MetricId) -> bool {
+        self.count.sack_of(metric) == self.id
+    }
+
+    /// Whether a metric can lie in both: their numbers agree modulo what divides both counts.
+    pub fn intersects(self, other: Sack) -> bool {
+        let common = greatest_common_divisor(self.count.get(), other.count.get());
+        self.id.0 % common == other.id.0 % common
+    }
+
+    /// The two that take its place when the count is doubled.
+    pub fn halves(self) -> Option<[Sack; 2]> {
+        let count = self.count.doubled()?;
+        Some([SackId(self.id.0), SackId(self.id.0 + self.count.get())].map(|id| Sack { count, id }))
+    }
+}
+
+impl fmt::Display for Sack {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.id.0, self.count.get())
+    }
+}
+
+fn greatest_common_divisor(a: u16, b: u16) -> u16 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// Which sacks there are now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbering {
+    /// New measures go to the sacks of this count.
+    pub count: SackCount,
+    /// The count was doubled, and what came before that may still wait in the sacks of half the count.
+    pub draining: bool,
+}
+
+impl Numbering {
+    pub fn settled(count: SackCount) -> Self {
+        Numbering { count, draining: false }
+    }
+
+    /// The count by which sacks are owned and processed: while the old ones drain, that of the old ones, so that whoever
+    /// drains one also has what comes after it.
+    pub fn units(self) -> SackCount {
+        if self.draining { self.count.halved().expect("a doubled count is even") } else { self.count }
+    }
+
+    /// The sacks of a unit, in the order in which they must be processed: an old one before those that take its place.
+    pub fn sacks_of_unit(self, unit: SackId) -> Vec<Sack> {
+        let unit = Sack { count: self.units(), id: unit };
+        if !self.draining {
+            return vec![unit];
+        }
+        let [low, high] = unit.halves().expect("the count was doubled");
+        vec![unit, low, high]
+    }
+
+    /// The unit that a sack of the old or the new count belongs to.
+    pub fn unit_of(self, sack: Sack) -> SackId {
+        SackId(sack.id.0 % self.units().get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn count(count: u16) -> SackCount {
+        SackCount(NonZeroU16::new(count).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn a_metric_of_a_sack_is_in_one_of_its_halves(id: u128, sacks in 1_u16..=32_767) {
+            let metric = MetricId(Uuid::from_u128(id));
+            let sack = Sack::of(metric, count(sacks));
+            let halves = sack.halves().unwrap();
+            prop_assert_eq!(halves.iter().filter(|half| half.contains(metric)).count(), 1);
+            prop_assert!(halves.iter().all(|half| half.intersects(sack) && sack.intersects(*half)));
+            prop_assert!(!halves[0].intersects(halves[1]));
+        }
+
+        /// Two sacks share a metric if and only if one of the first numbers up to the product of the counts lies in both.
+        #[test]
+        fn sacks_intersect_where_a_number_lies_in_both(a in 1_u16..40, b in 1_u16..40, id: u16, other: u16) {
+            let (one, two) = (Sack { count: count(a), id: SackId(id % a) }, Sack { count: count(b), id: SackId(other % b) });
+            let shared = (0..u128::from(a) * u128::from(b))
+                .map(|number| MetricId(Uuid::from_u128(number)))
+                .any(|metric| one.contains(metric) && two.contains(metric));
+            prop_assert_eq!(one.intersects(two), shared);
+        }
+    }
+
+    #[test]
+    fn units_are_the_old_sacks_while_they_drain() {
+        let numbering = Numbering { count: count(8), draining: true };
+        let unit = SackId(3);
+        let shown: Vec<String> = numbering.sacks_of_unit(unit).iter().map(Sack::to_string).collect();
+        assert_eq!(shown, ["3/4", "3/8", "7/8"]);
+        assert!(numbering.sacks_of_unit(unit).iter().all(|sack| numbering.unit_of(*sack) == unit));
+        assert_eq!(Numbering::settled(count(8)).sacks_of_unit(unit).len(), 1);
+    }
+
+    #[test]
+    fn counts_double_and_halve() {
+        assert_eq!(count(32_768).doubled(), None);
+        assert_eq!(count(7).halved(), None);
+        assert_eq!(count(7).doubled().and_then(SackCount::halved), Some(count(7)));
+    }
+}

@@ -26,7 +26,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
 
 /// Returns once the backlog is empty; never where that is not asked for.
 async fn nothing_waits(store: &Store, asked: bool) {
-    while !asked || store.engine.backlog().await.measures > 0 {
+    while !asked || !store.engine.backlog().await.is_ok_and(|backlog| backlog.measures == 0) {
         tokio::time::sleep(LOOK_DELAY).await;
     }
 }

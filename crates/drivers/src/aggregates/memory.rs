@@ -9,11 +9,13 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Timestamp};
 use parking_lot::RwLock;
 
-use super::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use crate::fence::Fences;
 
 #[derive(Default)]
 pub struct MemoryAggregates {
     state: RwLock<State>,
+    fences: Fences,
 }
 
 #[derive(Default)]
@@ -50,7 +52,14 @@ impl AggregateStore for MemoryAggregates {
         ranges.iter().map(|range| Ok(state.range(range).map(|(key, _)| *key).collect())).collect()
     }
 
-    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        self.fences.raise(fence).map_err(|held| StoreError::Fenced { fence, held })
+    }
+
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        if let Err(held) = self.fences.check(fence) {
+            return vec![Err(StoreError::Fenced { fence, held }); writes.len()];
+        }
         let mut state = self.state.write();
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
@@ -64,7 +73,10 @@ impl AggregateStore for MemoryAggregates {
         answers
     }
 
-    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        if let Err(held) = self.fences.check(fence) {
+            return vec![Err(StoreError::Fenced { fence, held }); metrics.len()];
+        }
         let mut state = self.state.write();
         let mut answers = Vec::with_capacity(metrics.len());
         for metric in metrics {

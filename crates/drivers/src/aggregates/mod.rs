@@ -1,6 +1,9 @@
 //! Where aggregates lie: per metric one head, rewritten at each pass, and blocks, written once.
 //!
 //! The store moves bytes and never decodes them. Calls are batched, with one answer per item, in order.
+//!
+//! A sack's metrics are written by its owner alone. Who that is changes, and a former owner may not know it yet; so each write
+//! names its [`Fence`], and the store refuses those of a lease that was followed by another.
 
 pub mod local;
 pub mod memory;
@@ -8,6 +11,8 @@ pub mod memory;
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timespan, Timestamp};
+
+pub use crate::fence::Fence;
 
 /// The name of a sealed block. Blocks of one metric and granularity never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +51,12 @@ pub enum StoreError {
     /// The stored bytes are damaged. They have been reported and set aside; their neighbours are readable.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// Another owner of the sack has raised the fence: nothing was written, and whoever writes must stop.
+    #[error("the lease on sack {sack} with token {token} was followed by {held}", sack = fence.sack, token = fence.token)]
+    Fenced { fence: Fence, held: u64 },
+    /// A shared store does not answer, for now. Whether it has the write that met the failure is not known.
+    #[error("the aggregate store does not answer: {0}")]
+    Unavailable(String),
     /// No space, for now.
     #[error("no space left: {0}")]
     NoSpace(String),
@@ -64,11 +75,17 @@ pub trait AggregateStore: Send + Sync + 'static {
     /// The keys of the blocks of each range, oldest first.
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>>;
 
-    /// Applies each write as a whole; visible to readers once it returns, durable once [`AggregateStore::sync`] returns.
-    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>>;
+    /// From now on refuses writes to metrics of the fence's sack, in this or any other process, whose token is lower; whatever
+    /// was accepted before is visible to reads that follow. Refused itself where a higher fence was raised on a sack that
+    /// shares metrics with it.
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError>;
 
-    /// Removes heads and blocks; a metric without any is no error.
-    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>>;
+    /// Applies each write as a whole; visible to readers once it returns, durable once [`AggregateStore::sync`] returns. All
+    /// metrics lie in the fence's sack.
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>>;
+
+    /// Removes heads and blocks; a metric without any is no error. All metrics lie in the fence's sack.
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>>;
 
     /// All earlier writes survive a power cut once this returns.
     async fn sync(&self) -> Result<(), StoreError>;

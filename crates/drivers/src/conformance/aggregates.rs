@@ -1,22 +1,24 @@
 //! The rules of [`AggregateStore`].
 
-use std::sync::Arc;
+use std::{num::NonZeroU16, sync::Arc};
 
 use bytes::Bytes;
-use gnudi_model::{MetricId, Timespan, Timestamp};
+use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
 use uuid::Uuid;
 
-use crate::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite};
+use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
 
 /// Puts a driver through all rules; each call of `make` gives an empty one.
-pub async fn aggregates(make: impl Fn() -> Arc<dyn AggregateStore>) {
-    empty(&*make()).await;
-    heads_are_replaced(&*make()).await;
-    ranges_select_by_bucket(&*make()).await;
-    one_range_never_sees_another(&*make()).await;
-    expired_blocks_go(&*make()).await;
-    deleting_leaves_nothing(&*make()).await;
-    many_at_once(&*make()).await;
+pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
+    empty(&*make().await).await;
+    heads_are_replaced(&*make().await).await;
+    ranges_select_by_bucket(&*make().await).await;
+    one_range_never_sees_another(&*make().await).await;
+    expired_blocks_go(&*make().await).await;
+    deleting_leaves_nothing(&*make().await).await;
+    many_at_once(&*make().await).await;
+    a_lower_token_writes_nothing(&*make().await).await;
+    fences_follow_a_split(&*make().await).await;
 }
 
 fn metric(id: u128) -> MetricId {
@@ -49,7 +51,7 @@ fn write(id: u128, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
 
 async fn apply(store: &dyn AggregateStore, writes: Vec<MetricWrite>) {
     let count = writes.len();
-    let answers = store.write(writes).await;
+    let answers = store.write(Fence::EVERYTHING, writes).await;
     assert_eq!(answers.len(), count, "one answer per item");
     for answer in answers {
         answer.unwrap();
@@ -78,7 +80,7 @@ async fn empty(store: &dyn AggregateStore) {
     assert_eq!(read(store, everything(1)).await, []);
     apply(store, Vec::new()).await;
     assert!(store.read_heads(&[]).await.is_empty());
-    assert!(store.delete(&[metric(1)]).await.remove(0).is_ok());
+    assert!(store.delete(Fence::EVERYTHING, &[metric(1)]).await.remove(0).is_ok());
     store.sync().await.unwrap();
 }
 
@@ -144,7 +146,7 @@ async fn deleting_leaves_nothing(store: &dyn AggregateStore) {
     for id in 1..=3 {
         apply(store, vec![write(id, "h", &[(key(id, 0, 9), "a"), (key(id, 10, 19), "b")])]).await;
     }
-    let answers = store.delete(&[metric(1), metric(9), metric(3)]).await;
+    let answers = store.delete(Fence::EVERYTHING, &[metric(1), metric(9), metric(3)]).await;
     assert_eq!(answers.len(), 3);
     assert!(answers.iter().all(Result::is_ok));
     for (id, there) in [(1, false), (2, true), (3, false)] {
@@ -177,4 +179,57 @@ async fn many_at_once(store: &dyn AggregateStore) {
         let keys: Vec<BlockKey> = answer.unwrap().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, [key(id as u128, 60, 119), key(id as u128, 120, 179)]);
     }
+}
+
+fn fence(count: u16, id: u16, token: u64) -> Fence {
+    Fence { sack: Sack { count: SackCount(NonZeroU16::new(count).unwrap()), id: SackId(id) }, token }
+}
+
+/// Whether the store takes a write of a metric's head under the fence; checks that it did so, or did not.
+async fn takes(store: &dyn AggregateStore, fence: Fence, id: u128, text: &str) -> bool {
+    let before = head(store, id).await;
+    let block = key(id, 0, 59);
+    let answer = store.write(fence, vec![write(id, text, &[(block, text)])]).await.remove(0);
+    match answer {
+        Ok(()) => {
+            assert_eq!(head(store, id).await.as_deref(), Some(text));
+            assert_eq!(read(store, everything(id)).await, [(block, text.to_owned())]);
+            true
+        }
+        Err(StoreError::Fenced { fence: named, .. }) => {
+            assert_eq!(named, fence);
+            assert_eq!(head(store, id).await, before, "a refused write was carried out");
+            assert!(read(store, everything(id)).await.iter().all(|(_, block)| block != text));
+            assert!(matches!(store.delete(fence, &[metric(id)]).await[0], Err(StoreError::Fenced { .. })));
+            assert_eq!(head(store, id).await, before, "a refused deletion was carried out");
+            false
+        }
+        Err(error) => panic!("neither taken nor fenced: {error}"),
+    }
+}
+
+async fn a_lower_token_writes_nothing(store: &dyn AggregateStore) {
+    let (first, second) = (fence(4, 1, 7), fence(4, 1, 9));
+    store.raise(first).await.unwrap();
+    assert!(takes(store, first, 5, "first").await);
+    store.raise(second).await.unwrap();
+    assert!(!takes(store, first, 5, "too late").await);
+    assert!(takes(store, second, 5, "second").await);
+    assert!(takes(store, fence(4, 2, 1), 6, "another sack").await);
+    assert!(matches!(store.raise(first).await, Err(StoreError::Fenced { held: 9, .. })));
+    store.raise(second).await.expect("raising the same again changes nothing");
+    assert!(takes(store, second, 5, "second again").await);
+}
+
+/// The metrics 1 and 5 are in sack 1 of 4, in 1 and in 5 of 8.
+async fn fences_follow_a_split(store: &dyn AggregateStore) {
+    let (old, low, high) = (fence(4, 1, 3), fence(8, 1, 11), fence(8, 5, 10));
+    store.raise(old).await.unwrap();
+    assert!(takes(store, old, 1, "old").await);
+    store.raise(low).await.unwrap();
+    store.raise(high).await.unwrap();
+    assert!(!takes(store, old, 1, "too late").await);
+    assert!(!takes(store, old, 5, "too late").await);
+    assert!(takes(store, low, 1, "low").await);
+    assert!(takes(store, high, 5, "high").await);
 }

@@ -5,6 +5,8 @@
 
 mod aggregates;
 mod incoming;
+mod shared_incoming;
 
 pub use aggregates::aggregates;
 pub use incoming::{IncomingSetup, incoming};
+pub use shared_incoming::shared_incoming;

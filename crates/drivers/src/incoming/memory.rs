@@ -6,46 +6,50 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Backlog, Batch, Incoming, IncomingError, Position, Record};
+use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, Record, too_many};
 
 pub struct MemoryIncoming {
-    sack_count: SackCount,
     backlog_bytes_max: u64,
     state: Mutex<State>,
     arrived: Notify,
 }
 
-#[derive(Default)]
 struct State {
+    numbering: Numbering,
     last: u64,
-    sacks: HashMap<SackId, Sack>,
-    unnamed: BTreeSet<SackId>,
+    sacks: HashMap<Sack, Waiting>,
+    unnamed: BTreeSet<Sack>,
 }
 
 #[derive(Default)]
-struct Sack {
-    waiting: VecDeque<Record>,
-    acknowledged: Position,
-    newest: Position,
+struct Waiting {
+    records: VecDeque<Record>,
+    positions: Positions,
 }
 
 impl MemoryIncoming {
     pub fn new(sack_count: SackCount, backlog_bytes_max: u64) -> Self {
-        Self { sack_count, backlog_bytes_max, state: Mutex::default(), arrived: Notify::new() }
+        let numbering = Numbering::settled(sack_count);
+        let state = State { numbering, last: 0, sacks: HashMap::new(), unnamed: BTreeSet::new() };
+        Self { backlog_bytes_max, state: Mutex::new(state), arrived: Notify::new() }
     }
 }
 
 impl State {
     fn backlog(&self) -> Backlog {
-        let records = || self.sacks.values().flat_map(|sack| &sack.waiting);
+        let records = || self.sacks.values().flat_map(|sack| &sack.records);
         Backlog {
             measures: records().map(|record| u64::from(record.measures)).sum(),
             bytes: records().map(stored_bytes).sum(),
         }
+    }
+
+    fn positions(&self, sack: Sack) -> Positions {
+        self.sacks.get(&sack).map_or_else(Positions::default, |waiting| waiting.positions)
     }
 }
 
@@ -56,8 +60,8 @@ fn stored_bytes(record: &Record) -> u64 {
 
 #[async_trait]
 impl Incoming for MemoryIncoming {
-    fn sack_count(&self) -> SackCount {
-        self.sack_count
+    fn numbering(&self) -> Numbering {
+        self.state.lock().numbering
     }
 
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
@@ -79,59 +83,55 @@ impl Incoming for MemoryIncoming {
         }
         state.last = position.0;
         for record in records {
-            let id = self.sack_count.sack_of(record.metric);
-            let sack = state.sacks.entry(id).or_default();
-            sack.newest = position;
-            sack.waiting.push_back(record);
-            state.unnamed.insert(id);
+            let sack = Sack::of(record.metric, state.numbering.count);
+            let waiting = state.sacks.entry(sack).or_default();
+            waiting.positions.newest = position;
+            waiting.records.push_back(record);
+            state.unnamed.insert(sack);
         }
         drop(state);
         self.arrived.notify_one();
         Ok(())
     }
 
-    async fn pending(
-        &self,
-        sack: SackId,
-        after: Position,
-        bytes_max: usize,
-    ) -> Result<Vec<Record>, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
         let state = self.state.lock();
-        let mut records: Vec<Record> = Vec::new();
+        let mut pending = Pending::default();
         let mut bytes = 0;
-        for record in state.sacks.get(&sack).iter().flat_map(|sack| &sack.waiting) {
+        for record in state.sacks.get(&sack).iter().flat_map(|waiting| &waiting.records) {
             if record.position <= after {
                 continue;
             }
-            let begins_batch = records.last().is_none_or(|last| last.position != record.position);
-            if begins_batch && !records.is_empty() && bytes >= bytes_max {
+            let begins_batch = pending.records.last().is_none_or(|last| last.position != record.position);
+            if begins_batch && !pending.records.is_empty() && bytes >= bytes_max {
+                pending.more = true;
                 break;
             }
             bytes += stored_bytes(record) as usize;
-            records.push(record.clone());
+            pending.records.push(record.clone());
         }
-        Ok(records)
+        Ok(pending)
     }
 
-    async fn acknowledge(&self, sack: SackId, up_to: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
         let mut state = self.state.lock();
-        let sack = state.sacks.entry(sack).or_default();
-        assert!(up_to <= sack.newest, "acknowledged what was never accepted");
-        sack.waiting.retain(|record| record.position > up_to);
-        sack.acknowledged = sack.acknowledged.max(up_to);
+        let waiting = state.sacks.entry(sack).or_default();
+        assert!(up_to <= waiting.positions.newest, "acknowledged what was never accepted");
+        waiting.records.retain(|record| record.position > up_to);
+        waiting.positions.acknowledged = waiting.positions.acknowledged.max(up_to);
         Ok(())
     }
 
-    async fn trim(&self, _up_to: &[(SackId, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, _up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
         Ok(())
     }
 
-    async fn positions(&self, sack: SackId) -> (Position, Position) {
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
         let state = self.state.lock();
-        state.sacks.get(&sack).map_or_else(Default::default, |sack| (sack.acknowledged, sack.newest))
+        Ok(sacks.iter().map(|sack| state.positions(*sack)).collect())
     }
 
-    async fn arrivals(&self) -> Vec<SackId> {
+    async fn arrivals(&self) -> Vec<Sack> {
         loop {
             let unnamed = std::mem::take(&mut self.state.lock().unnamed);
             if !unnamed.is_empty() {
@@ -141,15 +141,34 @@ impl Incoming for MemoryIncoming {
         }
     }
 
-    async fn backlog(&self) -> Backlog {
-        self.state.lock().backlog()
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        Ok(self.state.lock().backlog())
     }
 
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
         let mut measures = HashMap::new();
-        for record in self.state.lock().sacks.values().flat_map(|sack| &sack.waiting) {
+        for record in self.state.lock().sacks.values().flat_map(|waiting| &waiting.records) {
             *measures.entry(record.metric).or_default() += u64::from(record.measures);
         }
         Ok(measures)
+    }
+
+    async fn split(&self) -> Result<Numbering, IncomingError> {
+        let mut state = self.state.lock();
+        if !state.numbering.draining {
+            let count = state.numbering.count.doubled().ok_or_else(|| too_many(state.numbering))?;
+            state.numbering = Numbering { count, draining: true };
+        }
+        Ok(state.numbering)
+    }
+
+    async fn settle(&self) -> Result<Numbering, IncomingError> {
+        let mut state = self.state.lock();
+        let old = state.numbering.units();
+        if state.numbering.draining && old.sacks().all(|sack| state.positions(sack).is_idle()) {
+            state.numbering.draining = false;
+            state.sacks.retain(|sack, _| sack.count != old);
+        }
+        Ok(state.numbering)
     }
 }

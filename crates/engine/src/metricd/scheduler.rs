@@ -73,7 +73,7 @@ pub(super) fn start(
     options: &MetricdOptions,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
-    let waiting = Waiting::new(options.scheduling, options.workers, engine.incoming.sack_count());
+    let waiting = Waiting::new(options.scheduling, options.workers, engine.incoming.numbering().units());
     let queue = Arc::new(Queue::new(waiting, options.workers));
     let _ = engine.waiting.set(queue.clone());
     let mut tasks = vec![tokio::spawn(feed(engine.clone(), queue.clone(), options.clone(), stopped.clone()))];
@@ -97,14 +97,15 @@ async fn feed(
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
             let now = queue.now();
+            let numbering = engine.incoming.numbering();
             for sack in arrivals {
-                queue.push(sack, now, now + options.gather);
+                queue.push(numbering.unit_of(sack), now, now + options.gather);
             }
         } else {
             if !super::sleep(options.processing_delay, &mut stopped).await {
                 return;
             }
-            for sack in engine.incoming.sack_count().iter() {
+            for sack in engine.incoming.numbering().units().iter() {
                 queue.push(sack, queue.now(), queue.now());
             }
         }

@@ -38,7 +38,7 @@ pub async fn run(name: &str, dir: &Path) {
             })
             .collect();
         for writes in writes.chunks(crate::BATCH) {
-            store.write(writes.to_vec()).await;
+            store.write(Fence::EVERYTHING, writes.to_vec()).await;
         }
         store.sync().await.unwrap();
     }

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
 use gnudi_model::{MetricId, Timestamp};
 
 use crate::key::{decode, encode, open, seal};
@@ -74,7 +74,11 @@ impl AggregateStore for FjallStore {
         ranges.iter().map(|range| self.scan(range, |key, _| Some(key))).collect()
     }
 
-    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn raise(&self, _fence: Fence) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn write(&self, _fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
         let count = writes.len();
         let mut batch = self.database.batch();
         for write in writes {
@@ -90,7 +94,7 @@ impl AggregateStore for FjallStore {
         vec![answer; count]
     }
 
-    async fn delete(&self, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, _fence: Fence, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         unreachable!("not part of the comparison")
     }
 

@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{
-    AggregateStore, BlockKey, BlockRange, MetricWrite,
+    AggregateStore, BlockKey, BlockRange, Fence, MetricWrite,
     local::{LocalAggregates, LocalAggregatesOptions},
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
@@ -115,7 +115,7 @@ async fn passes(name: &str, dir: &Path) {
                 |write: &MetricWrite| write.head.len() + write.blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
             logical += writes.iter().map(bytes).sum::<usize>() as u64;
             heads += writes.len() as u64;
-            for answer in store.write(writes).await {
+            for answer in store.write(Fence::EVERYTHING, writes).await {
                 answer.unwrap();
             }
             slowest = slowest.max(begin.elapsed());
@@ -161,7 +161,7 @@ async fn reads(name: &str, dir: &Path) {
             })
             .collect();
         for writes in writes.chunks(BATCH) {
-            store.write(writes.to_vec()).await;
+            store.write(Fence::EVERYTHING, writes.to_vec()).await;
         }
     }
     store.sync().await.unwrap();
@@ -200,7 +200,7 @@ async fn million(name: &str, dir: &Path) {
     };
     for first in (0..METRICS).step_by(BATCH) {
         let writes = (first..METRICS.min(first + BATCH)).map(|id| head(id, 0)).collect();
-        assert!(store.write(writes).await.iter().all(Result::is_ok));
+        assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
     }
     store.sync().await.unwrap();
     let written = start.elapsed().as_secs_f64();
@@ -223,7 +223,7 @@ async fn million(name: &str, dir: &Path) {
             .collect();
         let metrics: Vec<MetricId> = ids.iter().map(|id| metric(*id)).collect();
         assert!(store.read_heads(&metrics).await.into_iter().all(|head| head.unwrap().is_some()));
-        store.write(ids.iter().map(|id| head(*id, 1)).collect()).await;
+        store.write(Fence::EVERYTHING, ids.iter().map(|id| head(*id, 1)).collect()).await;
         heads += BATCH;
     }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
@@ -262,7 +262,7 @@ async fn fill(name: &str, dir: &Path) {
                     head: value(head_bytes(id), (round + id) as u64),
                 })
                 .collect();
-            assert!(store.write(writes).await.iter().all(Result::is_ok));
+            assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
         }
     }
     store.sync().await.unwrap();

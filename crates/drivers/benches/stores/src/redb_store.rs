@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
 use gnudi_model::{MetricId, Timestamp};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
@@ -94,7 +94,11 @@ impl AggregateStore for RedbStore {
         ranges.iter().map(|range| self.blocks(range).map(keys).map_err(failed)).collect()
     }
 
-    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn raise(&self, _fence: Fence) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn write(&self, _fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
         let answer = self.commit(Durability::None, |heads, blocks| {
             for write in &writes {
                 for key in &write.expired {
@@ -110,7 +114,7 @@ impl AggregateStore for RedbStore {
         vec![answer.map_err(failed); writes.len()]
     }
 
-    async fn delete(&self, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, _fence: Fence, _metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         unreachable!("not part of the comparison")
     }
 

@@ -34,10 +34,11 @@ use self::{
     recent::{Layer, Written},
     run::Run,
 };
-use super::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
+    fence::Fences,
     quarantine::Quarantine,
     segments::{
         Frame, Known, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
@@ -93,6 +94,7 @@ pub struct AggregateFigures {
 
 pub struct LocalAggregates {
     shared: Arc<Shared>,
+    fences: Fences,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -226,7 +228,7 @@ impl LocalAggregates {
                 .map_err(OpenError::io(dir))
         };
         let threads = vec![spawn("gnudi-flush", flush::run)?, spawn("gnudi-merge", merge::run)?];
-        Ok(Arc::new(Self { shared, threads }))
+        Ok(Arc::new(Self { shared, fences: Fences::default(), threads }))
     }
 
     pub fn figures(&self) -> AggregateFigures {
@@ -463,14 +465,24 @@ impl AggregateStore for LocalAggregates {
         ranges.iter().map(|range| self.shared.list_blocks(range)).collect()
     }
 
-    async fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        self.fences.raise(fence).map_err(|held| StoreError::Fenced { fence, held })
+    }
+
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        if let Err(held) = self.fences.check(fence) {
+            return vec![Err(StoreError::Fenced { fence, held }); writes.len()];
+        }
         if let Err(error) = self.shared.wait_for_room().await {
             return vec![Err(error); writes.len()];
         }
         self.shared.append(writes.iter().map(recent::encode_write).collect())
     }
 
-    async fn delete(&self, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        if let Err(held) = self.fences.check(fence) {
+            return vec![Err(StoreError::Fenced { fence, held }); metrics.len()];
+        }
         if let Err(error) = self.shared.wait_for_room().await {
             return vec![Err(error); metrics.len()];
         }

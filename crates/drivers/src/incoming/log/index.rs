@@ -8,13 +8,13 @@ use std::{
     },
 };
 
-use gnudi_model::SackId;
+use gnudi_model::{Sack as SackName, SackId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{entries::Part, queue::Gate};
 use crate::{
-    incoming::{Backlog, Position},
+    incoming::{Backlog, Position, Positions},
     segments::{Location, frame::ITEM_HEADER_BYTES},
 };
 
@@ -170,9 +170,9 @@ impl Index {
         self.gate.leave(stored.stored_bytes());
     }
 
-    pub fn positions(&self, sack: SackId) -> (Position, Position) {
+    pub fn positions(&self, sack: SackId) -> Positions {
         let sack = self.sacks[usize::from(sack.0)].lock();
-        (sack.acknowledged, sack.newest)
+        Positions { acknowledged: sack.acknowledged, newest: sack.newest }
     }
 
     pub fn backlog(&self) -> Backlog {
@@ -180,9 +180,9 @@ impl Index {
     }
 
     /// Takes up trimmed positions, and returns those of all sacks.
-    pub fn trim(&self, up_to: &[(SackId, Position)]) -> Vec<Position> {
+    pub fn trim(&self, up_to: &[(SackName, Position)]) -> Vec<Position> {
         for &(sack, position) in up_to {
-            let mut sack = self.sacks[usize::from(sack.0)].lock();
+            let mut sack = self.sacks[usize::from(sack.id.0)].lock();
             assert!(position <= sack.acknowledged, "trimmed ahead of what is acknowledged");
             sack.trimmed = sack.trimmed.max(position);
         }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, SackCount, SackId};
+use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 
 use self::{
@@ -34,7 +34,7 @@ use self::{
     load::Loader,
     queue::{Gate, Queue},
 };
-use super::{Backlog, Batch, Incoming, IncomingError, Position, Record};
+use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
@@ -231,8 +231,8 @@ impl Shared {
 
 #[async_trait]
 impl Incoming for LocalIncoming {
-    fn sack_count(&self) -> SackCount {
-        self.shared.sack_count
+    fn numbering(&self) -> Numbering {
+        Numbering::settled(self.shared.sack_count)
     }
 
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
@@ -253,28 +253,25 @@ impl Incoming for LocalIncoming {
         answer.await.unwrap_or_else(|_| Err(IncomingError::Poisoned("the writer has stopped".into())))
     }
 
-    async fn pending(
-        &self,
-        sack: SackId,
-        after: Position,
-        bytes_max: usize,
-    ) -> Result<Vec<Record>, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
         loop {
-            let parts = self.shared.index.pending(sack, after, bytes_max);
-            let records = self.shared.read(sack, &parts);
+            let parts = self.shared.index.pending(sack.id, after, bytes_max);
+            let records = self.shared.read(sack.id, &parts);
             // Where all of them were damaged, those behind are next.
-            if parts.is_empty() || !records.is_empty() {
-                return Ok(records);
+            let Some(last) = parts.last() else { return Ok(Pending::default()) };
+            if !records.is_empty() {
+                let more = last.position() < self.shared.index.positions(sack.id).newest;
+                return Ok(Pending { records, more });
             }
         }
     }
 
-    async fn acknowledge(&self, sack: SackId, up_to: Position) -> Result<(), IncomingError> {
-        self.shared.index.acknowledge(sack, up_to);
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        self.shared.index.acknowledge(sack.id, up_to);
         Ok(())
     }
 
-    async fn trim(&self, up_to: &[(SackId, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
         let shared = &self.shared;
         let _one_at_a_time = shared.trimming.lock().await;
         let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
@@ -283,16 +280,17 @@ impl Incoming for LocalIncoming {
         shared.release_trimmed().map_err(failed)
     }
 
-    async fn positions(&self, sack: SackId) -> (Position, Position) {
-        self.shared.index.positions(sack)
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        Ok(sacks.iter().map(|sack| self.shared.index.positions(sack.id)).collect())
     }
 
-    async fn arrivals(&self) -> Vec<SackId> {
-        self.shared.index.arrivals().await
+    async fn arrivals(&self) -> Vec<Sack> {
+        let count = self.shared.sack_count;
+        self.shared.index.arrivals().await.into_iter().map(|id| Sack { count, id }).collect()
     }
 
-    async fn backlog(&self) -> Backlog {
-        self.shared.index.backlog()
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        Ok(self.shared.index.backlog())
     }
 
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
@@ -309,6 +307,14 @@ impl Incoming for LocalIncoming {
             }
         }
         Ok(measures)
+    }
+
+    async fn split(&self) -> Result<Numbering, IncomingError> {
+        Err(IncomingError::NoSplit("the sacks of an embedded store cannot be split".to_owned()))
+    }
+
+    async fn settle(&self) -> Result<Numbering, IncomingError> {
+        Ok(self.numbering())
     }
 }
 
