@@ -40,7 +40,7 @@ impl SackCount {
 
     /// Half as many; `None` of an odd count.
     pub fn halved(self) -> Option<SackCount> {
-        if self.get() % 2 != 0 {
+        if !self.get().is_multiple_of(2) {
             return None;
         }
         NonZeroU16::new(self.get() / 2).map(SackCount)

@@ -4,9 +4,11 @@
 //! falls short. What only durable drivers do (restarts, damage, full disks) is tested beside each of them.
 
 mod aggregates;
+mod coordination;
 mod incoming;
 mod shared_incoming;
 
 pub use aggregates::aggregates;
+pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
 pub use incoming::{IncomingSetup, incoming};
 pub use shared_incoming::shared_incoming;
