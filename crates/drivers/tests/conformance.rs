@@ -15,6 +15,7 @@ use gnudi_drivers::{
         log::{Durability, LocalIncoming, LocalIncomingOptions},
         memory::MemoryIncoming,
     },
+    objects::memory::MemoryObjects,
 };
 
 /// Makes a directory of its own for each driver of a suite.
@@ -84,4 +85,13 @@ async fn local_aggregates() {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_objects() {
+    conformance::objects(async || {
+        let store = MemoryObjects::default();
+        [Arc::new(store.clone()), Arc::new(store)]
+    })
+    .await;
 }

@@ -6,9 +6,11 @@
 mod aggregates;
 mod coordination;
 mod incoming;
+mod objects;
 mod shared_incoming;
 
 pub use aggregates::aggregates;
 pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
 pub use incoming::{IncomingSetup, incoming};
+pub use objects::objects;
 pub use shared_incoming::shared_incoming;

@@ -7,6 +7,11 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub mod memory;
+
+/// How long an object's name may be.
+pub const NAME_BYTES_MAX: usize = 200;
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// There is an object of that name: nothing was changed.
@@ -23,7 +28,9 @@ pub enum ObjectError {
     Refused(String),
 }
 
-/// Names are made of letters, digits and `-_./`, at most 200 bytes.
+/// Names are made of letters, digits and `-_./`, at most 200 bytes, and their parts between slashes are neither empty nor `.` or
+/// `..`. A name is used either with `create` or with `put`, never with both: a store that cannot create exclusively by itself keeps
+/// the two apart.
 #[async_trait]
 pub trait Objects: Send + Sync + 'static {
     /// Where the objects lie, for messages: `ceph pool gnocchi`, `s3 bucket metrics at https://...`. No passwords.
@@ -48,4 +55,13 @@ pub trait Objects: Send + Sync + 'static {
     /// The names that begin with the prefix, in the order of their bytes. May miss what was created a moment ago, and name what was
     /// removed.
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError>;
+}
+
+/// Refuses what is no name (see [`Objects`]).
+fn check_name(name: &str) -> Result<(), ObjectError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    let is_name = name.len() <= NAME_BYTES_MAX
+        && name.bytes().all(allowed)
+        && name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if is_name { Ok(()) } else { Err(ObjectError::Refused(format!("no name of an object: {name:?}"))) }
 }

@@ -1,0 +1,302 @@
+//! Objects in memory: for tests, with what tests want to know and to break.
+//!
+//! Deliberately simple. Clones share the store, as processes share a bucket. Nothing survives the process.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{ObjectError, Objects, check_name};
+
+/// What is asked of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    Put,
+    Create,
+    Get,
+    GetRange,
+    Delete,
+    List,
+}
+
+/// How a call goes wrong.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Nothing happens, and this is the answer.
+    Fails(ObjectError),
+    /// It is carried out, but the answer is [`ObjectError::Unavailable`].
+    AnswerLost,
+}
+
+#[derive(Clone, Default)]
+pub struct MemoryObjects(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Bytes>,
+    calls: HashMap<Call, u64>,
+    faults: Vec<Planned>,
+    holds: Vec<Held>,
+    is_down: bool,
+    delay: Duration,
+}
+
+struct Planned {
+    call: Call,
+    name_part: String,
+    /// Calls that still succeed before it strikes.
+    after: usize,
+    fault: Fault,
+}
+
+/// Calls that wait before anything happens, as those of a process that was stopped do; they go on when this is dropped.
+pub struct Hold {
+    arrived: Arc<Semaphore>,
+    /// Has no permits: whoever waits for one waits until it is closed.
+    gate: Arc<Semaphore>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.gate.close();
+    }
+}
+
+impl Hold {
+    /// Waits until one more call is held.
+    pub async fn arrival(&self) {
+        self.arrived.acquire().await.expect("never closed").forget();
+    }
+}
+
+struct Held {
+    call: Call,
+    name_part: String,
+    arrived: Arc<Semaphore>,
+    gate: Arc<Semaphore>,
+}
+
+impl MemoryObjects {
+    /// Makes the `after`-th next call of this kind go wrong once (0: the next one); only calls whose name or prefix contains
+    /// `name_part`. For `Delete`, some of its names.
+    pub fn fail(&self, call: Call, name_part: &str, after: usize, fault: Fault) {
+        self.0.lock().faults.push(Planned { call, name_part: name_part.to_owned(), after, fault });
+    }
+
+    /// Whether all planned faults have struck.
+    pub fn is_healed(&self) -> bool {
+        self.0.lock().faults.is_empty()
+    }
+
+    /// Holds calls of this kind, with a name that contains `name_part`, until what is returned is dropped.
+    pub fn hold(&self, call: Call, name_part: &str) -> Hold {
+        let (arrived, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let held =
+            Held { call, name_part: name_part.to_owned(), arrived: arrived.clone(), gate: gate.clone() };
+        self.0.lock().holds.push(held);
+        Hold { arrived, gate }
+    }
+
+    /// While it is down, every call answers [`ObjectError::Unavailable`] and nothing happens.
+    pub fn set_down(&self, is_down: bool) {
+        self.0.lock().is_down = is_down;
+    }
+
+    /// How long every call takes.
+    pub fn set_delay(&self, delay: Duration) {
+        self.0.lock().delay = delay;
+    }
+
+    /// How many calls of this kind there were, those that failed too.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.0.lock().calls.get(&call).copied().unwrap_or_default()
+    }
+
+    /// How many calls there were of all kinds.
+    pub fn calls_total(&self) -> u64 {
+        self.0.lock().calls.values().sum()
+    }
+
+    /// Every object, by name.
+    pub fn contents(&self) -> BTreeMap<String, Bytes> {
+        self.0.lock().objects.clone()
+    }
+
+    /// Counts a call, lets it wait where it must, and carries it out unless it fails.
+    async fn call<T>(
+        &self,
+        call: Call,
+        names: &[&str],
+        work: impl FnOnce(&mut BTreeMap<String, Bytes>) -> Result<T, ObjectError> + Send,
+    ) -> Result<T, ObjectError> {
+        let concerned = |part: &str| names.iter().any(|name| name.contains(part));
+        let (delay, gates) = {
+            let mut state = self.0.lock();
+            *state.calls.entry(call).or_default() += 1;
+            state.holds.retain(|held| !held.gate.is_closed());
+            let holds = state.holds.iter().filter(|held| held.call == call && concerned(&held.name_part));
+            let gates: Vec<Arc<Semaphore>> = holds
+                .map(|held| {
+                    held.arrived.add_permits(1);
+                    held.gate.clone()
+                })
+                .collect();
+            (state.delay, gates)
+        };
+        for gate in gates {
+            // It is closed one day: that is the signal to go on.
+            let _ = gate.acquire().await;
+        }
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let mut state = self.0.lock();
+        if state.is_down {
+            return Err(ObjectError::Unavailable("the memory store is down".to_owned()));
+        }
+        match state.due(|planned| planned.call == call && concerned(&planned.name_part)) {
+            None => work(&mut state.objects),
+            Some(Fault::Fails(error)) => Err(error),
+            Some(Fault::AnswerLost) => {
+                // Carried out; only nobody hears of it.
+                let _ = work(&mut state.objects);
+                Err(ObjectError::Unavailable("the answer was lost".to_owned()))
+            }
+        }
+    }
+}
+
+impl State {
+    /// The first fault that strikes now; the others come one call nearer.
+    fn due(&mut self, concerns: impl Fn(&Planned) -> bool) -> Option<Fault> {
+        let mut struck = None;
+        for (at, planned) in self.faults.iter_mut().enumerate().filter(|(_, planned)| concerns(planned)) {
+            if planned.after > 0 {
+                planned.after -= 1;
+            } else if struck.is_none() {
+                struck = Some(at);
+            }
+        }
+        struck.map(|at| self.faults.remove(at).fault)
+    }
+}
+
+#[async_trait]
+impl Objects for MemoryObjects {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        self.call(Call::Put, &[name], |objects| {
+            objects.insert(name.to_owned(), bytes);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        self.call(Call::Create, &[name], |objects| {
+            if objects.contains_key(name) {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            objects.insert(name.to_owned(), bytes);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        self.call(Call::Get, &[name], |objects| Ok(objects.get(name).cloned())).await
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        self.call(Call::GetRange, &[name], |objects| {
+            Ok(objects.get(name).map(|bytes| {
+                let start = start.min(bytes.len() as u64);
+                let end = start.saturating_add(length).min(bytes.len() as u64);
+                bytes.slice(start as usize..end as usize)
+            }))
+        })
+        .await
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        let named: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.call(Call::Delete, &named, |objects| {
+            for name in names {
+                objects.remove(name);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        self.call(Call::List, &[prefix], |objects| {
+            let named = objects.range(prefix.to_owned()..).map(|(name, _)| name);
+            Ok(named.take_while(|name| name.starts_with(prefix)).cloned().collect())
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn faults_strike_once_in_their_turn() {
+        let store = MemoryObjects::default();
+        let refused = ObjectError::Refused("no".to_owned());
+        store.fail(Call::Put, "b", 1, Fault::Fails(refused.clone()));
+        let bytes = || Bytes::from_static(b"x");
+        store.put("a", bytes()).await.unwrap();
+        store.put("b/1", bytes()).await.unwrap();
+        assert_eq!(store.put("b/2", bytes()).await, Err(refused));
+        store.put("b/2", bytes()).await.unwrap();
+        assert!(store.is_healed());
+        assert_eq!((store.calls(Call::Put), store.calls(Call::Get), store.calls_total()), (4, 0, 4));
+    }
+
+    #[tokio::test]
+    async fn a_lost_answer_leaves_the_object() {
+        let store = MemoryObjects::default();
+        store.fail(Call::Create, "", 0, Fault::AnswerLost);
+        let bytes = Bytes::from_static(b"x");
+        assert!(matches!(store.create("a", bytes.clone()).await, Err(ObjectError::Unavailable(_))));
+        assert_eq!(store.create("a", bytes.clone()).await, Err(ObjectError::Exists("a".to_owned())));
+        assert_eq!(store.get("a").await, Ok(Some(bytes)));
+    }
+
+    #[tokio::test]
+    async fn a_held_call_goes_on_when_it_may() {
+        let store = MemoryObjects::default();
+        let hold = store.hold(Call::Create, "a");
+        let late = tokio::spawn({
+            let store = store.clone();
+            async move { store.create("a", Bytes::from_static(b"late")).await }
+        });
+        hold.arrival().await;
+        assert!(store.contents().is_empty());
+        store.put("b", Bytes::new()).await.unwrap();
+        drop(hold);
+        late.await.unwrap().unwrap();
+        store.set_down(true);
+        assert!(matches!(store.get("a").await, Err(ObjectError::Unavailable(_))));
+        store.set_down(false);
+        assert_eq!(store.get("a").await.unwrap().unwrap(), "late");
+    }
+}
