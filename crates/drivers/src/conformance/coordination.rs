@@ -433,7 +433,7 @@ async fn claims_are_seen_at_once(setup: &ArbiterSetup) {
     }
     let claimed = two.claimed(&names).await.unwrap();
     let expected: Vec<_> =
-        (0..500).map(|number| number.is_multiple_of(3).then(|| number.to_string())).collect();
+        (0..500_u32).map(|number| number.is_multiple_of(3).then(|| number.to_string())).collect();
     assert_eq!(claimed, expected);
     two.unclaim(&names).await.unwrap();
     assert!(one.claimed(&names).await.unwrap().iter().all(Option::is_none));
