@@ -1,4 +1,5 @@
-"""Fixtures that several test directories share: servers under test, a PostgreSQL, a directory others may enter."""
+"""Fixtures that several test directories share: servers under test, the engines that they use, a directory others may
+enter."""
 
 import pathlib
 import random
@@ -7,9 +8,15 @@ import tempfile
 
 import pytest
 
+from support.ceph import Ceph
+from support.cloud import Cloud
+from support.etcd import Etcd
 from support.gnudi import Gnudi
 from support.gnocchi import Gnocchi
+from support.mariadb import Mariadb
 from support.postgres import Postgres
+from support.radosgw import Radosgw
+from support.redis import Redis
 
 
 def pytest_addoption(parser):
@@ -28,13 +35,42 @@ def shared_dir():
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def postgres(shared_dir):
-    server = Postgres(shared_dir / "pg")
+def running(server):
+    """For a fixture: starts a server, and stops it at the end of the test run."""
     try:
         yield server.start()
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(shared_dir):
+    yield from running(Postgres(shared_dir / "pg"))
+
+
+@pytest.fixture(scope="session")
+def mariadb(shared_dir):
+    yield from running(Mariadb(shared_dir / "my"))
+
+
+@pytest.fixture(scope="session")
+def redis(shared_dir):
+    yield from running(Redis(shared_dir / "redis"))
+
+
+@pytest.fixture(scope="session")
+def etcd(shared_dir):
+    yield from running(Etcd(shared_dir / "etcd"))
+
+
+@pytest.fixture(scope="session")
+def ceph(shared_dir):
+    yield from running(Ceph(shared_dir / "ceph"))
+
+
+@pytest.fixture(scope="session")
+def radosgw(shared_dir, ceph):
+    yield from running(Radosgw(shared_dir / "rgw", ceph))
 
 
 @pytest.fixture
@@ -66,6 +102,21 @@ def gnudi(tmp_path):
     for server in servers:
         if server.process is not None and server.process.running():
             server.kill()
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    """Makes clouds: `cloud(config, apis=..., workers=...)` answers a started one; all end with the test."""
+    clouds = []
+
+    def make(config, **kwargs):
+        made = Cloud(tmp_path / f"cloud-{len(clouds)}", config, **kwargs)
+        clouds.append(made)
+        return made.start()
+
+    yield make
+    for made in clouds:
+        made.stop()
 
 
 @pytest.fixture

@@ -9,21 +9,11 @@ import subprocess
 
 import pytest
 
-from support.ceph import Ceph
 from support.gnudi import ROOT, binary, run
 from support.process import free_port, wait_until
 
 BLOCK_BYTES = 512
 PREFIX = "gnudi_bench_"
-
-
-@pytest.fixture(scope="module")
-def ceph(shared_dir):
-    cluster = Ceph(shared_dir / "ceph")
-    try:
-        yield cluster.start()
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture

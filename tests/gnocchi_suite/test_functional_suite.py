@@ -1,4 +1,5 @@
-"""Gnocchi's own functional suite against `gnudi serve`: one test and one fresh server per file, every step.
+"""Gnocchi's own functional suite, every step: one test per file, on a fresh `gnudi serve` with its embedded store, and on fresh
+`gnudi api` and `gnudi metricd` with each combination of shared engines.
 
 `pytest gnocchi_suite --oracle` runs it against the real Gnocchi: that proves this runner. (Prometheus' file needs snappy
 and protobuf there.)
@@ -7,6 +8,7 @@ and protobuf there.)
 import pytest
 
 from gnocchi_suite import files, steps
+from support import engines
 
 CONFIG = """\
 [api]
@@ -31,6 +33,20 @@ def server(request, pytestconfig):
 @pytest.mark.parametrize("file", FILES)
 def test_file(file, server, pytestconfig, record_property):
     better = [] if pytestconfig.getoption("oracle") else files.BETTER.get(file, [])
+    check(file, server, better, record_property)
+
+
+@pytest.mark.parametrize("combination", engines.COMBINATIONS)
+@pytest.mark.parametrize("file", FILES)
+def test_file_on_shared_engines(request, file, combination, cloud, pytestconfig, record_property):
+    if pytestconfig.getoption("oracle"):
+        pytest.skip("real Gnocchi runs once")
+    config = CONFIG + engines.sections(request, combination)
+    server = cloud(config, prefix=steps.PREFIX, upgrade=["--skip-archive-policies-creation"])
+    check(file, server, files.BETTER.get(file, []), record_property)
+
+
+def check(file, server, better, record_property):
     outcomes = steps.run(file, "127.0.0.1", server.port)
     for outcome in outcomes:
         if outcome.name in better:

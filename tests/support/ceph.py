@@ -1,4 +1,4 @@
-"""A small Ceph of one's own in a directory: one monitor and one OSD on the memory store, without authentication."""
+"""A small Ceph of one's own in a directory: one monitor and OSDs on the memory store, without authentication."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from support.process import Process, free_port, wait_until
 PROGRAMS = {
     "ceph-mon": "ceph-mon",
     "ceph-osd": "ceph-osd",
+    "ceph-mgr": "ceph-mgr",
     "monmaptool": "ceph-base",
     "ceph": "ceph-common",
     "rados": "ceph-common",
@@ -26,16 +27,19 @@ class Ceph:
     """Started with `start()`; `rados()` and `ceph()` run those commands on it. Its directory's name must be short: a socket of
     the OSD lies in it."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, osds=1, manager=False):
+        """With more than one OSD each object is on two of them. Some commands, such as those of placement groups, need the
+        manager."""
         for program, package in PROGRAMS.items():
             if shutil.which(program) is None:
                 raise CephMissing(f"{program} is missing: run scripts/install-test-deps, or install `{package}`")
         self.directory = pathlib.Path(directory)
         self.conf = self.directory / "ceph.conf"
-        self.processes = []
+        self.osds, self.manager = osds, manager
+        self.processes = {}
 
     def start(self):
-        for name in ["mon", "osd0"]:
+        for name in ["mon", "mgr", *(f"osd{number}" for number in range(self.osds))]:
             (self.directory / name).mkdir(parents=True)
         fsid, monitor = str(uuid.uuid4()), f"[v2:127.0.0.1:{free_port()},v1:127.0.0.1:{free_port()}]"
         first = free_port()
@@ -49,9 +53,12 @@ class Ceph:
             "auth cluster required": "none",
             "auth service required": "none",
             "auth client required": "none",
-            "osd pool default size": 1,
+            "ms mon client mode": "crc",
+            "osd pool default size": min(self.osds, 2),
             "osd pool default min size": 1,
+            "osd pool default pg num": 4,
             "osd pool default pg autoscale mode": "off",
+            "mon max pg per osd": 5000,
             "mon allow pool size one": "true",
             "osd crush chooseleaf type": 0,
             "osd objectstore": "memstore",
@@ -61,22 +68,39 @@ class Ceph:
             "run dir": self.directory,
             "log file": f"{self.directory}/$name.log",
             "mon data": self.directory / "mon",
+            "mgr data": self.directory / "mgr",
+            # One that ends is noticed soon, and the others go on.
+            "osd heartbeat grace": 3,
+            "osd heartbeat interval": 1,
+            "mon osd min down reporters": 1,
+            "paxos propose interval": 0.05,
             "osd data": f"{self.directory}/osd$id",
         }
         self.conf.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in options.items()))
         monmap = self.directory / "monmap"
-        self._run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", monitor, monmap)
-        self._run("ceph-mon", "-c", self.conf, "--mkfs", "-i", "a", "--monmap", monmap)
+        self.run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", monitor, monmap)
+        self.run("ceph-mon", "-c", self.conf, "--mkfs", "-i", "a", "--monmap", monmap)
         self._start("ceph-mon", "a")
-        osd = str(uuid.uuid4())
-        self.ceph("osd", "new", osd)
-        self._run("ceph-osd", "-c", self.conf, "-i", "0", "--mkfs", "--osd-uuid", osd)
-        self._start("ceph-osd", "0")
-        wait_until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == 1, 30, "the OSD")
+        for number in range(self.osds):
+            osd = str(uuid.uuid4())
+            self.ceph("osd", "new", osd)
+            self.run("ceph-osd", "-c", self.conf, "-i", number, "--mkfs", "--osd-uuid", osd)
+            self._start("ceph-osd", number)
+        if self.manager:
+            self._start("ceph-mgr", "x")
+        wait_until(lambda: self.osds_up() == self.osds, 60, "the OSDs")
         return self
 
+    def osds_up(self):
+        return json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"]
+
+    def lose_osd(self, number):
+        """Ends an OSD and what it had in memory; the others go on."""
+        self.processes[f"ceph-osd.{number}"].kill()
+        wait_until(lambda: self.osds_up() < self.osds, 60, "the loss of an OSD")
+
     def stop(self):
-        for process in reversed(self.processes):
+        for process in reversed(self.processes.values()):
             process.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -84,16 +108,16 @@ class Ceph:
         self.ceph("osd", "pool", "create", name, "4", "4")
 
     def ceph(self, *arguments):
-        return self._run("ceph", "-c", self.conf, *arguments)
+        return self.run("ceph", "-c", self.conf, *arguments)
 
     def rados(self, *arguments):
-        return self._run("rados", "-c", self.conf, *arguments)
+        return self.run("rados", "-c", self.conf, *arguments)
 
     def _start(self, program, name):
-        command = [program, "-f", "-c", self.conf, "-i", name]
-        self.processes.append(Process(command, self.directory / f"{program}.out"))
+        command = [program, "-f", "-c", self.conf, "-i", str(name)]
+        self.processes[f"{program}.{name}"] = Process(command, self.directory / f"{program}.{name}.out")
 
-    def _run(self, *command):
+    def run(self, *command):
         done = subprocess.run(
             [*map(str, command)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,

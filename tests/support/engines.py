@@ -1,0 +1,43 @@
+"""Combinations of engines under gnudi: what the configuration says of each, on servers that the test run has started.
+
+A combination is named as `postgresql+redis+ceph`: indexer, incoming, storage. Each use gets places of its own (a database, a
+prefix, a pool, a bucket), so that clouds never meet.
+"""
+
+import itertools
+
+COMBINATIONS = ["postgresql+redis+ceph", "mariadb+s3+s3", "postgresql+redis+swift"]
+
+_numbers = itertools.count(1)
+
+
+def sections(request, combination):
+    """The sections [indexer], [incoming] and [storage] of a configuration. `request` is pytest's: it starts what is named."""
+    number = next(_numbers)
+    indexer, incoming, storage = combination.split("+")
+    return (f"[indexer]\nurl = {_database(request, indexer, number)}\n"
+            f"[incoming]\n{_store(request, incoming, f'in{number}')}"
+            f"[storage]\n{_store(request, storage, f'st{number}')}")
+
+
+def _database(request, engine, number):
+    server = request.getfixturevalue("postgres" if engine == "postgresql" else engine)
+    return server.create_database(f"gnudi{number}")
+
+
+def _store(request, engine, place):
+    match engine:
+        case "redis":
+            url = request.getfixturevalue("redis").url
+            return f"driver = redis\nredis_url = {url}\nredis_prefix = {place}\n"
+        case "ceph":
+            ceph = request.getfixturevalue("ceph")
+            ceph.create_pool(place)
+            return f"driver = ceph\nceph_pool = {place}\nceph_conffile = {ceph.conf}\nceph_username = admin\n"
+        case "s3":
+            gateway = request.getfixturevalue("radosgw")
+            return f"driver = s3\ns3_bucket_prefix = {place}\n{gateway.s3_options}"
+        case "swift":
+            gateway = request.getfixturevalue("radosgw")
+            return f"driver = swift\nswift_container_prefix = {place}\n{gateway.swift_options}"
+    raise ValueError(engine)
