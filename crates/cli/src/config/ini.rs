@@ -1,5 +1,5 @@
 //! Reads the INI dialect of oslo.config: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
-//! indented lines. Knows nothing of which options exist.
+//! indented lines. Knows nothing of which options exist, and repeats no value: any may be a password.
 
 use std::path::Path;
 
@@ -32,17 +32,17 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
         }
         if raw.starts_with([' ', '\t']) {
             let Some(last) = settings.last_mut() else {
-                bail!("line {line}: a continued value, but no option before it: {content}");
+                bail!("line {line}: a continued value, but no option before it");
             };
             last.value = format!("{}\n{content}", last.value);
         } else if let Some(name) = content.strip_prefix('[') {
             let Some(name) = name.strip_suffix(']') else {
-                bail!("line {line}: a section name without a closing bracket: {content}");
+                bail!("line {line}: a section name without a closing bracket");
             };
             section = Some(name.trim().to_owned());
         } else {
             let Some((key, value)) = content.split_once(['=', ':']) else {
-                bail!("line {line}: neither a section, nor `option = value`, nor a comment: {content}");
+                bail!("line {line}: neither a section, nor `option = value`, nor a comment");
             };
             let Some(section) = &section else {
                 bail!("line {line}: `{}` stands before the first section", key.trim());

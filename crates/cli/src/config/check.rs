@@ -1,0 +1,87 @@
+//! Whether a value is one that its option takes. Says what is wrong without repeating what may be a password.
+
+use std::time::Duration;
+
+use super::options::Kind;
+
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "on" | "yes" => Some(true),
+        "false" | "0" | "off" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+pub fn parse_seconds(text: &str) -> Option<Duration> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|span| !span.is_zero())
+}
+
+/// `postgresql` of `postgresql+psycopg2://...`: which engine a URL speaks of. `None` for what is no URL.
+pub fn scheme(url: &str) -> Option<&str> {
+    let (scheme, _) = url.split_once("://").or_else(|| url.split_once(":/"))?;
+    let is_scheme = !scheme.is_empty()
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme.then(|| scheme.split('+').next().unwrap_or(scheme))
+}
+
+/// Why an option of that kind does not take the value.
+pub fn check(kind: Kind, value: &str) -> Result<(), String> {
+    match kind {
+        Kind::Int { min, max } => match value.parse::<i64>() {
+            Ok(number) if (min..=max).contains(&number) => Ok(()),
+            Ok(_) if max == i64::MAX => Err(format!("must be at least {min}")),
+            Ok(_) => Err(format!("must be from {min} to {max}")),
+            Err(_) => Err("must be a whole number".to_owned()),
+        },
+        Kind::Bool => parse_bool(value).map(drop).ok_or_else(|| "must be true or false".to_owned()),
+        Kind::Seconds => {
+            parse_seconds(value).map(drop).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+        }
+        Kind::Choice(choices) if !choices.contains(&value) => {
+            Err(format!("must be one of: {}", choices.join(", ")))
+        }
+        Kind::Url(schemes) => match scheme(value) {
+            Some(scheme) if schemes.contains(&scheme) => Ok(()),
+            Some(scheme) => Err(format!("{scheme}:// is none of: {}", with_slashes(schemes))),
+            None => Err(format!("must be a URL that begins with one of: {}", with_slashes(schemes))),
+        },
+        Kind::Choice(_) | Kind::Text | Kind::List => Ok(()),
+    }
+}
+
+fn with_slashes(schemes: &[&str]) -> String {
+    schemes.iter().map(|scheme| format!("{scheme}://")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_what_stands_before_the_driver() {
+        for (url, expected) in [
+            ("postgresql+psycopg2://u:p@h/d", Some("postgresql")),
+            ("sqlite:////tmp/x", Some("sqlite")),
+            ("redis://", Some("redis")),
+            ("u:p@h/d", None),
+            ("://x", None),
+            ("a b://x", None),
+            ("hunter2", None),
+        ] {
+            assert_eq!(scheme(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_refused_url_is_not_repeated() {
+        let kind = Kind::Url(&["redis", "rediss"]);
+        for url in ["redis:hunter2@h", "http://:hunter2@h", "hunter2"] {
+            let reason = check(kind, url).unwrap_err();
+            assert!(!reason.contains("hunter2") && reason.contains("rediss://"), "{reason}");
+        }
+        assert!(check(kind, "rediss://:hunter2@h:1/0").is_ok());
+    }
+}

@@ -1,0 +1,27 @@
+//! `[incoming]`: where measures wait. The engines' own options are in `engines`.
+
+use super::{Kind, POSITIVE, Spec, option};
+
+pub const OPTIONS: &[Spec] = &[
+    option(
+        "incoming",
+        "durability",
+        Kind::Choice(&["disk", "os"]),
+        "disk",
+        "gnudi: what 202 promises. disk: the measures survive a power cut. os: they survive the end of the program, not that of the machine.",
+    ),
+    option(
+        "incoming",
+        "sacks",
+        Kind::Int { min: 1, max: 65_535 },
+        "128",
+        "gnudi: number of sacks of a new data directory (gnocchi-upgrade --sacks-number).",
+    ),
+    option(
+        "incoming",
+        "backlog_bytes_max",
+        POSITIVE,
+        "4294967296",
+        "gnudi: how many bytes of measures may wait; beyond it measures are answered 429.",
+    ),
+];

@@ -1,0 +1,37 @@
+//! `[indexer]`: where metadata lies.
+
+use super::{Kind, POSITIVE, Spec, option, secret};
+
+pub const OPTIONS: &[Spec] = &[
+    Spec {
+        environment: "GNOCCHI_INDEXER_URL",
+        ..secret(
+            "indexer",
+            "url",
+            Kind::Url(&["postgresql", "postgres", "mysql", "mariadb", "sqlite"]),
+            "Where metadata lies: postgresql://[user[:password]@]host[:port]/database, or mysql://...; Gnocchi's \
+             forms with +psycopg2 and +pymysql are taken. Unset: in the data directory, with everything else.",
+        )
+    },
+    option(
+        "indexer",
+        "connections_max",
+        Kind::Int { min: 1, max: 1000 },
+        "10",
+        "gnudi: most connections of one process to a shared database.",
+    ),
+    option(
+        "indexer",
+        "metrics_cached_max",
+        POSITIVE,
+        "2000000",
+        "gnudi: how many metrics the hot path keeps in memory, at about 200 bytes each.",
+    ),
+    option(
+        "indexer",
+        "resources_cached_max",
+        POSITIVE,
+        "200000",
+        "gnudi: how many resources are kept in memory, at about 1 kB each.",
+    ),
+];

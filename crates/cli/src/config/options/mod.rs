@@ -1,0 +1,119 @@
+//! Every option: section, name, type, default, meaning. Gnocchi's names first; gnudi's own are marked.
+//!
+//! One file per section, or per few that belong together; `engines` has those that `[storage]` and `[incoming]` share.
+
+mod api;
+mod collectors;
+mod default;
+mod engines;
+mod host;
+mod incoming;
+mod indexer;
+mod metricd;
+mod python;
+mod storage;
+
+/// What values an option takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Text,
+    /// From `min` to `max`, both included.
+    Int {
+        min: i64,
+        max: i64,
+    },
+    /// Above 0, with a fraction or without.
+    Seconds,
+    Bool,
+    /// Comma separated.
+    List,
+    Choice(&'static [&'static str]),
+    /// A URL of one of these schemes; SQLAlchemy's `scheme+driver` is taken for `scheme`.
+    Url(&'static [&'static str]),
+}
+
+/// Whether this version heeds an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Heeded,
+    /// Known, and without effect: a setting is warned of.
+    Idle(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    pub section: &'static str,
+    pub name: &'static str,
+    pub kind: Kind,
+    /// As it would stand in the file; empty where the option is unset.
+    pub default: &'static str,
+    pub help: &'static str,
+    pub usage: Use,
+    /// The value is, or may hold, a password: it is never shown.
+    pub is_secret: bool,
+    /// Where it is unset, the option of the same name in this section counts.
+    pub inherits: Option<&'static str>,
+    /// The variable of the environment that Gnocchi takes for the default; empty for none.
+    pub environment: &'static str,
+}
+
+const fn option(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Spec {
+    Spec {
+        section,
+        name,
+        kind,
+        default,
+        help,
+        usage: Use::Heeded,
+        is_secret: false,
+        inherits: None,
+        environment: "",
+    }
+}
+
+/// An option without a default whose value nobody may see.
+const fn secret(section: &'static str, name: &'static str, kind: Kind, help: &'static str) -> Spec {
+    Spec { is_secret: true, ..option(section, name, kind, "", help) }
+}
+
+const fn idle(section: &'static str, name: &'static str, default: &'static str, why: &'static str) -> Spec {
+    Spec { usage: Use::Idle(why), ..option(section, name, Kind::Text, default, why) }
+}
+
+const ANY: Kind = Kind::Int { min: 0, max: i64::MAX };
+const POSITIVE: Kind = Kind::Int { min: 1, max: i64::MAX };
+
+const LOGS: &str = "logs go to standard error: let the service manager keep them";
+const WSGI: &str = "belongs to Gnocchi's Python web server";
+const POLICY: &str = "comes with keystone and policy files";
+
+/// All options, by section, in the order in which `gnudi config` prints them.
+const GROUPS: &[&[Spec]] = &[
+    default::OPTIONS,
+    api::OPTIONS,
+    host::OPTIONS,
+    &engines::STORAGE,
+    storage::OPTIONS,
+    &engines::INCOMING,
+    incoming::OPTIONS,
+    indexer::OPTIONS,
+    metricd::OPTIONS,
+    python::OPTIONS,
+    collectors::OPTIONS,
+];
+
+/// All options, by section.
+pub fn all() -> impl Iterator<Item = &'static Spec> {
+    GROUPS.iter().copied().flatten()
+}
+
+/// The option of that name, if there is one.
+pub fn find(section: &str, name: &str) -> Option<&'static Spec> {
+    all().find(|spec| spec.section.eq_ignore_ascii_case(section) && spec.name == name)
+}
