@@ -17,12 +17,9 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::limits::Limits;
+use crate::{limits::Limits, stream::Stream};
 
 /// How often the sweeper looks at the connections.
 pub const TICK: Duration = Duration::from_millis(250);
@@ -149,6 +146,13 @@ impl Watch {
         }
     }
 
+    /// TLS takes what is written and keeps what the socket does not take, so that only a flush shows that it is blocked.
+    fn after_flush(&self, blocked: bool) {
+        if blocked || self.phase().0 == Phase::Blocked {
+            self.after_write(blocked);
+        }
+    }
+
     fn after_write(&self, blocked: bool) {
         match (self.phase().0, blocked) {
             // An interim answer (`100 Continue`), or one that overtakes the rest of the body.
@@ -159,16 +163,16 @@ impl Watch {
     }
 }
 
-/// A TCP stream that tells the watch what happens on it.
+/// A stream that tells the watch what happens on it.
 pub struct Watched {
-    stream: TokioIo<TcpStream>,
+    stream: TokioIo<Stream>,
     watch: Arc<Watch>,
     /// How much more input is thrown away, once lingering.
     linger_bytes: Option<usize>,
 }
 
 impl Watched {
-    pub fn new(stream: TcpStream, watch: Arc<Watch>) -> Self {
+    pub fn new(stream: Stream, watch: Arc<Watch>) -> Self {
         Watched { stream: TokioIo::new(stream), watch, linger_bytes: None }
     }
 
@@ -230,7 +234,9 @@ impl Write for Watched {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch.after_flush(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -281,5 +287,13 @@ mod tests {
         pass(&ticks, 20);
         watch.after_write(true);
         assert_eq!(overdue_after(10), (false, true), "blocked");
+        watch.after_flush(false);
+        assert_eq!(overdue_after(75), (false, true), "flushed");
+        watch.after_write(false);
+        watch.after_flush(true);
+        assert_eq!(overdue_after(30), (false, true), "not flushed");
+        watch.begin_handling();
+        watch.after_flush(false);
+        assert_eq!(overdue_after(10_000), (false, false), "nothing to flush");
     }
 }

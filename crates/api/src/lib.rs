@@ -42,6 +42,8 @@ mod routes;
 mod schema;
 mod server;
 mod shortened;
+mod stream;
+mod tls;
 
 pub use app::App;
 pub use auth::{AuthMode, Passwords, PasswordsError};
@@ -56,4 +58,5 @@ pub use routes::debug::{
     FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,
     SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
 };
-pub use server::serve;
+pub use server::{Listener, serve};
+pub use tls::{Tls, TlsError};

@@ -1,4 +1,4 @@
-//! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them until it is told to stop.
+//! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them, over TLS where asked, until it is told to stop.
 
 use std::{collections::HashMap, convert::Infallible, future::Future, io, sync::Arc, time::Duration};
 
@@ -13,6 +13,8 @@ use tokio::{
 use crate::{
     app::App,
     connection::{TICK, Ticks, Watch, Watched},
+    stream::Stream,
+    tls::Tls,
 };
 
 /// How long to wait where accepting fails for want of file descriptors or memory.
@@ -24,6 +26,20 @@ const SWEEP_TICKS: u32 = 4;
 /// What a connection above the limit hears.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// Where connections come from.
+#[derive(Debug)]
+pub struct Listener {
+    pub socket: TcpListener,
+    /// With it connections speak HTTPS, and nothing else.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl From<TcpListener> for Listener {
+    fn from(socket: TcpListener) -> Self {
+        Listener { socket, tls: None }
+    }
+}
 
 /// The open connections, for the sweeper.
 #[derive(Default)]
@@ -38,11 +54,14 @@ struct Connections {
 /// # Errors
 /// Where the listener has no address. A connection's errors end that connection.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     app: Arc<App>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    tracing::info!(address = %listener.local_addr()?, "serving HTTP");
+    let Listener { socket, tls } = listener.into();
+    let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
+    tracing::info!(address = %socket.local_addr()?, "serving {protocol}");
+    let follower = tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
     let connections = Arc::new(Connections::default());
     let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
     let (stop, stopping) = watch::channel(false);
@@ -53,7 +72,7 @@ pub async fn serve(
         let accepted = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
+            accepted = socket.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
         };
         let stream = match accepted {
@@ -68,14 +87,18 @@ pub async fn serve(
         // One that has ended no longer counts, even where new ones come too fast for the loop to see it.
         while tasks.try_join_next().is_some() {}
         if tasks.len() >= app.options().limits.connections_max {
-            // Fits every socket's buffer; whoever does not read it sees the connection close.
-            let _ = stream.try_write(FULL);
+            // Fits every socket's buffer; whoever does not read it sees the connection close. Without a handshake, which
+            // would cost more than the answer, TLS can be told nothing.
+            if tls.is_none() {
+                let _ = stream.try_write(FULL);
+            }
             continue;
         }
         next_id += 1;
-        open(next_id, stream, &app, &connections, stopping.clone(), &mut tasks);
+        let accepted = Accepted { stream, tls: tls.clone(), stopping: stopping.clone() };
+        open(next_id, accepted, &app, &connections, &mut tasks);
     }
-    drop(listener);
+    drop(socket);
     let _ = stop.send(true);
     let drain_timeout = app.options().limits.drain_timeout;
     let drained = async { while tasks.join_next().await.is_some() {} };
@@ -84,6 +107,9 @@ pub async fn serve(
         tasks.shutdown().await;
     }
     sweeper.abort();
+    if let Some(follower) = follower {
+        follower.abort();
+    }
     Ok(())
 }
 
@@ -94,12 +120,41 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// A connection that nobody has spoken on yet.
+struct Accepted {
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Accepted {
+    /// Makes the TLS handshake, where there is one; the time for it is part of that for the first request's headers. `None`
+    /// where it fails, or where the server stops meanwhile.
+    async fn shake_hands(self) -> Option<(Stream, watch::Receiver<bool>)> {
+        let Accepted { stream, tls, mut stopping } = self;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let Some(tls) = tls else { return Some((Stream::Plain(stream), stopping)) };
+        let shaken = tokio::select! {
+            shaken = tls.acceptor().accept(stream) => shaken,
+            _ = stopping.wait_for(|stop| *stop) => return None,
+        };
+        match shaken {
+            Ok(stream) => Some((Stream::Tls(Box::new(stream)), stopping)),
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+        }
+    }
+}
+
 fn open(
     id: u64,
-    stream: TcpStream,
+    accepted: Accepted,
     app: &Arc<App>,
     connections: &Arc<Connections>,
-    stopping: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) {
     let watch = Arc::new(Watch::new(connections.ticks.clone()));
@@ -108,7 +163,9 @@ fn open(
         async move {
             // Removes the entry however the task ends.
             let _entry = Entry { id, connections };
-            converse(stream, app, watch, stopping).await;
+            if let Some((stream, stopping)) = accepted.shake_hands().await {
+                converse(stream, app, watch, stopping).await;
+            }
         }
     };
     // The entry is there before the task can end and remove it.
@@ -128,10 +185,7 @@ impl Drop for Entry {
     }
 }
 
-async fn converse(stream: TcpStream, app: Arc<App>, watch: Arc<Watch>, mut stopping: watch::Receiver<bool>) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY");
-    }
+async fn converse(stream: Stream, app: Arc<App>, watch: Arc<Watch>, mut stopping: watch::Receiver<bool>) {
     let limits = &app.options().limits;
     let mut builder = http1::Builder::new();
     // Not `pipeline_flush`: it holds back an answer while unread input is buffered, and one that closes early is lost.

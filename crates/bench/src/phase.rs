@@ -92,8 +92,7 @@ impl Phase<'_> {
             threads: options.threads.min(workers) as usize,
             keep: self.keep,
             done: Some(&progress.done),
-            silence_max: target.silence_max,
-            ..Load::new(target.address, self.requests, Until::Count(self.count), &context.stop)
+            ..target.load(self.requests, Until::Count(self.count), &context.stop)
         };
         let outcome = progress.watch(|| load.run());
         let interrupted = context.stop.is_set() && outcome.executed() < self.count;
@@ -121,7 +120,13 @@ impl Phase<'_> {
 /// Requests a second of the load on a server that answers everything with this body.
 fn calibrate(load: &Load, answer: &[u8]) -> Result<f64> {
     let noop = NoopServer::answering(answer)?;
-    let load = Load { address: noop.address, until: Until::Elapsed(CALIBRATION), done: None, ..load.clone() };
+    let load = Load {
+        address: noop.address,
+        secured: None,
+        until: Until::Elapsed(CALIBRATION),
+        done: None,
+        ..load.clone()
+    };
     let rates = (0..CALIBRATIONS).map(|_| {
         let outcome = load.run();
         ratio(outcome.calls as f64, outcome.elapsed.as_secs_f64())

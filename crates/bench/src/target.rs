@@ -4,16 +4,17 @@
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs as _},
+    path::PathBuf,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use gnudi_client::base64;
+use gnudi_client::{Trust, base64};
 
 use crate::{
     context::Stop,
-    load::{Headers, Load, Requests, Until},
+    load::{Headers, Load, Requests, Secured, Until},
     noop::NoopServer,
 };
 
@@ -40,6 +41,12 @@ pub struct TargetOptions {
     /// A Keystone token to send instead of user and password.
     #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https.
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Believe whoever answers, where the URL is https.
+    #[arg(long, conflicts_with = "cacert")]
+    pub insecure: bool,
     /// Give up where the server has not answered anything for so long.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
@@ -49,6 +56,7 @@ pub struct TargetOptions {
 #[derive(Debug)]
 pub struct Target {
     pub address: SocketAddr,
+    secured: Option<Secured>,
     pub headers: Headers,
     pub silence_max: Duration,
     /// Going on as long as this, where that is the target.
@@ -64,17 +72,29 @@ impl TargetOptions {
             let noop = NoopServer::start().context("the no-op server")?;
             let headers =
                 Headers { identity: self.identity()?, ..Headers::new(noop.address.to_string(), "") };
-            return Ok(Target { address: noop.address, headers, silence_max, noop: Some(noop) });
+            return Ok(Target {
+                address: noop.address,
+                secured: None,
+                headers,
+                silence_max,
+                noop: Some(noop),
+            });
         }
-        let (host, prefix) = parse(endpoint)?;
+        let Endpoint { host, prefix, is_secure } = parse(endpoint)?;
+        let secured = if is_secure { Some(self.secured(&host)?) } else { None };
         let mut addresses = host.to_socket_addrs().with_context(|| format!("{endpoint}: {host}"))?;
         let address = addresses.next().with_context(|| format!("{endpoint}: {host} has no address"))?;
         let headers = Headers { identity: self.identity()?, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;
-        let target = Target { address, headers, silence_max, noop: None };
+        let target = Target { address, secured, headers, silence_max, noop: None };
         target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
         Ok(target)
+    }
+
+    fn secured(&self, host: &str) -> Result<Secured> {
+        let (name, _) = host.rsplit_once(':').expect("the port was added");
+        Secured::new(name, &Trust::asked(self.cacert.clone(), self.insecure))
     }
 
     /// The header lines that say who asks, and that errors be JSON.
@@ -96,16 +116,22 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// `host:port` and the path before `/v1` of a URL.
-fn parse(url: &str) -> Result<(String, String)> {
-    if url.starts_with("https://") {
-        bail!(
-            "{url}: https is not supported yet: put the address of the server itself, or of a proxy that speaks http"
-        );
-    }
-    let rest = url
-        .strip_prefix("http://")
+/// A URL, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Endpoint {
+    /// With its port.
+    host: String,
+    /// The path before `/v1`.
+    prefix: String,
+    is_secure: bool,
+}
+
+fn parse(url: &str) -> Result<Endpoint> {
+    let plain = url.strip_prefix("http://");
+    let rest = plain
+        .or_else(|| url.strip_prefix("https://"))
         .with_context(|| format!("{url}: not a URL such as {DEFAULT_ENDPOINT}"))?;
+    let is_secure = plain.is_none();
     ensure!(
         !rest.contains(['?', '#', '@']) && rest.bytes().all(|byte| byte.is_ascii_graphic()),
         "{url}: neither a user nor a query can be part of an endpoint"
@@ -114,15 +140,26 @@ fn parse(url: &str) -> Result<(String, String)> {
     ensure!(!host.is_empty(), "{url}: no host");
     // An IPv6 address has its colons in brackets.
     let port_follows = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-    let host = if port_follows { host.to_owned() } else { format!("{host}:80") };
+    let host =
+        if port_follows { host.to_owned() } else { format!("{host}:{}", if is_secure { 443 } else { 80 }) };
     let prefix = prefix.trim_end_matches('/');
-    Ok((host, prefix.strip_suffix("/v1").unwrap_or(prefix).to_owned()))
+    let prefix = prefix.strip_suffix("/v1").unwrap_or(prefix).to_owned();
+    Ok(Endpoint { host, prefix, is_secure })
 }
 
 impl Target {
     /// Whether it is the built-in server that does nothing.
     pub fn is_noop(&self) -> bool {
         self.noop.is_some()
+    }
+
+    /// A load of one connection on this server.
+    pub fn load<'a>(&'a self, requests: &'a Requests, until: Until, stop: &'a Stop) -> Load<'a> {
+        Load {
+            secured: self.secured.as_ref(),
+            silence_max: self.silence_max,
+            ..Load::new(self.address, requests, until, stop)
+        }
     }
 
     /// The body of the answer to a request without a body.
@@ -139,11 +176,7 @@ impl Target {
         // Calls of their own are not cut: ctrl-C ends the load that they belong to.
         let stop = Stop::default();
         let requests = Requests::Listed(vec![request]);
-        let load = Load {
-            keep_bodies: true,
-            silence_max: self.silence_max,
-            ..Load::new(self.address, &requests, Until::Count(1), &stop)
-        };
+        let load = Load { keep_bodies: true, ..self.load(&requests, Until::Count(1), &stop) };
         let mut outcome = load.run();
         match outcome.bodies.pop() {
             Some((_, body)) => Ok(body),
@@ -162,20 +195,22 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        for (url, host, prefix) in [
-            ("http://127.0.0.1:8041/gnocchi/", "127.0.0.1:8041", "/gnocchi"),
-            ("http://h", "h:80", ""),
-            ("http://h:1/metric/v1/", "h:1", "/metric"),
-            ("http://[::1]/", "[::1]:80", ""),
-            ("http://[::1]:8041", "[::1]:8041", ""),
+        for (url, host, prefix, is_secure) in [
+            ("http://127.0.0.1:8041/gnocchi/", "127.0.0.1:8041", "/gnocchi", false),
+            ("http://h", "h:80", "", false),
+            ("https://h", "h:443", "", true),
+            ("https://h:1/metric/v1/", "h:1", "/metric", true),
+            ("http://[::1]/", "[::1]:80", "", false),
+            ("https://[::1]/", "[::1]:443", "", true),
+            ("http://[::1]:8041", "[::1]:8041", "", false),
         ] {
-            assert_eq!(parse(url).unwrap(), (host.to_owned(), prefix.to_owned()), "{url}");
+            let expected = Endpoint { host: host.to_owned(), prefix: prefix.to_owned(), is_secure };
+            assert_eq!(parse(url).unwrap(), expected, "{url}");
         }
         for url in ["", "h:80", "http://", "http:///x", "http://a@h", "http://h/?a", "ftp://h", "http://h h"]
         {
             assert!(parse(url).is_err(), "{url}");
         }
-        assert!(parse("https://h").unwrap_err().to_string().contains("https is not supported yet"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use gnudi_client::Trust;
 use gnudi_model::SackCount;
 
 /// The metric store and telemetry pipeline for clouds.
@@ -86,6 +87,23 @@ pub struct ServeArgs {
     pub with: Vec<String>,
 }
 
+/// Whose certificates are believed where an endpoint is https.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TrustArgs {
+    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https.
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Believe whoever answers, where the URL is https.
+    #[arg(long, conflicts_with = "cacert")]
+    pub insecure: bool,
+}
+
+impl TrustArgs {
+    pub fn trust(&self) -> Trust {
+        Trust::asked(self.cacert.clone(), self.insecure)
+    }
+}
+
 /// What the programs take that collect measures and post them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CollectorArgs {
@@ -95,6 +113,8 @@ pub struct CollectorArgs {
     /// The server that measures are posted to.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
     pub endpoint: String,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// As whom to post [default: the creator that the configuration names, else admin]. The environment variable
     /// `GNUDI_PASSWORD` may hold a password.
     #[arg(long, value_name = "NAME")]
@@ -112,6 +132,8 @@ pub struct ProfileArgs {
     /// The server that is looked at.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
     pub endpoint: String,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// An administrator. The environment variable `GNUDI_PASSWORD` may hold a password.
     #[arg(long, value_name = "NAME", default_value = "admin")]
     pub user: String,

@@ -8,6 +8,7 @@ use hyper::{
     Method, Request, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
 };
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Pool, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     base64,
     error::{ClientError, Refused},
+    trust::Trust,
 };
 
 /// How a client behaves.
@@ -26,6 +28,8 @@ pub struct ClientOptions {
     pub user: Option<String>,
     /// The user's password, which Gnocchi's server does not look at.
     pub password: String,
+    /// Who may vouch for a server at https://.
+    pub trust: Trust,
     /// From the start of a call to the last byte of its answer.
     pub timeout: Duration,
     /// Idle connections kept for the next call.
@@ -39,6 +43,7 @@ impl Default for ClientOptions {
         ClientOptions {
             user: Some("admin".to_owned()),
             password: String::new(),
+            trust: Trust::default(),
             timeout: Duration::from_mins(1),
             idle_connections_max: 32,
             answer_bytes_max: 256 << 20,
@@ -49,7 +54,7 @@ impl Default for ClientOptions {
 /// A client of one server. Clones share the connection pool.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// `http://host:port/prefix`, without a slash at the end.
     base: String,
     authorization: Option<HeaderValue>,
@@ -65,14 +70,17 @@ struct Call {
 }
 
 impl Client {
-    /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `http://host/gnocchi`.
+    /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `https://host/gnocchi`.
     /// Connects with the first call. `InvalidOptions` is the only error.
     pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
         let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(invalid("the scheme must be http"));
-        }
+        // Nobody is asked for certificates that are not needed.
+        let trust = match uri.scheme_str() {
+            Some("http") => &Trust::Anyone,
+            Some("https") => &options.trust,
+            _ => return Err(invalid("the scheme must be http or https")),
+        };
         if uri.host().is_none_or(str::is_empty) {
             return Err(invalid("no host"));
         }
@@ -84,6 +92,12 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(options.timeout));
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trust.config()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(options.idle_connections_max)
@@ -252,13 +266,17 @@ mod tests {
 
     #[test]
     fn refuses_unusable_urls_and_names() {
-        for url in ["", "127.0.0.1:8041", "https://h", "http://", "http://h/?a=b", "ftp://h", "http://h h"] {
+        for url in ["", "127.0.0.1:8041", "https://", "http://", "http://h/?a=b", "ftp://h", "http://h h"] {
             assert!(Client::new(url, &ClientOptions::default()).is_err(), "{url}");
         }
         let options = ClientOptions { user: Some("a:b".to_owned()), ..ClientOptions::default() };
         assert!(Client::new("http://h", &options).is_err());
         let client = Client::new("http://h:1/gnocchi/", &ClientOptions::default()).unwrap();
         assert_eq!(client.base_url(), "http://h:1/gnocchi");
+        let options = ClientOptions { trust: Trust::File("/nowhere.pem".into()), ..ClientOptions::default() };
+        let error = Client::new("https://h", &options).unwrap_err().to_string();
+        assert!(error.contains("/nowhere.pem"), "{error}");
+        Client::new("http://h", &options).expect("certificates do not matter");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! A typed client of Gnocchi's REST API over HTTP/1.1: one method a call, typed answers, typed errors.
+//! A typed client of Gnocchi's REST API over HTTP/1.1 and HTTPS: one method a call, typed answers, typed errors.
 //!
 //! Files mirror the URLs they call. It deliberately does not retry, cache or batch by itself (callers know what may be
-//! sent twice, and when), and it does not speak TLS: put a proxy in front, or talk on loopback.
+//! sent twice, and when).
 
 pub mod archive_policy;
 pub mod base64;
@@ -13,6 +13,7 @@ mod points;
 mod profile;
 pub mod resource;
 mod status;
+mod trust;
 pub mod uri;
 
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
@@ -22,3 +23,4 @@ pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
 pub use resource::{NamedMeasures, ResourceTypeSpec, ResourcesBatch, StringAttribute};
 pub use status::{Backlog, Status};
+pub use trust::Trust;

@@ -253,8 +253,7 @@ impl Deletions {
         eprintln!("deleting the {count} metrics that were created");
         let load = Load {
             connections: options.workers() as usize,
-            silence_max: target.silence_max,
-            ..Load::new(target.address, &self.0, Until::Count(count), &stop)
+            ..target.load(&self.0, Until::Count(count), &stop)
         };
         let outcome = load.run();
         if let Some(failure) = outcome.failure {

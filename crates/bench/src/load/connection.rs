@@ -2,20 +2,16 @@
 
 use std::{
     cell::Cell,
-    io::{self, IoSlice},
+    io,
     net::SocketAddr,
     time::{Duration, Instant},
-};
-
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
 };
 
 use super::{
     Keep, Outcome, Shared,
     requests::Parts,
     response::{Answer, Parser},
+    stream::{Secured, Stream},
 };
 
 /// Read at most so much at once: answers of megabytes are not cut into many system calls.
@@ -30,8 +26,9 @@ const ATTEMPTS_MAX: u32 = 3;
 /// A connection with its parser.
 pub(super) struct Connection {
     address: SocketAddr,
+    secured: Option<Secured>,
     /// `None` after an error or where the peer closes after each answer.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     /// Answers that came over the stream.
     answers: u64,
     /// The peer closes after one answer without saying so (uwsgi does): a new connection for each request.
@@ -42,10 +39,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Opens a connection; where that fails, the first request tries again.
-    pub(super) async fn open(address: SocketAddr) -> Self {
-        let stream = connect(address).await.ok();
+    pub(super) async fn open(address: SocketAddr, secured: Option<&Secured>) -> Self {
+        let stream = Stream::open(address, secured).await.ok();
         Connection {
             address,
+            secured: secured.cloned(),
             stream,
             answers: 0,
             closes_silently: false,
@@ -61,9 +59,9 @@ impl Connection {
             stream
         } else {
             self.answers = 0;
-            connect(self.address).await?
+            Stream::open(self.address, self.secured.as_ref()).await?
         };
-        send(&mut stream, parts).await?;
+        stream.send(parts).await?;
         loop {
             let count = stream.read(&mut self.buffer).await?;
             let answer = match count {
@@ -79,26 +77,6 @@ impl Connection {
             }
         }
     }
-}
-
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// Writes the parts with as few system calls as the socket allows.
-async fn send(stream: &mut TcpStream, parts: &Parts<'_>) -> io::Result<()> {
-    let mut slices = parts.map(IoSlice::new);
-    let mut slices = &mut slices[..];
-    IoSlice::advance_slices(&mut slices, 0);
-    while !slices.is_empty() {
-        match stream.write_vectored(slices).await? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => IoSlice::advance_slices(&mut slices, count),
-        }
-    }
-    Ok(())
 }
 
 /// Sends requests until the load ends; `lane` is the first that is the connection's own, where each has its own.

@@ -7,6 +7,7 @@ mod connection;
 mod outcome;
 pub mod requests;
 pub mod response;
+mod stream;
 
 use std::{
     cell::Cell,
@@ -24,6 +25,7 @@ use crate::context::Stop;
 use connection::Connection;
 pub use outcome::{Outcome, ThreadTimes};
 pub use requests::{Headers, IdText, Requests};
+pub use stream::Secured;
 
 /// When a load ends.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,8 @@ pub enum Keep {
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
     pub address: SocketAddr,
+    /// Set where the server speaks TLS.
+    pub secured: Option<&'a Secured>,
     pub requests: &'a Requests,
     pub connections: usize,
     pub threads: usize,
@@ -87,6 +91,7 @@ impl<'a> Load<'a> {
     pub fn new(address: SocketAddr, requests: &'a Requests, until: Until, stop: &'a Stop) -> Self {
         Load {
             address,
+            secured: None,
             requests,
             connections: 1,
             threads: 1,
@@ -161,7 +166,7 @@ impl Shared<'_> {
         let mut opened = Vec::new();
         for _ in 0..connections {
             let lane = self.lanes.fetch_add(1, Ordering::Relaxed);
-            opened.push((lane, Connection::open(self.load.address).await));
+            opened.push((lane, Connection::open(self.load.address, self.load.secured).await));
         }
         self.opened.wait();
         let start = *self.start.get_or_init(Instant::now);

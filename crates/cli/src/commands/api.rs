@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits, Passwords, PrometheusLabels};
+use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Passwords, PrometheusLabels, Tls};
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, runtime::Handle};
+use tokio::runtime::Handle;
 
 use crate::{
     args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
@@ -14,7 +14,7 @@ use crate::{
 
 /// Serves until `stop` and until the requests in progress have ended, or their time has.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     store: &Store,
     options: ApiOptions,
     workers: &Handle,
@@ -74,6 +74,19 @@ pub fn auth_mode(config: &Config, args: &ServeArgs, own_password: &str) -> Resul
     let passwords = file.map(|file| Passwords::load(&file, own_password.to_owned())).transpose();
     let passwords = passwords.context("the file of passwords")?.map(Arc::new);
     Ok(AuthMode::Basic { passwords })
+}
+
+/// `[api] tls_certificate` and `tls_key`; `None` where the API speaks plain HTTP.
+pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>> {
+    let option = |name| config.text("api", name).map(PathBuf::from);
+    let (certificate, key) = match (option("tls_certificate"), option("tls_key")) {
+        (None, None) => return Ok(None),
+        (Some(certificate), Some(key)) => (certificate, key),
+        (Some(_), None) => bail!("{}: needs [api] tls_key beside it", config.place("api", "tls_certificate")),
+        (None, Some(_)) => bail!("{}: needs [api] tls_certificate beside it", config.place("api", "tls_key")),
+    };
+    let tls = Tls::load(&certificate, &key).with_context(|| config.place("api", "tls_certificate"))?;
+    Ok(Some(Arc::new(tls)))
 }
 
 /// `gnocchi/`, `/gnocchi` and `/gnocchi/` mean the same.

@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_client::{Client, ClientOptions};
+use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_telemetry::{amqp1, statsd};
 use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
@@ -32,13 +32,18 @@ pub struct Sink {
     /// Instead of the creator that the configuration names.
     pub user: Option<String>,
     pub password: String,
+    pub trust: Trust,
 }
 
 impl Sink {
     fn client(&self, config: &Config, section: &str) -> Result<Client> {
         let user = self.user.as_deref().or(config.text(section, "creator")).unwrap_or(USER).to_owned();
-        let options =
-            ClientOptions { user: Some(user), password: self.password.clone(), ..ClientOptions::default() };
+        let options = ClientOptions {
+            user: Some(user),
+            password: self.password.clone(),
+            trust: self.trust.clone(),
+            ..ClientOptions::default()
+        };
         Client::new(&self.endpoint, &options)
             .with_context(|| format!("posting as {}", config.place(section, "creator")))
     }
@@ -67,7 +72,12 @@ pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
 fn prepare(args: &CollectorArgs) -> Result<(Config, Sink)> {
     let config = Config::load(args.config_file.as_deref())?;
     logging::start(&StoreArgs { debug: args.debug, verbose: args.verbose, ..StoreArgs::default() }, &config);
-    let sink = Sink { endpoint: args.endpoint.clone(), user: args.user.clone(), password: password() };
+    let sink = Sink {
+        endpoint: args.endpoint.clone(),
+        user: args.user.clone(),
+        password: password(),
+        trust: args.trust.trust(),
+    };
     Ok((config, sink))
 }
 

@@ -20,6 +20,7 @@ pub fn run(args: &ProfileArgs) -> Result<()> {
     let options = ClientOptions {
         user: Some(args.user.clone()),
         password: super::collectors::password(),
+        trust: args.trust.trust(),
         timeout: duration + ANSWER_TIMEOUT,
         ..ClientOptions::default()
     };

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::AuthMode;
-use gnudi_client::{Client, ClientOptions};
+use gnudi_api::{AuthMode, Listener};
+use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use tokio::net::TcpListener;
@@ -26,6 +26,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Handle) -> Result<()> {
     let own_password = Uuid::new_v4().to_string();
     let auth_mode = super::api::auth_mode(config, args, &own_password)?;
+    let tls = super::api::tls(config)?;
     let address = address(args, config, &auth_mode).await?;
     let store = Store::open(&args.store, config, None).await?;
     let methods = super::default_methods(config)?;
@@ -34,14 +35,18 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
             .await
             .context("creating the default archive policies")?;
     }
-    let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
-    let address = listener.local_addr()?;
+    let socket = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+    let address = socket.local_addr()?;
 
     let metricd = {
         let _on_workers = workers.enter();
         super::start_metricd(&store.engine, config)
     };
-    let sink = Sink { endpoint: endpoint(args, address), user: None, password: own_password };
+    // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
+    // that this process listens on needs no proof of who that is.
+    let endpoint = endpoint(args, address, tls.is_some());
+    let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
+    let listener = Listener { socket, tls };
     let collectors = Collectors::start(args, config, &sink).await?;
     let host = start_host_collector(args, config, sink)?;
     let options = super::api::options(config, args, auth_mode, methods);
@@ -82,11 +87,12 @@ async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Res
 }
 
 /// Where this process itself reaches the API.
-fn endpoint(args: &ServeArgs, mut address: SocketAddr) -> String {
+fn endpoint(args: &ServeArgs, mut address: SocketAddr, is_secure: bool) -> String {
     if address.ip().is_unspecified() {
         address.set_ip([127, 0, 0, 1].into());
     }
-    format!("http://{address}{}", super::api::path_prefix(&args.path_prefix))
+    let scheme = if is_secure { "https" } else { "http" };
+    format!("{scheme}://{address}{}", super::api::path_prefix(&args.path_prefix))
 }
 
 fn start_host_collector(
@@ -98,8 +104,12 @@ fn start_host_collector(
         return Ok(None);
     }
     let user = "admin".to_owned();
-    let options =
-        ClientOptions { user: Some(user.clone()), password: sink.password, ..ClientOptions::default() };
+    let options = ClientOptions {
+        user: Some(user.clone()),
+        password: sink.password,
+        trust: sink.trust,
+        ..ClientOptions::default()
+    };
     let client = Client::new(&sink.endpoint, &options)?;
     let options = CollectorOptions {
         interval: Duration::from_secs(config.size("host", "interval") as u64),

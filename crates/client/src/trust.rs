@@ -1,0 +1,108 @@
+//! Whose certificates a client believes, where it speaks HTTPS.
+
+use std::{fs::File, path::PathBuf, sync::Arc};
+
+use hyper_rustls::ConfigBuilderExt as _;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
+
+use crate::ClientError;
+
+/// Who may vouch for a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Whom this machine trusts.
+    #[default]
+    System,
+    /// The certificates in this PEM file, and nobody else.
+    File(PathBuf),
+    /// Nobody needs to: whoever answers is believed. For tests, and for a program that speaks to itself.
+    Anyone,
+}
+
+impl Trust {
+    /// What the command line's `--cacert` and `--insecure` ask for.
+    pub fn asked(cacert: Option<PathBuf>, is_insecure: bool) -> Self {
+        match cacert {
+            _ if is_insecure => Trust::Anyone,
+            Some(file) => Trust::File(file),
+            None => Trust::System,
+        }
+    }
+
+    /// TLS 1.2 and 1.3 with ring, without a certificate of the client's. `InvalidOptions` names the file that is of no use.
+    pub fn config(&self) -> Result<ClientConfig, ClientError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .expect("ring knows TLS 1.2 and 1.3");
+        let builder = match self {
+            Trust::System => builder.with_native_roots().map_err(|error| {
+                ClientError::InvalidOptions(format!("this machine's trusted certificates: {error}"))
+            })?,
+            Trust::File(path) => builder.with_root_certificates(roots(path)?),
+            Trust::Anyone => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider)))
+            }
+        };
+        Ok(builder.with_no_client_auth())
+    }
+}
+
+fn roots(path: &PathBuf) -> Result<RootCertStore, ClientError> {
+    let unusable = |error: String| ClientError::InvalidOptions(format!("{}: {error}", path.display()));
+    // `pem_file_iter` would do, but says nothing of the file's own error.
+    let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_reader_iter(file) {
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable("no certificate in it".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Believes that any server is who it says; the handshake's signatures are checked all the same.
+#[derive(Debug)]
+struct Believer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Believer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
