@@ -17,7 +17,7 @@ use crate::{
         Peer, Server,
         ceph::CephOptions,
         child::output_of,
-        engines::{Engine, Engines, LIMIT_TIME},
+        engines::{Engine, Engines, LIMIT_TIME, POOL},
     },
     rados::{
         Kind, Load,
@@ -153,7 +153,7 @@ fn limit(engines: &Engines, context: &Context) -> Result<String> {
     let access = Access { conf: ceph.conf(), user: "admin".to_owned(), keyring: None };
     let load =
         Load { kind: Kind::WriteObject, in_flight: 16, block_bytes: LIMIT_BYTES, duration: LIMIT_TIME };
-    let outcome = rados_bench::run(&access, engines.pool(), &load, false, ceph.directory(), context)?;
+    let outcome = rados_bench::run(&access, POOL, &load, false, ceph.directory(), context)?;
     Ok(format!("rados bench: {} objects of {} kB/s", short(outcome.rate()), LIMIT_BYTES / 1000))
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use gnudi_client::MeasuresFilter;
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
@@ -239,12 +239,12 @@ fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Re
     let begin = Instant::now();
     let status = process.wait_end(|| cut() || begin.elapsed() > SPLIT_MAX)?;
     match status {
-        Some(status) => {
-            ensure!(status.success(), "gnudi split-sacks ended with {status}: {}", process.log_end())
+        Some(status) if !status.success() => {
+            bail!("gnudi split-sacks ended with {status}: {}", process.log_end())
         }
-        None => ensure!(cut(), "gnudi split-sacks has not ended after {} s", SPLIT_MAX.as_secs()),
+        None if !cut() => bail!("gnudi split-sacks has not ended after {} s", SPLIT_MAX.as_secs()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Measures in the aggregates of all the metrics.

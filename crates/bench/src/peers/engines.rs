@@ -31,7 +31,8 @@ pub enum Engine {
     S3,
 }
 
-const POOL: &str = "measured";
+/// The pool that measures and aggregates go to.
+pub const POOL: &str = "measured";
 /// As many as a small production pool has; of one copy.
 const PLACEMENT_GROUPS: u32 = 16;
 const USER: &str = "bench";
@@ -112,11 +113,6 @@ impl Engines {
 
     pub fn ceph(&self) -> Option<&Ceph> {
         self.ceph.as_ref()
-    }
-
-    /// The pool that measures and aggregates go to.
-    pub fn pool(&self) -> &'static str {
-        POOL
     }
 
     /// The sections [indexer], [incoming] and [storage] of a gnocchi.conf, the same for gnudi and for Gnocchi.

@@ -144,7 +144,7 @@ pub struct Server {
 /// What has to stay alive, in the order in which it ends.
 enum Running {
     Noop(#[expect(dead_code, reason = "held until the server is dropped")] NoopServer),
-    Processes { processes: Vec<Guarded>, directory: TempDir, engines: Option<Engines> },
+    Processes { processes: Vec<Guarded>, directory: TempDir, engines: Option<Box<Engines>> },
     Elsewhere,
 }
 
@@ -189,14 +189,14 @@ impl Server {
         };
         let pids = processes.iter().map(Guarded::pid).chain(engines.pids());
         let probe = Probe::Processes(pids.collect());
-        let running = Running::Processes { processes, directory, engines: Some(engines) };
+        let running = Running::Processes { processes, directory, engines: Some(Box::new(engines)) };
         Ok(Server::new(peer, address, "", probe, running))
     }
 
     /// Those that it was started on.
     pub fn engines(&self) -> Option<&Engines> {
         match &self.running {
-            Running::Processes { engines, .. } => engines.as_ref(),
+            Running::Processes { engines, .. } => engines.as_deref(),
             _ => None,
         }
     }
