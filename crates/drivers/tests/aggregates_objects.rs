@@ -17,6 +17,8 @@ async fn open(objects: &MemoryObjects, options: ObjectAggregatesOptions) -> Arc<
 
 #[tokio::test]
 async fn the_suite() {
-    conformance::aggregates(async || open(&MemoryObjects::default(), ObjectAggregatesOptions::default()).await)
-        .await;
+    conformance::aggregates(async || {
+        open(&MemoryObjects::default(), ObjectAggregatesOptions::default()).await
+    })
+    .await;
 }

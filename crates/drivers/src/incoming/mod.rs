@@ -9,6 +9,7 @@
 
 pub mod log;
 pub mod memory;
+pub mod objects;
 
 use std::collections::HashMap;
 

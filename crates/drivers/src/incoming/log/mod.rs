@@ -6,7 +6,7 @@
 //! The format is described in `segments::frame` and `entries`.
 
 mod checkpoint;
-mod entries;
+pub(super) mod entries;
 mod index;
 mod load;
 mod queue;

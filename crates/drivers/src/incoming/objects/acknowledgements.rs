@@ -1,0 +1,228 @@
+//! How far the sacks have come: each process that has workers keeps an object that says what it knows to be done.
+//!
+//! Such a statement stays true whoever makes it, so all of them are put together by maximum, and one that is read late does no
+//! harm. A process writes its object again as soon as it has something new, one write at a time: what comes meanwhile
+//! goes into the next. The objects of processes that are gone are taken over by another process and deleted.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU16,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use gnudi_model::{Sack, SackCount, SackId};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use uuid::Uuid;
+
+use super::{
+    Shared, names,
+    object::{last_position, seal, unseal},
+    unavailable,
+    view::Progress,
+};
+use crate::{
+    incoming::{IncomingError, Position},
+    segments::frame::u64_at,
+};
+
+const KIND: u64 = 0x4b43_4120;
+/// An object is written again after so long, so that others see that its process lives, and so that an old write that was carried
+/// out late does not stay.
+const REWRITTEN_EVERY: Duration = Duration::from_mins(5);
+/// The object of a process that has not written for so long is taken over.
+const GONE_AFTER: Duration = Duration::from_hours(24);
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
+
+pub struct Acknowledgements {
+    own: Mutex<Own>,
+    changed: Notify,
+    /// The newest generation that is written.
+    written: watch::Sender<u64>,
+    others: tokio::sync::Mutex<Others>,
+    looked: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Own {
+    sacks: BTreeMap<Sack, Progress>,
+    generation: u64,
+}
+
+#[derive(Default)]
+struct Others {
+    listed: Option<Instant>,
+    processes: Vec<Uuid>,
+}
+
+/// What a process says.
+struct Statement {
+    written_at_s: u64,
+    sacks: Vec<(Sack, Progress)>,
+}
+
+impl Acknowledgements {
+    pub fn new() -> Self {
+        Self {
+            own: Mutex::default(),
+            changed: Notify::new(),
+            written: watch::Sender::new(0),
+            others: tokio::sync::Mutex::default(),
+            looked: Mutex::default(),
+        }
+    }
+
+    /// Says how far sacks have come; it is written soon.
+    pub fn tell(&self, progress: impl IntoIterator<Item = (Sack, Progress)>) {
+        let mut own = self.own.lock();
+        let mut is_new = false;
+        for (sack, progress) in progress {
+            let known = own.sacks.entry(sack).or_default();
+            is_new |= known.max(progress) != *known;
+            *known = known.max(progress);
+        }
+        if is_new {
+            own.generation += 1;
+            drop(own);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits until all that was told is written.
+    pub async fn flush(&self) {
+        let generation = self.own.lock().generation;
+        let written = self.written.subscribe().wait_for(|written| *written >= generation).await.is_ok();
+        assert!(written, "the sender lives as long as this");
+    }
+
+    pub fn looked(&self) -> Option<Instant> {
+        *self.looked.lock()
+    }
+
+    /// The statement of this process, without what lies below the mark: there all is done.
+    fn statement(&self, trimmed: Position) -> (u64, Option<Bytes>) {
+        let mut own = self.own.lock();
+        own.sacks.retain(|_, progress| progress.acknowledged > trimmed);
+        let written_at_s = seconds(SystemTime::now());
+        let mut payload = written_at_s.to_le_bytes().to_vec();
+        for (sack, progress) in &own.sacks {
+            payload.extend_from_slice(&sack.count.get().to_le_bytes());
+            payload.extend_from_slice(&sack.id.0.to_le_bytes());
+            payload.extend_from_slice(&progress.acknowledged.0.to_le_bytes());
+            payload.extend_from_slice(&progress.trimmed.0.to_le_bytes());
+        }
+        (own.generation, (own.generation > 0).then(|| seal(KIND, &payload)))
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Statement> {
+    let (_, payload) = unseal(KIND, bytes)?;
+    let (written_at_s, entries) = payload.split_first_chunk::<8>()?;
+    let sack = |entry: &[u8; 20]| {
+        let count = NonZeroU16::new(u16::from_le_bytes([entry[0], entry[1]])).map(SackCount)?;
+        let sack = Sack { count, id: SackId(u16::from_le_bytes([entry[2], entry[3]])) };
+        let (acknowledged, trimmed) = (Position(u64_at(entry, 4)), Position(u64_at(entry, 12)));
+        Some((sack, Progress { acknowledged, trimmed }))
+    };
+    let sacks = entries.as_chunks::<20>().0.iter().filter_map(sack).collect();
+    Some(Statement { written_at_s: u64::from_le_bytes(*written_at_s), sacks })
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Writes what this process says, as long as it lives.
+pub async fn run(shared: Arc<Shared>) {
+    let acknowledgements = &shared.acknowledgements;
+    let mut delay = RETRY_DELAY_MIN;
+    loop {
+        let trimmed = last_position(shared.view.lock().trimmed());
+        let (generation, statement) = acknowledgements.statement(trimmed);
+        let is_written = *acknowledgements.written.borrow() >= generation;
+        if let Some(statement) = statement {
+            let name = names::acknowledged(shared.process);
+            let put = async { shared.objects.put(&name, statement).await.map_err(unavailable) };
+            match shared.within(put).await {
+                Ok(()) => {
+                    acknowledgements.written.send_replace(generation);
+                    delay = RETRY_DELAY_MIN;
+                }
+                Err(error) => {
+                    if delay == RETRY_DELAY_MIN {
+                        tracing::warn!(%error, "acknowledgements cannot be written; trying on");
+                    }
+                    tokio::time::sleep(delay).await;
+                    delay = (delay * 2).min(RETRY_DELAY_MAX);
+                    // It may still be carried out, after the next one: so there will be one behind that.
+                    acknowledgements.own.lock().generation += 1;
+                    continue;
+                }
+            }
+        } else if !is_written {
+            acknowledgements.written.send_replace(generation);
+        }
+        if acknowledgements.own.lock().generation == generation {
+            // It makes no difference which of the two it is.
+            let _ = tokio::time::timeout(REWRITTEN_EVERY, acknowledgements.changed.notified()).await;
+        }
+    }
+}
+
+impl Shared {
+    /// Takes up what the other processes say, as of `since`; processes that began to say something within `list_age_max` may be
+    /// missed.
+    pub async fn hear(&self, since: Instant, list_age_max: Duration) -> Result<(), IncomingError> {
+        let mut others = self.acknowledgements.others.lock().await;
+        let is_listed = others.listed.is_some_and(|listed| listed + list_age_max >= since);
+        if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {
+            return Ok(());
+        }
+        let started = Instant::now();
+        if !is_listed {
+            let names = self.objects.list(names::ACKNOWLEDGED).await.map_err(unavailable)?;
+            others.processes = names.iter().filter_map(|name| names::acknowledging_process(name)).collect();
+            others.processes.retain(|process| *process != self.process);
+            others.listed = Some(started);
+        }
+        let read = async |process| self.objects.get(&names::acknowledged(process)).await.map_err(unavailable);
+        let statements = try_join_all(others.processes.iter().map(|process| read(*process))).await?;
+        let mut view = self.view.lock();
+        for (process, bytes) in others.processes.iter().zip(statements) {
+            let Some(bytes) = bytes else { continue };
+            let Some(statement) = decode(&bytes) else {
+                self.report_small(&names::acknowledged(*process));
+                continue;
+            };
+            for (sack, progress) in statement.sacks {
+                view.progress(sack, progress);
+            }
+        }
+        drop(view);
+        *self.acknowledgements.looked.lock() = Some(started);
+        Ok(())
+    }
+
+    /// Takes over what processes have said that are gone.
+    pub async fn take_over(&self) -> Result<(), IncomingError> {
+        let others = self.acknowledgements.others.lock().await.processes.clone();
+        let mut gone = Vec::new();
+        for name in others.into_iter().map(names::acknowledged) {
+            let Some(bytes) = self.objects.get(&name).await.map_err(unavailable)? else { continue };
+            let Some(statement) = decode(&bytes) else { continue };
+            if seconds(SystemTime::now()).saturating_sub(statement.written_at_s) > GONE_AFTER.as_secs() {
+                self.acknowledgements.tell(statement.sacks);
+                gone.push(name);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.acknowledgements.flush().await;
+        self.objects.delete(&gone).await.map_err(unavailable)
+    }
+}

@@ -1,0 +1,332 @@
+//! The bytes of an object of the log, and of the small objects beside it.
+//!
+//! An object of the log is a row of frames (`segments::frame`). The first is its head: who wrote it, and what it is. Each other
+//! one is a batch, with an item for each sack, as in the local log. A frame's place is the [`Position`] of its records: the
+//! object's number in the high 48 bits, the frame's index in the low 16; so bytes that were moved are no frames. In the field
+//! for unsynced bytes a frame has the count of sacks by which its writer grouped it, 0 for the head.
+//!
+//! ```text
+//! head        tag kind | writer 16 bytes | sequence u64 | count of sacks u16 | format version u16
+//! small one   a frame at place 1 with one item: tag kind | format version u16 | what it holds
+//! ```
+
+use std::{num::NonZeroU16, ops::Range};
+
+use bytes::Bytes;
+use gnudi_model::{SackCount, SackId};
+use uuid::Uuid;
+
+use crate::{
+    incoming::{Position, log::entries::untag},
+    segments::{
+        Frame, Location,
+        frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, items, u64_at},
+    },
+};
+
+pub const FORMAT_VERSION: u16 = 1;
+/// Frames of one object, the head aside.
+pub const BATCHES_MAX: usize = u16::MAX as usize;
+/// What the head takes.
+pub const HEAD_BYTES: usize = FRAME_HEADER_BYTES + (ITEM_HEADER_BYTES + 28).next_multiple_of(ALIGNMENT);
+
+const INDEX_BITS: u32 = 16;
+
+pub fn position(number: u64, index: u16) -> Position {
+    Position(number << INDEX_BITS | u64::from(index))
+}
+
+/// The last position that an object can have; 0 where there is none.
+pub fn last_position(number: u64) -> Position {
+    if number == 0 { Position(0) } else { position(number, u16::MAX) }
+}
+
+/// The number of the object in which a position lies.
+pub fn number_of(position: Position) -> u64 {
+    position.0 >> INDEX_BITS
+}
+
+/// What an object of the log says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Measures of one or more requests.
+    Measures,
+    /// The count of sacks, which is this one, is doubled: for all objects behind this one.
+    Split(SackCount),
+    /// The sacks of half this count are empty.
+    Settle(SackCount),
+    /// Stands where an object was lost, so that nothing else can take its place.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub writer: Uuid,
+    /// Counts the writer's objects: one that is written again after a failure keeps its own.
+    pub sequence: u64,
+    pub kind: Kind,
+}
+
+/// A batch on its way: its frame, and the count of sacks by which it is grouped.
+pub struct Grouped {
+    pub count: SackCount,
+    pub frame: Frame,
+}
+
+/// The object of a number.
+pub fn encode<'a>(number: u64, head: &Head, batches: impl Iterator<Item = &'a mut Grouped>) -> Bytes {
+    let (kind, count) = match head.kind {
+        Kind::Measures => (0, 0),
+        Kind::Split(count) => (1, count.get()),
+        Kind::Settle(count) => (2, count.get()),
+        Kind::Lost => (3, 0),
+    };
+    let mut frame = Frame::with_capacity(HEAD_BYTES);
+    frame.push(kind, |out| {
+        out.extend_from_slice(head.writer.as_bytes());
+        out.extend_from_slice(&head.sequence.to_le_bytes());
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    });
+    frame.stamp(Location::unpack(position(number, 0).0), 0);
+    let mut bytes = frame.bytes().to_vec();
+    for (index, batch) in batches.enumerate() {
+        assert!(index < BATCHES_MAX, "more batches than an object can number");
+        let at = Location::unpack(position(number, index as u16 + 1).0);
+        batch.frame.stamp(at, u32::from(batch.count.get()));
+        bytes.extend_from_slice(batch.frame.bytes());
+    }
+    bytes.into()
+}
+
+/// A sack's part of a batch, where it lies in the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub position: Position,
+    /// By which the writer grouped; unknown where the frame's header is damaged.
+    pub count: Option<SackCount>,
+    pub sack: SackId,
+    pub measures: u32,
+    /// From the object's start to the payload.
+    pub offset: u32,
+    pub length: u32,
+}
+
+impl Part {
+    pub fn payload(&self, object: &Bytes) -> Bytes {
+        object.slice(self.offset as usize..(self.offset + self.length) as usize)
+    }
+}
+
+/// An object, read back: what of it is right.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// `None` where it is damaged or of a form that is not known.
+    pub head: Option<Head>,
+    pub parts: Vec<Part>,
+    /// Places whose bytes are not what was written.
+    pub damaged: Vec<Range<usize>>,
+}
+
+impl Object {
+    pub fn parse(number: u64, bytes: &[u8]) -> Self {
+        let mut object = Object::default();
+        let (mut offset, mut index) = (0, 0);
+        while offset < bytes.len() {
+            let at = Location::unpack(position(number, index).0);
+            let header = FrameHeader::parse(&bytes[offset..], at);
+            let header = header.filter(|header| offset + header.length <= bytes.len());
+            let end = header.map_or_else(
+                || next_frame(number, bytes, offset + ALIGNMENT),
+                |header| offset + header.length,
+            );
+            object.take_frame(&bytes[offset..end], offset, position(number, index), header.as_ref());
+            let following = bytes.get(end..).and_then(|rest| index_of_frame(number, rest));
+            (offset, index) = (end, following.unwrap_or(index.saturating_add(1)));
+        }
+        if object.head.is_none() && object.damaged.is_empty() {
+            object.damaged.push(0..bytes.len());
+        }
+        object
+    }
+
+    fn take_frame(&mut self, frame: &[u8], start: usize, position: Position, header: Option<&FrameHeader>) {
+        let items = items(frame);
+        if header.is_none_or(|header| !header.matches(&items)) {
+            self.damaged.push(start..start + frame.len());
+        }
+        for item in items.iter().filter(|item| item.valid) {
+            let payload = item.offset as usize + ITEM_HEADER_BYTES;
+            let payload = payload..payload + item.length as usize;
+            if position.0 as u16 == 0 {
+                self.head = parse_head(item.tag, &frame[payload]);
+                continue;
+            }
+            let (sack, measures) = untag(item.tag);
+            let count = header.and_then(|header| NonZeroU16::new(header.unsynced as u16)).map(SackCount);
+            let (offset, length) = ((start + payload.start) as u32, item.length);
+            self.parts.push(Part { position, count, sack, measures, offset, length });
+        }
+    }
+}
+
+/// Where the next frame of this object starts, from an offset on; the end where there is none.
+fn next_frame(number: u64, bytes: &[u8], from: usize) -> usize {
+    let aligned = (from..bytes.len()).step_by(ALIGNMENT);
+    aligned.into_iter().find(|at| index_of_frame(number, &bytes[*at..]).is_some()).unwrap_or(bytes.len())
+}
+
+/// The index of the frame with which the bytes begin.
+fn index_of_frame(number: u64, bytes: &[u8]) -> Option<u16> {
+    let place = Position(u64_at(bytes.get(..FRAME_HEADER_BYTES)?, 8));
+    FrameHeader::parse(bytes, Location::unpack(place.0))?;
+    (number_of(place) == number).then_some(place.0 as u16)
+}
+
+fn parse_head(kind: u64, payload: &[u8]) -> Option<Head> {
+    let payload: &[u8; 28] = payload.try_into().ok()?;
+    let short = |at: usize| u16::from_le_bytes([payload[at], payload[at + 1]]);
+    let count = NonZeroU16::new(short(24)).map(SackCount);
+    let kind = match (kind, count) {
+        (0, _) => Kind::Measures,
+        (1, Some(count)) => Kind::Split(count),
+        (2, Some(count)) => Kind::Settle(count),
+        (3, _) => Kind::Lost,
+        _ => return None,
+    };
+    let writer = Uuid::from_slice(&payload[..16]).expect("sixteen bytes");
+    Some(Head { writer, sequence: u64_at(payload, 16), kind })
+}
+
+/// A small object: what it holds, with a checksum. `kind` tells them apart.
+pub fn seal(kind: u64, payload: &[u8]) -> Bytes {
+    let mut frame = Frame::with_capacity(ITEM_HEADER_BYTES + payload.len() + 8);
+    frame.push(kind, |out| {
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(payload);
+    });
+    frame.stamp(Location::unpack(1), 0);
+    Bytes::copy_from_slice(frame.bytes())
+}
+
+/// The inverse of [`seal`]: the format's version and what the object holds; `None` where it is damaged.
+pub fn unseal(kind: u64, bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let header = FrameHeader::parse(bytes, Location::unpack(1))?;
+    let frame = bytes.get(..header.length)?;
+    let items = items(frame);
+    let [item] = items.as_slice() else { return None };
+    if !header.matches(&items) || item.tag != kind {
+        return None;
+    }
+    let start = item.offset as usize + ITEM_HEADER_BYTES;
+    let (version, payload) = frame[start..start + item.length as usize].split_first_chunk::<2>()?;
+    Some((u16::from_le_bytes(*version), payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::MetricId;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::incoming::{
+        Batch,
+        log::entries::{decode, encode as encode_batch},
+    };
+
+    fn object(number: u64, batches: &[Vec<(u8, Vec<u8>)>], count: SackCount) -> (Head, Bytes) {
+        let head = Head { writer: Uuid::from_u128(7), sequence: 3, kind: Kind::Measures };
+        let mut grouped: Vec<Grouped> = batches
+            .iter()
+            .map(|entries| {
+                let mut batch = Batch::default();
+                for (metric, points) in entries {
+                    let metric = MetricId(Uuid::from_u128((*metric).into()));
+                    batch.push(metric, points.len() as u32, |out| out.extend_from_slice(points));
+                }
+                Grouped { count, frame: encode_batch(&batch, count).0 }
+            })
+            .collect();
+        (head, encode(number, &head, grouped.iter_mut()))
+    }
+
+    fn entries() -> impl Strategy<Value = Vec<Vec<(u8, Vec<u8>)>>> {
+        let entry = (0_u8..20, prop::collection::vec(any::<u8>(), 0..50));
+        prop::collection::vec(prop::collection::vec(entry, 1..6), 1..5)
+    }
+
+    fn shown(object: &Object, bytes: &Bytes) -> Vec<(Position, u128, Bytes)> {
+        let mut records = Vec::new();
+        for part in &object.parts {
+            decode(&part.payload(bytes), part.position, &mut records).unwrap();
+        }
+        records
+            .into_iter()
+            .map(|record| (record.position, record.metric.0.as_u128(), record.points))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_object_reads_back(batches in entries(), number in 1_u64..1 << 40, sacks in 1_u16..9) {
+            let count = SackCount(NonZeroU16::new(sacks).unwrap());
+            let (head, bytes) = object(number, &batches, count);
+            let parsed = Object::parse(number, &bytes);
+            prop_assert_eq!(parsed.head, Some(head));
+            prop_assert!(parsed.damaged.is_empty());
+            prop_assert!(parsed.parts.iter().all(|part| part.count == Some(count)));
+            let mut wanted: Vec<_> = batches.iter().enumerate().flat_map(|(index, entries)| {
+                entries.iter().map(move |(metric, points)| {
+                    (position(number, index as u16 + 1), u128::from(*metric), Bytes::copy_from_slice(points))
+                })
+            }).collect();
+            wanted.sort_by_key(|(position, metric, _)| (*position, *metric % u128::from(sacks)));
+            prop_assert_eq!(shown(&parsed, &bytes), wanted);
+            let other = Object::parse(number + 1, &bytes);
+            prop_assert_eq!(other.head.is_some(), false, "an object in another's place");
+            prop_assert!(!other.damaged.is_empty());
+        }
+
+        /// One wrong byte is noticed, and costs one item of one batch at the most.
+        #[test]
+        fn damage_stays_where_it_is(batches in entries(), at: prop::sample::Index, flip in 1_u8..) {
+            let count = SackCount(NonZeroU16::new(3).unwrap());
+            let (_, bytes) = object(9, &batches, count);
+            let whole = shown(&Object::parse(9, &bytes), &bytes);
+            let mut wrong = bytes.to_vec();
+            let at = at.index(wrong.len());
+            wrong[at] ^= flip;
+            let wrong = Bytes::from(wrong);
+            let parsed = Object::parse(9, &wrong);
+            let left = shown(&parsed, &wrong);
+            if parsed.damaged.is_empty() {
+                // Padding between items has no checksum.
+                prop_assert_eq!(&left, &whole);
+            }
+            let mut rest = left.iter().peekable();
+            let lost: Vec<_> = whole.iter().filter(|record| rest.next_if_eq(record).is_none()).collect();
+            prop_assert_eq!(rest.next(), None, "something that was never written, or out of order");
+            prop_assert!(lost.windows(2).all(|pair| {
+                pair[0].0 == pair[1].0 && pair[0].1 % 3 == pair[1].1 % 3
+            }), "more than one item is lost");
+        }
+
+        #[test]
+        fn rubbish_is_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(Object::parse(1, &bytes).parts.is_empty());
+            prop_assert_eq!(unseal(1, &bytes), None);
+        }
+    }
+
+    #[test]
+    fn small_objects_are_sealed() {
+        let sealed = seal(5, b"what it holds");
+        assert_eq!(unseal(5, &sealed), Some((FORMAT_VERSION, &b"what it holds"[..])));
+        assert_eq!(unseal(6, &sealed), None);
+        for at in 0..sealed.len() - 1 {
+            let mut wrong = sealed.to_vec();
+            wrong[at] ^= 1;
+            assert!(unseal(5, &wrong).is_none_or(|(_, payload)| payload == b"what it holds"), "at {at}");
+        }
+    }
+}

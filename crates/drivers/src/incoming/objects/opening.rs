@@ -1,0 +1,129 @@
+//! Opening the log: whose it is, and where it stands.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool, atomic::AtomicU64},
+    time::{Duration, Instant},
+};
+
+use gnudi_model::SackCount;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use uuid::Uuid;
+
+use super::{
+    Acknowledgements, Counters, ObjectIncoming, ObjectIncomingOptions, Queue, Shared, Tail, View,
+    acknowledgements,
+    bodies::Bodies,
+    mark::Mark,
+    names,
+    object::{FORMAT_VERSION, seal, unseal},
+    read, writer,
+};
+use crate::{
+    OpenError,
+    objects::{ObjectError, Objects},
+};
+
+const KIND: u64 = 0x5355_4c43;
+
+impl ObjectIncoming {
+    /// Opens the log that the store holds, and begins one where there is none. `process` is this process's life: a new random
+    /// number each time.
+    pub async fn open(
+        objects: Arc<dyn Objects>,
+        cluster: Uuid,
+        process: Uuid,
+        options: ObjectIncomingOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        let place = objects.place();
+        let failed = |reason: String| OpenError::Engine { engine: place.clone(), reason };
+        let timeout = options.timeout;
+        let in_time = async {
+            let count = claim(&*objects, cluster, options.sack_count).await?;
+            let mark = Mark::beginning(count).newest(&*objects).await;
+            mark.map_err(|error| failed(error.to_string()))
+        };
+        let mark =
+            tokio::time::timeout(timeout, in_time).await.unwrap_or_else(|_| Err(failed(NO_ANSWER.into())))?;
+        let room = Arc::new(Semaphore::new(options.queue_bytes_max as usize));
+        let shared = Arc::new(Shared {
+            view: Mutex::new(View::new(process, &mark, Bodies::new(options.bodies_bytes_max))),
+            tail: tokio::sync::Mutex::new(Tail::new(mark)),
+            objects,
+            options,
+            process,
+            arrived: Notify::new(),
+            looked: Mutex::default(),
+            is_listening: AtomicBool::default(),
+            listening: Notify::new(),
+            queue: Queue::default(),
+            room,
+            acknowledgements: Acknowledgements::new(),
+            marked: tokio::sync::Mutex::default(),
+            counters: Counters::default(),
+            damaged: AtomicU64::default(),
+            quarantined_bytes: AtomicU64::default(),
+        });
+        shared.first_look().await.map_err(|error| failed(error.to_string()))?;
+        let tasks = vec![
+            tokio::spawn(writer::run(Arc::clone(&shared))),
+            tokio::spawn(acknowledgements::run(Arc::clone(&shared))),
+            tokio::spawn(read::follow(Arc::clone(&shared))),
+        ];
+        Ok(Arc::new(Self { shared, tasks }))
+    }
+}
+
+const NO_ANSWER: &str = "no answer in time";
+
+impl Shared {
+    /// Reads the log to its end. However long that is: only the store's answers have a deadline.
+    async fn first_look(&self) -> Result<(), crate::incoming::IncomingError> {
+        let hint = self.within(self.hint()).await?;
+        self.tail.lock().await.at_least = hint;
+        self.within(self.hear(Instant::now(), Duration::ZERO)).await?;
+        match self.catch_up(Instant::now()).await {
+            // That is waited for later: the process can start.
+            Err(error) if self.tail.lock().await.missing.is_some() => {
+                tracing::error!(%error, "the log has a gap")
+            }
+            look => drop(look?),
+        }
+        Ok(())
+    }
+}
+
+/// Makes the store this cluster's, or finds that it is; returns the count of sacks with which the log began.
+async fn claim(objects: &dyn Objects, cluster: Uuid, count: SackCount) -> Result<SackCount, OpenError> {
+    let place = objects.place();
+    let failed =
+        |error: ObjectError| OpenError::Engine { engine: objects.place(), reason: error.to_string() };
+    let path = || PathBuf::from(format!("{place}: {}", names::CLUSTER));
+    let mut payload = cluster.as_bytes().to_vec();
+    payload.extend_from_slice(&count.get().to_le_bytes());
+    let found = match objects.get(names::CLUSTER).await.map_err(failed)? {
+        Some(found) => found,
+        None => match objects.create(names::CLUSTER, seal(KIND, &payload)).await {
+            Ok(()) => return Ok(count),
+            Err(ObjectError::Exists(_) | ObjectError::Unavailable(_)) => {
+                let found = objects.get(names::CLUSTER).await.map_err(failed)?;
+                found.ok_or_else(|| failed(ObjectError::Unavailable(NO_ANSWER.to_owned())))?
+            }
+            Err(error) => return Err(failed(error)),
+        },
+    };
+    let invalid = || OpenError::Invalid { path: path(), reason: "damaged, or no log of gnudi's".to_owned() };
+    let (version, found) = unseal(KIND, &found).ok_or_else(invalid)?;
+    if version > FORMAT_VERSION {
+        let (found, known) = (version.into(), FORMAT_VERSION.into());
+        return Err(OpenError::TooNew { path: path(), found, known });
+    }
+    let found: &[u8; 18] = found.try_into().map_err(|_| invalid())?;
+    let owner = Uuid::from_slice(&found[..16]).expect("sixteen bytes");
+    if owner != cluster {
+        return Err(OpenError::OtherCluster { place, found: owner, own: cluster });
+    }
+    let count = u16::from_le_bytes([found[16], found[17]]).try_into().map_err(|_| invalid())?;
+    Ok(SackCount(count))
+}

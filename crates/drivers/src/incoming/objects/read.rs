@@ -1,0 +1,213 @@
+//! Reading back what waits, trimming what does not, and looking after the log from time to time.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use gnudi_model::{MetricId, Sack};
+
+use super::{LIST_AGE_MAX, SWEEP_DELAY, Shared, entries::decode, names, unavailable, view::Waiting};
+use crate::{
+    incoming::{IncomingError, Pending, Position, Record},
+    segments::frame::{ITEM_HEADER_BYTES, open_item},
+};
+
+/// How many objects are read at once that are not in memory.
+const READS_AT_ONCE: usize = 8;
+/// How often the log is looked after: what others acknowledge, and whether something is missing.
+const CARE_DELAY: Duration = Duration::from_secs(1);
+
+impl Shared {
+    pub async fn pending(
+        &self,
+        sack: Sack,
+        after: Position,
+        bytes_max: usize,
+    ) -> Result<Pending, IncomingError> {
+        let looked = *self.looked.lock();
+        if looked.is_none_or(|looked| looked.elapsed() > self.options.pending_age_max) {
+            self.catch_up(Instant::now()).await?;
+        }
+        // Workers read sack after sack: what one of them had to read again the next ones still find.
+        let span_bytes_max = self.options.bodies_bytes_max / 2;
+        loop {
+            let (parts, more) = self.view.lock().pending(sack, after, bytes_max, span_bytes_max);
+            if parts.is_empty() {
+                return Ok(Pending::default());
+            }
+            let bodies = self.bodies(&parts).await?;
+            let mut records = Vec::new();
+            for part in &parts {
+                let Some(body) = bodies.get(&part.number()) else { continue };
+                if !self.decode(sack, part, body, &mut records) {
+                    self.view.lock().give_up(sack, part);
+                }
+            }
+            // Where all of them were lost or trimmed meanwhile, those behind are next.
+            if !records.is_empty() {
+                return Ok(Pending { records, more });
+            }
+        }
+    }
+
+    /// Adds the records of a part that lie in the sack; false where it is damaged, which is reported.
+    fn decode(&self, sack: Sack, part: &Waiting, body: &Bytes, records: &mut Vec<Record>) -> bool {
+        let (start, end) = (part.offset as usize, (part.offset + part.length) as usize);
+        let item = body.get(start - ITEM_HEADER_BYTES..end).and_then(open_item);
+        let before = records.len();
+        if item.is_none() || decode(&body.slice(start..end), part.position, records).is_none() {
+            self.report_small(&names::log(part.number()));
+            records.truncate(before);
+            return false;
+        }
+        if records[before..].iter().any(|record| !sack.contains(record.metric)) {
+            let of_sack = records.split_off(before).into_iter().filter(|record| sack.contains(record.metric));
+            records.extend(of_sack);
+        }
+        true
+    }
+
+    /// The objects in which parts lie, from memory or from the store. One that is gone is left out, and its parts do not wait any more.
+    async fn bodies(&self, parts: &[Waiting]) -> Result<HashMap<u64, Bytes>, IncomingError> {
+        let now = Instant::now();
+        let (mut bodies, mut wanted) = (HashMap::new(), Vec::new());
+        {
+            let mut view = self.view.lock();
+            for number in parts.iter().map(Waiting::number) {
+                if bodies.contains_key(&number) || wanted.last() == Some(&number) {
+                    continue;
+                }
+                match view.bodies.get(number, now) {
+                    Some(body) => drop(bodies.insert(number, body)),
+                    None => wanted.push(number),
+                }
+            }
+        }
+        for numbers in wanted.chunks(READS_AT_ONCE) {
+            let read = async |number| self.objects.get(&names::log(number)).await.map_err(unavailable);
+            let found = try_join_all(numbers.iter().map(|number| read(*number))).await?;
+            for (number, body) in numbers.iter().zip(found) {
+                match body {
+                    Some(body) => {
+                        self.view.lock().bodies.keep(*number, &body, now);
+                        bodies.insert(*number, body);
+                    }
+                    None => self.gone(*number).await?,
+                }
+            }
+        }
+        Ok(bodies)
+    }
+
+    /// An object is not there any more: it was trimmed, or somebody has removed it.
+    async fn gone(&self, number: u64) -> Result<(), IncomingError> {
+        let mut tail = self.tail.lock().await;
+        tail.mark = tail.mark.newest(&*self.objects).await?;
+        let mut view = self.view.lock();
+        view.forget(&tail.mark);
+        let lost: Vec<(Sack, Waiting)> =
+            view.all_waiting().into_iter().filter(|(_, waiting)| waiting.number() == number).collect();
+        if !lost.is_empty() {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            let name = names::log(number);
+            tracing::error!(name, "an object of the log is gone, and the measures in it");
+        }
+        lost.iter().for_each(|(sack, waiting)| view.give_up(*sack, waiting));
+        Ok(())
+    }
+
+    pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        let mut objects: BTreeMap<u64, Vec<(Sack, Waiting)>> = BTreeMap::new();
+        for (sack, waiting) in self.view.lock().all_waiting() {
+            objects.entry(waiting.number()).or_default().push((sack, waiting));
+        }
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        let mut records = Vec::new();
+        for parts in objects.into_values() {
+            let bodies = self.within(self.bodies(&[parts[0].1])).await?;
+            let Some(body) = bodies.values().next() else { continue };
+            for (sack, part) in &parts {
+                self.decode(*sack, part, body, &mut records);
+            }
+            for record in records.drain(..) {
+                *measures.entry(record.metric).or_default() += u64::from(record.measures);
+            }
+        }
+        Ok(measures)
+    }
+
+    /// Writes down what is trimmed, and moves the mark if it is time.
+    pub async fn trim(&self) -> Result<(), IncomingError> {
+        self.acknowledgements.flush().await;
+        let mut marked = self.marked.lock().await;
+        if marked.moved.is_some_and(|moved| moved.elapsed() < self.options.mark_delay) {
+            return Ok(());
+        }
+        self.refresh(LIST_AGE_MAX).await?;
+        self.advance_mark().await?;
+        marked.moved = Some(Instant::now());
+        if marked.swept.is_none_or(|swept| swept.elapsed() > SWEEP_DELAY) {
+            self.sweep().await?;
+            self.take_over().await?;
+            marked.swept = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Looks after what need not be asked for often.
+    async fn care(&self, cared: &mut Cared) -> Result<(), IncomingError> {
+        let now = Instant::now();
+        if !self.view.lock().is_idle() {
+            self.hear(now, Duration::from_secs(10)).await?;
+        }
+        let hint = self.hint().await?;
+        let mut tail = self.tail.lock().await;
+        tail.at_least = tail.at_least.max(hint);
+        if cared.mark.is_none_or(|asked| asked.elapsed() >= self.options.mark_delay) {
+            tail.mark = tail.mark.newest(&*self.objects).await?;
+            self.view.lock().forget(&tail.mark);
+            cared.mark = Some(now);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Cared {
+    mark: Option<Instant>,
+}
+
+/// Follows the log, as long as the process lives.
+pub async fn follow(shared: Arc<Shared>) {
+    let options = &shared.options;
+    let (mut delay, mut cared, mut cared_at) = (options.look_delay_min, Cared::default(), Instant::now());
+    let mut is_answering = true;
+    loop {
+        let pause = if shared.is_listening.load(Ordering::Relaxed) { delay } else { options.look_delay_idle };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.listening.notified() => {}
+        }
+        let mut look = shared.within(shared.catch_up(Instant::now())).await;
+        if cared_at.elapsed() >= CARE_DELAY
+            && let Ok(found) = look
+        {
+            cared_at = Instant::now();
+            look = shared.within(shared.care(&mut cared)).await.map(|()| found);
+        }
+        delay = match &look {
+            Ok(true) => options.look_delay_min,
+            _ => (delay * 2).min(options.look_delay_max),
+        };
+        if let Err(error) = &look
+            && is_answering
+        {
+            tracing::warn!(%error, "the log cannot be read; trying on");
+        }
+        is_answering = look.is_ok();
+    }
+}

@@ -1,0 +1,235 @@
+//! Reading the log: each process follows it, object after object, and reads each one once.
+//!
+//! Below the mark objects are deleted, and whoever slept may create one of those numbers again; so what is found at a number
+//! counts only where the number is not below the mark. Asking for the mark each time would double the reads; so the mark
+//! passes no object that was not seen `keep` ago, and who knows that a number was not taken less than `lease` ago need not ask.
+//! The clocks of two processes need not agree, they only must not run at very different speeds.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+
+use super::{
+    Shared,
+    mark::Mark,
+    names,
+    object::{Head, Kind, Object, encode},
+    unavailable,
+};
+use crate::{incoming::IncomingError, objects::ObjectError};
+
+/// How many objects are asked for at once while there is more to read.
+const READ_AHEAD_MAX: u64 = 16;
+
+/// A moment by both clocks: one of them goes on while a machine sleeps.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    at: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { at: Instant::now(), wall: SystemTime::now() }
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.at.elapsed().max(self.wall.elapsed().unwrap_or_default())
+    }
+}
+
+/// What reading on needs to know; whoever holds it reads, the others wait and share what he found.
+pub struct Tail {
+    pub mark: Mark,
+    /// When the view's next number, or one before it, was not taken for certain; `None` where that is not known.
+    pub known: Option<Moment>,
+    /// Somebody has written this far.
+    pub at_least: u64,
+    /// A number that is missing, though later ones are there, and since when that is known.
+    pub missing: Option<(u64, Instant)>,
+}
+
+impl Tail {
+    pub fn new(mark: Mark) -> Self {
+        Self { mark, known: None, at_least: 0, missing: None }
+    }
+}
+
+impl Shared {
+    /// Reads all that was in the log at `since`. Returns whether there was anything new.
+    pub async fn catch_up(&self, since: Instant) -> Result<bool, IncomingError> {
+        let mut tail = self.tail.lock().await;
+        if self.looked.lock().is_some_and(|looked| looked >= since) {
+            return Ok(false);
+        }
+        let started = Instant::now();
+        let found = self.read_on(&mut tail, None).await?;
+        *self.looked.lock() = Some(started);
+        Ok(found)
+    }
+
+    /// Reads on until a number is known that another process has taken.
+    pub async fn pass(&self, number: u64) -> Result<(), IncomingError> {
+        let mut tail = self.tail.lock().await;
+        tail.at_least = tail.at_least.max(number);
+        self.read_on(&mut tail, Some(number)).await.map(|_| ())
+    }
+
+    /// Takes up an object that this process has created, after `asked`. Returns whether it stands: not where it was created below
+    /// the mark.
+    pub async fn created(
+        &self,
+        number: u64,
+        object: &Object,
+        body: &Bytes,
+        asked: Moment,
+    ) -> Result<bool, IncomingError> {
+        let mut tail = self.tail.lock().await;
+        let (next, own) = {
+            let view = self.view.lock();
+            (view.next(), view.own())
+        };
+        if next != number {
+            // It may have been read meanwhile.
+            return Ok(object.head.is_some_and(|head| head.sequence == own));
+        }
+        if !self.is_genuine(&mut tail).await? {
+            return Ok(false);
+        }
+        self.apply(number, object, body);
+        tail.known = Some(asked);
+        Ok(true)
+    }
+
+    async fn read_on(&self, tail: &mut Tail, enough: Option<u64>) -> Result<bool, IncomingError> {
+        let (mut found, mut width) = (false, 1);
+        loop {
+            let next = self.view.lock().next();
+            if enough.is_some_and(|enough| next > enough) {
+                return Ok(found);
+            }
+            let asked = Moment::now();
+            let read = async |number| self.objects.get(&names::log(number)).await.map_err(unavailable);
+            let bodies = try_join_all((next..next + width).map(read)).await?;
+            let whole = bodies.iter().take_while(|body| body.is_some()).count();
+            if let Some(last) = bodies.iter().rposition(Option::is_some) {
+                tail.at_least = tail.at_least.max(next + last as u64);
+            }
+            if !self.is_genuine(tail).await? {
+                (found, width) = (true, 1);
+                continue;
+            }
+            for (number, body) in (next..).zip(bodies.iter().flatten().take(whole)) {
+                let object = Object::parse(number, body);
+                self.report(number, &object, body);
+                self.apply(number, &object, body);
+            }
+            found |= whole > 0;
+            let end = next + whole as u64;
+            if (whole as u64) < width {
+                if end <= tail.at_least {
+                    self.fill(tail, end).await?;
+                    continue;
+                }
+                (tail.known, tail.missing) = (Some(asked), None);
+                return Ok(found);
+            }
+            width = (width * 2).min(READ_AHEAD_MAX);
+        }
+    }
+
+    /// Whether what was found at the view's next number, or behind it, is what belongs there; otherwise the view goes on behind
+    /// the mark.
+    async fn is_genuine(&self, tail: &mut Tail) -> Result<bool, IncomingError> {
+        if tail.known.is_some_and(|known| known.elapsed() < self.options.lease()) {
+            return Ok(true);
+        }
+        tail.mark = tail.mark.newest(&*self.objects).await?;
+        let mut view = self.view.lock();
+        if tail.mark.through < view.next() {
+            view.forget(&tail.mark);
+            return Ok(true);
+        }
+        tracing::warn!(
+            from = view.next(),
+            through = tail.mark.through,
+            "the log was trimmed beyond what this process has read"
+        );
+        view.skip(&tail.mark);
+        tail.known = None;
+        Ok(false)
+    }
+
+    fn apply(&self, number: u64, object: &Object, body: &Bytes) {
+        if self.view.lock().apply(number, object, body, Instant::now()) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// An object is missing that somebody has written. After a while its place is filled, so that everybody goes on, and
+    /// nobody writes there what others would not see.
+    async fn fill(&self, tail: &mut Tail, number: u64) -> Result<(), IncomingError> {
+        tail.mark = tail.mark.newest(&*self.objects).await?;
+        if tail.mark.through >= number {
+            self.view.lock().skip(&tail.mark);
+            tail.known = None;
+            return Ok(());
+        }
+        let name = names::log(number);
+        let since = match tail.missing {
+            Some((missing, since)) if missing == number => since,
+            _ => Instant::now(),
+        };
+        tail.missing = Some((number, since));
+        if since.elapsed() < self.options.missing_wait {
+            return Err(IncomingError::Unavailable(format!("the object {name} is missing")));
+        }
+        let head = Head { writer: self.process, sequence: 0, kind: Kind::Lost };
+        match self.objects.create(&name, encode(number, &head, std::iter::empty())).await {
+            Ok(()) | Err(ObjectError::Exists(_)) => {}
+            Err(error) => return Err(unavailable(error)),
+        }
+        tail.missing = None;
+        Ok(())
+    }
+
+    /// Moves the mark as far as everything is trimmed, and deletes what lies below it.
+    pub async fn advance_mark(&self) -> Result<(), IncomingError> {
+        let mut tail = self.tail.lock().await;
+        let trimmable = self.view.lock().trimmable(Instant::now(), self.options.keep);
+        tail.mark = tail.mark.newest(&*self.objects).await?;
+        if let Some((through, numbering)) = trimmable
+            && through > tail.mark.through
+        {
+            let before = tail.mark.through;
+            tail.mark = tail.mark.advance(&*self.objects, through, numbering).await?;
+            // What another process has marked meanwhile, it deletes.
+            self.delete(before + 1, through.min(tail.mark.through)).await?;
+        }
+        self.view.lock().forget(&tail.mark);
+        Ok(())
+    }
+
+    async fn delete(&self, first: u64, last: u64) -> Result<(), IncomingError> {
+        let names: Vec<String> = (first..=last).map(names::log).collect();
+        for names in names.chunks(DELETED_AT_ONCE) {
+            self.objects.delete(names).await.map_err(unavailable)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what lies below the mark: left over by whoever stopped half-way, or created by whoever slept.
+    pub async fn sweep(&self) -> Result<(), IncomingError> {
+        let through = self.tail.lock().await.mark.through;
+        let names = self.objects.list(names::LOG).await.map_err(unavailable)?;
+        let below = |name: &String| names::log_number(name).is_some_and(|number| number <= through);
+        let old: Vec<String> = names.into_iter().take_while(below).collect();
+        for names in old.chunks(DELETED_AT_ONCE) {
+            self.objects.delete(names).await.map_err(unavailable)?;
+        }
+        Ok(())
+    }
+}
+
+const DELETED_AT_ONCE: usize = 1000;

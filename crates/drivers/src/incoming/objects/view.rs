@@ -1,0 +1,427 @@
+//! What a process knows of the log: which records wait in which sack, how far each sack has come, which sacks there are.
+//!
+//! All of it follows from the objects in their order, and from the acknowledgements. Where the bytes of records are kept is
+//! `bodies`' affair; nothing here waits for anything.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gnudi_model::{Numbering, Sack, SackCount};
+use uuid::Uuid;
+
+use super::{
+    bodies::Bodies,
+    mark::Mark,
+    object::{Head, Kind, Object, Part, last_position, number_of},
+};
+use crate::{
+    incoming::{Backlog, Position, Positions, log::entries::decode},
+    segments::frame::ITEM_HEADER_BYTES,
+};
+
+/// How many of the newest objects tell who else writes, and how old they may be.
+const RECENT_WRITERS_MAX: usize = 16;
+const RECENT_WRITERS_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// A sack's part of a batch that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub position: Position,
+    pub measures: u32,
+    /// What counts as backlog.
+    pub bytes: u32,
+    /// Of the payload, in the object.
+    pub offset: u32,
+    pub length: u32,
+}
+
+impl Waiting {
+    pub fn number(&self) -> u64 {
+        number_of(self.position)
+    }
+}
+
+/// How far a sack has come, as some process says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub acknowledged: Position,
+    /// Up to here the aggregates are durable.
+    pub trimmed: Position,
+}
+
+impl Progress {
+    pub fn max(self, other: Progress) -> Progress {
+        Progress {
+            acknowledged: self.acknowledged.max(other.acknowledged),
+            trimmed: self.trimmed.max(other.trimmed),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Waiting>,
+    progress: Progress,
+    newest: Position,
+}
+
+/// An object that is not trimmed.
+struct Applied {
+    /// When this process saw it.
+    seen: Instant,
+    bytes: usize,
+    /// Parts in it that wait.
+    waiting: u32,
+    /// The newest record of each sack in it.
+    newest: Vec<(Sack, Position)>,
+    /// As it is behind this object.
+    numbering: Numbering,
+}
+
+pub struct View {
+    me: Uuid,
+    /// The number of the first object that is not known.
+    next: u64,
+    /// All up to here are trimmed.
+    trimmed: u64,
+    /// Up to here some may have been trimmed before this process read them.
+    skipped: u64,
+    numbering: Numbering,
+    /// At the mark.
+    base: Numbering,
+    lines: HashMap<Sack, Line>,
+    objects: BTreeMap<u64, Applied>,
+    backlog: Backlog,
+    /// Bytes on their way into the log.
+    queued_bytes: u64,
+    unnamed: BTreeSet<Sack>,
+    /// The highest sequence of an object of this process.
+    own: u64,
+    /// Who wrote the newest objects.
+    writers: VecDeque<(Uuid, Instant)>,
+    pub bodies: Bodies,
+}
+
+impl View {
+    pub fn new(me: Uuid, mark: &Mark, bodies: Bodies) -> Self {
+        Self {
+            me,
+            next: mark.through + 1,
+            trimmed: mark.through,
+            skipped: 0,
+            numbering: mark.numbering,
+            base: mark.numbering,
+            lines: HashMap::new(),
+            objects: BTreeMap::new(),
+            backlog: Backlog::default(),
+            queued_bytes: 0,
+            unnamed: BTreeSet::new(),
+            own: 0,
+            writers: VecDeque::new(),
+            bodies,
+        }
+    }
+
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub fn trimmed(&self) -> u64 {
+        self.trimmed
+    }
+
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    pub fn numbering(&self) -> Numbering {
+        self.numbering
+    }
+
+    /// The highest sequence of this process that is in the log.
+    pub fn own(&self) -> u64 {
+        self.own
+    }
+
+    pub fn backlog(&self) -> Backlog {
+        self.backlog.clone()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.backlog == Backlog::default()
+    }
+
+    /// Lets bytes into the queue, below a limit on all that waits; otherwise says how much does.
+    pub fn admit(&mut self, bytes: u64, limit: u64) -> Result<(), u64> {
+        let inside = self.backlog.bytes + self.queued_bytes;
+        if inside.saturating_add(bytes) > limit {
+            return Err(inside);
+        }
+        self.queued_bytes += bytes;
+        Ok(())
+    }
+
+    /// Bytes left the queue, for the log or for nothing.
+    pub fn leave_queue(&mut self, bytes: u64) {
+        self.queued_bytes -= bytes;
+    }
+
+    /// Other processes that have written a moment ago.
+    pub fn other_writers(&self, now: Instant) -> usize {
+        let recent = self.writers.iter().filter(|(writer, seen)| {
+            *writer != self.me && now.duration_since(*seen) < RECENT_WRITERS_AGE_MAX
+        });
+        recent.map(|(writer, _)| writer).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Takes up the next object. Returns whether any of its records wait.
+    pub fn apply(&mut self, number: u64, object: &Object, body: &Bytes, now: Instant) -> bool {
+        assert_eq!(number, self.next, "objects are applied one after the other");
+        self.next += 1;
+        if let Some(head) = &object.head {
+            self.apply_head(head, now);
+        }
+        let mut applied = Applied {
+            seen: now,
+            bytes: body.len(),
+            waiting: 0,
+            newest: Vec::new(),
+            numbering: self.numbering,
+        };
+        let count = self.numbering.count;
+        for part in &object.parts {
+            if part.count == Some(count) && part.sack.0 < count.get() {
+                let bytes = (ITEM_HEADER_BYTES as u32 + part.length).next_multiple_of(8);
+                self.take(&mut applied, Sack { count, id: part.sack }, part, part.measures, bytes);
+            } else {
+                self.regroup(&mut applied, part, body, count);
+            }
+        }
+        let waits = applied.waiting > 0;
+        if waits {
+            self.bodies.offer(number, body, now);
+        }
+        self.objects.insert(number, applied);
+        waits
+    }
+
+    fn apply_head(&mut self, head: &Head, now: Instant) {
+        if head.writer == self.me {
+            self.own = self.own.max(head.sequence);
+        }
+        self.writers.push_back((head.writer, now));
+        if self.writers.len() > RECENT_WRITERS_MAX {
+            self.writers.pop_front();
+        }
+        let numbering = self.numbering;
+        match head.kind {
+            // One that comes twice, since two asked for it at once, changes nothing the second time.
+            Kind::Split(count) if !numbering.draining && numbering.count == count => {
+                if let Some(count) = count.doubled() {
+                    self.numbering = Numbering { count, draining: true };
+                }
+            }
+            Kind::Settle(count) if numbering.draining && numbering.count == count => {
+                // Whoever wrote it has seen that all was acknowledged.
+                for sack in numbering.units().sacks() {
+                    let newest = self.lines.get(&sack).map(|line| line.newest);
+                    let progress =
+                        Progress { acknowledged: newest.unwrap_or_default(), ..Progress::default() };
+                    self.progress(sack, progress);
+                }
+                self.numbering.draining = false;
+            }
+            Kind::Measures | Kind::Split(_) | Kind::Settle(_) | Kind::Lost => {}
+        }
+    }
+
+    /// A part that its writer grouped by another count of sacks.
+    fn regroup(&mut self, applied: &mut Applied, part: &Part, body: &Bytes, count: SackCount) {
+        let mut records = Vec::new();
+        // What comes before a wrong entry is right; its checksum says that nothing is wrong.
+        decode(&part.payload(body), part.position, &mut records);
+        let mut sacks: BTreeMap<Sack, (u32, u32)> = BTreeMap::new();
+        for record in records {
+            let sum = sacks.entry(Sack::of(record.metric, count)).or_default();
+            *sum = (sum.0 + record.measures, sum.1 + 20 + record.points.len() as u32);
+        }
+        for (sack, (measures, bytes)) in sacks {
+            self.take(applied, sack, part, measures, bytes);
+        }
+    }
+
+    fn take(&mut self, applied: &mut Applied, sack: Sack, part: &Part, measures: u32, bytes: u32) {
+        let line = self.lines.entry(sack).or_default();
+        let Part { position, offset, length, .. } = *part;
+        line.newest = position;
+        match applied.newest.iter_mut().rev().find(|(other, _)| *other == sack) {
+            Some((_, newest)) => *newest = position,
+            None => applied.newest.push((sack, position)),
+        }
+        if position <= line.progress.acknowledged {
+            return;
+        }
+        line.waiting.push_back(Waiting { position, measures, bytes, offset, length });
+        applied.waiting += 1;
+        self.backlog.measures += u64::from(measures);
+        self.backlog.bytes += u64::from(bytes);
+        self.unnamed.insert(sack);
+    }
+
+    /// Leaves out what was trimmed before this process has seen it.
+    pub fn skip(&mut self, mark: &Mark) {
+        assert!(mark.through >= self.next, "nothing to skip");
+        self.next = mark.through + 1;
+        (self.trimmed, self.skipped) = (mark.through, mark.through);
+        (self.numbering, self.base) = (mark.numbering, mark.numbering);
+        self.objects.clear();
+        self.bodies.clear();
+        self.backlog = Backlog::default();
+        let known = last_position(mark.through);
+        for line in self.lines.values_mut() {
+            line.waiting.clear();
+            line.progress = line.progress.max(Progress { acknowledged: line.newest, trimmed: line.newest });
+            debug_assert!(line.newest <= known);
+        }
+    }
+
+    /// Takes up how far a sack has come.
+    pub fn progress(&mut self, sack: Sack, progress: Progress) {
+        let line = self.lines.entry(sack).or_default();
+        line.progress = line.progress.max(progress);
+        while let Some(waiting) =
+            line.waiting.pop_front_if(|waiting| waiting.position <= line.progress.acknowledged)
+        {
+            leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
+        }
+        if line.waiting.is_empty() && line.waiting.capacity() > WAITING_KEPT_MAX {
+            line.waiting = VecDeque::new();
+        }
+    }
+
+    /// Takes a part out that cannot be read.
+    pub fn give_up(&mut self, sack: Sack, lost: &Waiting) {
+        let Some(line) = self.lines.get_mut(&sack) else { return };
+        let at = line.waiting.binary_search_by_key(&lost.position, |waiting| waiting.position);
+        let Some(waiting) = at.ok().and_then(|at| line.waiting.remove(at)) else { return };
+        let last = line.waiting.back().map(|waiting| waiting.position);
+        line.newest = last.unwrap_or_default().max(line.progress.acknowledged);
+        leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
+    }
+
+    /// The parts of a sack behind `after`, about `bytes_max` of them, from objects of about `span_bytes_max`; and whether that
+    /// is not all.
+    pub fn pending(
+        &self,
+        sack: Sack,
+        after: Position,
+        bytes_max: usize,
+        span_bytes_max: usize,
+    ) -> (Vec<Waiting>, bool) {
+        let Some(line) = self.lines.get(&sack) else { return (Vec::new(), false) };
+        let start = line.waiting.partition_point(|waiting| waiting.position <= after);
+        let mut parts: Vec<Waiting> = Vec::new();
+        let (mut bytes, mut span, mut last) = (0, 0, None);
+        for waiting in line.waiting.range(start..) {
+            let begins_batch = parts.last().is_none_or(|part| part.position != waiting.position);
+            if last != Some(waiting.number()) {
+                last = Some(waiting.number());
+                span += self.objects.get(&waiting.number()).map_or(0, |object| object.bytes);
+            }
+            if begins_batch && !parts.is_empty() && (bytes >= bytes_max || span > span_bytes_max) {
+                return (parts, true);
+            }
+            bytes += waiting.bytes as usize;
+            parts.push(*waiting);
+        }
+        (parts, false)
+    }
+
+    pub fn positions(&self, sack: Sack) -> Positions {
+        let (progress, newest) =
+            self.lines.get(&sack).map_or_else(Default::default, |line| (line.progress, line.newest));
+        // Another process may be ahead with what this one has not read yet.
+        Positions { acknowledged: progress.acknowledged, newest: newest.max(progress.acknowledged) }
+    }
+
+    /// What waits, with where it does.
+    pub fn all_waiting(&self) -> Vec<(Sack, Waiting)> {
+        let lines = self.lines.iter();
+        lines.flat_map(|(sack, line)| line.waiting.iter().map(|waiting| (*sack, *waiting))).collect()
+    }
+
+    /// Whether all that came before the count was doubled is acknowledged.
+    pub fn is_drained(&self) -> bool {
+        self.numbering.units().sacks().all(|sack| self.positions(sack).is_idle())
+    }
+
+    pub fn take_unnamed(&mut self) -> Vec<Sack> {
+        std::mem::take(&mut self.unnamed).into_iter().collect()
+    }
+
+    /// Sacks that the numbering does not know any more are settled: what is acknowledged there is durable as soon as somebody
+    /// trims after that.
+    pub fn trim_settled(&mut self) {
+        let Numbering { count, .. } = self.numbering;
+        let units = self.numbering.units();
+        for (sack, line) in &mut self.lines {
+            if sack.count != count && sack.count != units {
+                line.progress.trimmed = line.progress.acknowledged;
+            }
+        }
+    }
+
+    /// The number up to which everything is trimmed and was seen `keep` ago at least, and the numbering there.
+    pub fn trimmable(&self, now: Instant, keep: Duration) -> Option<(u64, Numbering)> {
+        let is_trimmed = |(sack, newest): &(Sack, Position)| {
+            self.lines.get(sack).is_some_and(|line| *newest <= line.progress.trimmed)
+        };
+        let trimmed = self.objects.iter().take_while(|(_, object)| {
+            now.duration_since(object.seen) >= keep && object.newest.iter().all(is_trimmed)
+        });
+        trimmed.last().map(|(number, object)| (*number, object.numbering))
+    }
+
+    /// Forgets the objects up to a mark.
+    pub fn forget(&mut self, mark: &Mark) {
+        if mark.through >= self.next {
+            return self.skip(mark);
+        }
+        self.trimmed = self.trimmed.max(mark.through);
+        let kept = self.objects.split_off(&(self.trimmed + 1));
+        let forgotten = std::mem::replace(&mut self.objects, kept);
+        if let Some((_, last)) = forgotten.last_key_value() {
+            self.base = last.numbering;
+        }
+        // Somebody knows of acknowledgements that this process has not heard of.
+        for (sack, newest) in forgotten.into_values().flat_map(|object| object.newest) {
+            self.progress(sack, Progress { acknowledged: newest, trimmed: newest });
+        }
+        let kept = [self.numbering.count, self.numbering.units(), self.base.count];
+        let trimmed = last_position(self.trimmed);
+        self.lines.retain(|sack, line| kept.contains(&sack.count) || line.newest > trimmed);
+    }
+}
+
+/// A part does not wait any more.
+fn leave(
+    backlog: &mut Backlog,
+    objects: &mut BTreeMap<u64, Applied>,
+    bodies: &mut Bodies,
+    waiting: &Waiting,
+) {
+    backlog.measures -= u64::from(waiting.measures);
+    backlog.bytes -= u64::from(waiting.bytes);
+    if let Some(object) = objects.get_mut(&waiting.number()) {
+        object.waiting -= 1;
+        if object.waiting == 0 {
+            bodies.remove(waiting.number());
+        }
+    }
+}
+
+/// A sack's line keeps room for this many parts when it is empty.
+const WAITING_KEPT_MAX: usize = 256;

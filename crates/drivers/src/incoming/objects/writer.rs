@@ -1,0 +1,273 @@
+//! Writing the log: requests that come while an object is being created gather and become the next one.
+//!
+//! An object is created at the first number that this process believes to be free. Where another process was first, the view
+//! reads what it wrote, and the next number is tried. Where the store did not say whether it was created, reading on shows it: an
+//! object names its writer and carries a sequence that it keeps from attempt to attempt.
+//!
+//! Of several writers the one that was just first would be first again, since it knows the next number before the others do; so
+//! after a success it waits about as long as the others need to try, if there are any.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+
+use super::{
+    Shared, names,
+    object::{BATCHES_MAX, Grouped, Head, Kind, Object, encode},
+    tail::Moment,
+    unavailable,
+};
+use crate::{incoming::IncomingError, objects::ObjectError};
+
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
+/// How often the hint is written: where the log has come to.
+const HINT_EVERY: Duration = Duration::from_secs(1);
+
+/// What waits to be written.
+pub struct Request {
+    pub kind: Kind,
+    /// `None` where it is no measures.
+    pub batch: Option<Grouped>,
+    pub bytes: u64,
+    pub done: oneshot::Sender<Result<(), IncomingError>>,
+    /// Given back when the request is done with.
+    pub _room: OwnedSemaphorePermit,
+}
+
+#[derive(Default)]
+pub struct Queue {
+    waiting: Mutex<VecDeque<Request>>,
+    ready: Notify,
+}
+
+impl Queue {
+    pub fn push(&self, request: Request) {
+        self.waiting.lock().push_back(request);
+        self.ready.notify_one();
+    }
+
+    /// What becomes the next object.
+    async fn take(&self, bytes_max: u64) -> Vec<Request> {
+        loop {
+            let mut group: Vec<Request> = Vec::new();
+            let mut bytes = 0;
+            {
+                let mut waiting = self.waiting.lock();
+                while let Some(request) = waiting.pop_front_if(|request| {
+                    let fits = bytes + request.bytes <= bytes_max && group.len() < BATCHES_MAX;
+                    let is_measures = request.kind == Kind::Measures;
+                    group.first().is_none_or(|first| fits && is_measures && first.kind == Kind::Measures)
+                }) {
+                    bytes += request.bytes;
+                    group.push(request);
+                }
+            }
+            if !group.is_empty() {
+                return group;
+            }
+            self.ready.notified().await;
+        }
+    }
+}
+
+/// Figures since the start.
+#[derive(Default)]
+pub struct Counters {
+    pub appends: AtomicU64,
+    pub objects: AtomicU64,
+    pub conflicts: AtomicU64,
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    sequence: u64,
+    /// How long the store takes to create an object, smoothed.
+    trip: Duration,
+    random: u64,
+    hinted: Option<Instant>,
+}
+
+/// Writes what comes, as long as the process lives.
+pub async fn run(shared: Arc<Shared>) {
+    let random = shared.process.as_u128() as u64 | 1;
+    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, hinted: None };
+    loop {
+        let group_bytes_max = writer.shared.options.object_bytes_max as u64;
+        let mut group = writer.shared.queue.take(group_bytes_max).await;
+        writer.sequence += 1;
+        let answer = writer.write(&mut group).await;
+        let Counters { appends, objects, .. } = &writer.shared.counters;
+        if answer.is_ok() {
+            appends.fetch_add(group.len() as u64, Ordering::Relaxed);
+            objects.fetch_add(1, Ordering::Relaxed);
+        }
+        writer.shared.view.lock().leave_queue(group.iter().map(|request| request.bytes).sum());
+        for request in group {
+            // Whoever asked may have gone.
+            let _ = request.done.send(answer.clone());
+        }
+        if answer.is_ok() {
+            writer.hint();
+            writer.let_others_in().await;
+        }
+    }
+}
+
+/// What one attempt to create an object came to.
+enum Attempt {
+    Written,
+    /// Another process was first.
+    Lost,
+    /// It is not known whether it was created.
+    Unknown(IncomingError),
+    /// It was not.
+    Failed(IncomingError),
+}
+
+impl Writer {
+    async fn write(&mut self, group: &mut [Request]) -> Result<(), IncomingError> {
+        let shared = Arc::clone(&self.shared);
+        let deadline = Instant::now() + shared.options.timeout;
+        let kind = group[0].kind;
+        let head = Head { writer: shared.process, sequence: self.sequence, kind };
+        let mut delay = RETRY_DELAY_MIN;
+        // The lowest number at which it may stand without this process's knowing.
+        let mut doubtful: Option<u64> = None;
+        let mut losses = 0;
+        loop {
+            let number = shared.view.lock().next();
+            let batches = group.iter_mut().filter_map(|request| request.batch.as_mut());
+            let body = encode(number, &head, batches);
+            let mut attempt = self.attempt(number, &body, deadline).await;
+            if let Attempt::Lost = attempt {
+                losses += 1;
+                shared.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                if let Err(error) = within(deadline, shared.pass(number)).await {
+                    attempt = Attempt::Unknown(error);
+                }
+            }
+            if let Attempt::Unknown(_) = attempt {
+                doubtful = doubtful.or(Some(number));
+                if let Err(error) = within(deadline, shared.catch_up(Instant::now())).await {
+                    attempt = Attempt::Unknown(error);
+                }
+            }
+            let (own, next, skipped) = {
+                let view = shared.view.lock();
+                (view.own(), view.next(), view.skipped())
+            };
+            if matches!(attempt, Attempt::Written) || own == self.sequence {
+                return Ok(());
+            }
+            if doubtful.is_some_and(|doubtful| doubtful <= skipped) {
+                return Err(IncomingError::Unavailable("whether it was written cannot be known".to_owned()));
+            }
+            // What stands there was read: another's.
+            doubtful = doubtful.filter(|doubtful| *doubtful >= next);
+            let error = match attempt {
+                Attempt::Failed(error) if doubtful.is_some() => {
+                    return Err(IncomingError::Unavailable(error.to_string()));
+                }
+                Attempt::Failed(error) => return Err(error),
+                Attempt::Unknown(error) => error,
+                Attempt::Written | Attempt::Lost => {
+                    IncomingError::Unavailable("other processes were always first".to_owned())
+                }
+            };
+            if Instant::now() + delay >= deadline {
+                return Err(error);
+            }
+            if losses > 0 && doubtful.is_none() {
+                self.step_aside(losses).await;
+            } else {
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(RETRY_DELAY_MAX);
+            }
+        }
+    }
+
+    async fn attempt(&mut self, number: u64, body: &Bytes, deadline: Instant) -> Attempt {
+        let shared = &self.shared;
+        let asked = Moment::now();
+        let name = names::log(number);
+        let create = shared.objects.create(&name, body.clone());
+        let Ok(created) = tokio::time::timeout_at(deadline.into(), create).await else {
+            return Attempt::Unknown(super::too_late());
+        };
+        match created {
+            Ok(()) => {}
+            Err(ObjectError::Exists(_)) => return Attempt::Lost,
+            Err(ObjectError::NoSpace(reason)) => return Attempt::Failed(IncomingError::NoSpace(reason)),
+            Err(ObjectError::Refused(reason)) => return Attempt::Failed(IncomingError::Io(reason)),
+            Err(error @ ObjectError::Unavailable(_)) => return Attempt::Unknown(unavailable(error)),
+        }
+        let took = asked.elapsed();
+        self.trip = if self.trip.is_zero() { took } else { (self.trip * 7 + took) / 8 };
+        let object = Object::parse(number, body);
+        match within(deadline, shared.created(number, &object, body, asked)).await {
+            Ok(true) => Attempt::Written,
+            Err(error) => Attempt::Unknown(error),
+            // No mark can have passed what was written less than that ago: this process slept before, and wrote below it.
+            Ok(false) if asked.elapsed() < shared.options.keep => Attempt::Lost,
+            Ok(false) => Attempt::Unknown(IncomingError::Unavailable(
+                "the log was trimmed while it was written".to_owned(),
+            )),
+        }
+    }
+
+    /// Several that lost to the same one need not all lose again.
+    async fn step_aside(&mut self, losses: u32) {
+        let others = self.shared.view.lock().other_writers(Instant::now()) as u32;
+        if losses < 3 && others > 1 {
+            let share = self.random_share();
+            tokio::time::sleep(self.trip.mul_f64(share)).await;
+        }
+    }
+
+    async fn let_others_in(&mut self) {
+        let others = self.shared.view.lock().other_writers(Instant::now());
+        if others > 0 {
+            let share = self.random_share();
+            tokio::time::sleep(self.trip.mul_f64(1.0 + share)).await;
+        }
+    }
+
+    /// From 0 to 1.
+    fn random_share(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Tells processes that start where the log has come to at least.
+    fn hint(&mut self) {
+        if self.hinted.is_some_and(|hinted| hinted.elapsed() < HINT_EVERY) {
+            return;
+        }
+        self.hinted = Some(Instant::now());
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let number = shared.view.lock().next() - 1;
+            // The next one will do.
+            let _ = shared.within(async { shared.put_hint(number).await }).await;
+        });
+    }
+}
+
+async fn within<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, IncomingError>>,
+) -> Result<T, IncomingError> {
+    tokio::time::timeout_at(deadline.into(), work).await.unwrap_or_else(|_| Err(super::too_late()))
+}
