@@ -30,7 +30,6 @@ mod rows;
 mod subject;
 mod table;
 mod target;
-mod timeline;
 mod versions;
 
 pub use commands::Benchmark;

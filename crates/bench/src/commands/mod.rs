@@ -3,7 +3,6 @@
 //! A command measures; how its findings are shown is `format`'s.
 
 pub mod count;
-pub mod engines;
 pub mod growth;
 pub mod measures;
 pub mod metric;
@@ -11,7 +10,6 @@ pub mod pg_split;
 pub mod processing;
 pub mod rados;
 pub mod report;
-pub mod sack_split;
 pub mod samples;
 pub mod scheduling;
 pub mod versus;
@@ -46,7 +44,6 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Engines(engines::Options),
     Growth(growth::Options),
     Measures(measures::Options),
     Metric(metric::Options),
@@ -54,7 +51,6 @@ enum Command {
     PgSplit(pg_split::Options),
     Rados(rados::Options),
     Report(report::Options),
-    SackSplit(sack_split::Options),
     Samples(samples::Options),
     Scheduling(scheduling::Options),
     Versus(versus::Options),
@@ -81,12 +77,10 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
-            Command::Engines(options) => engines::run(options, context).map(Some),
             Command::Growth(options) => growth::run(options, context).map(Some),
             Command::Measures(options) => measures::run(options, context).map(Some),
             Command::Metric(options) => metric::run(options, context).map(Some),
             Command::Scheduling(options) => scheduling::run(options, context).map(Some),
-            Command::SackSplit(options) => sack_split::run(options, context).map(Some),
             Command::Samples(options) => samples::run(options, context).map(Some),
             Command::Processing(options) => processing::run(options, context).map(Some),
             Command::PgSplit(options) => pg_split::run(options, context).map(Some),

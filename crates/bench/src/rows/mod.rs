@@ -8,7 +8,7 @@ mod many;
 mod memory;
 mod metadata;
 pub mod process;
-pub mod push;
+mod push;
 mod read;
 mod resources;
 pub mod setup;

@@ -10,6 +10,7 @@
 pub mod log;
 pub mod memory;
 pub mod objects;
+pub mod redis;
 
 use std::collections::HashMap;
 

@@ -4,15 +4,12 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use super::{
     Shared,
+    key::{KEY_BYTES, Key},
     recent::{Layer, Recent},
-    run::{Range, Run, RunWriter},
+    run::{Range, Run, RunWriter, entry::Kind},
 };
 use crate::{
-    aggregates::{
-        StoreError,
-        entry::Kind,
-        key::{KEY_BYTES, Key},
-    },
+    aggregates::StoreError,
     disk::is_no_space,
     segments::{
         Location,

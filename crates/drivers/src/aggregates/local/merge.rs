@@ -10,9 +10,9 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared,
-    run::{Cursor, Found, Range, Run, RunWriter},
+    key::Key,
+    run::{Cursor, Found, Range, Run, RunWriter, entry::Kind},
 };
-use crate::aggregates::{entry::Kind, key::Key};
 
 /// How many runs are merged at least.
 const RUNS_MERGED_MIN: usize = 4;

@@ -7,15 +7,12 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared, State,
+    key::{KEY_BYTES, Key},
     recent::Recent,
-    run::{Found, Run},
+    run::{Found, Run, entry::Kind},
 };
 use crate::{
-    aggregates::{
-        BlockKey, BlockRange, StoreError,
-        entry::Kind,
-        key::{KEY_BYTES, Key},
-    },
+    aggregates::{BlockKey, BlockRange, StoreError},
     segments::{
         Location, Segment,
         frame::{ITEM_HEADER_BYTES, open_item},

@@ -60,16 +60,21 @@ pub fn encode(batch: &Batch, sacks: SackCount) -> (Frame, Vec<Part>) {
             let measures = chunk.iter().map(|(_, entry)| entry.measures).sum();
             let (offset, length) = frame.push(tag(sack, measures), |out| {
                 for (_, entry) in chunk {
-                    out.extend_from_slice(entry.metric.0.as_bytes());
-                    put_varint(out, entry.measures);
-                    put_varint(out, (entry.end - entry.start) as u32);
-                    out.extend_from_slice(&batch.bytes[entry.start..entry.end]);
+                    put_entry(out, entry, &batch.bytes);
                 }
             });
             Part { sack, measures, offset, length }
         })
         .collect();
     (frame, parts)
+}
+
+/// Appends an entry whose points are in `bytes`.
+pub fn put_entry(out: &mut Vec<u8>, entry: &Entry, bytes: &[u8]) {
+    out.extend_from_slice(entry.metric.0.as_bytes());
+    put_varint(out, entry.measures);
+    put_varint(out, (entry.end - entry.start) as u32);
+    out.extend_from_slice(&bytes[entry.start..entry.end]);
 }
 
 /// Adds the records of the part that `payload` holds; `None` where it is no such part.
@@ -148,8 +153,7 @@ mod tests {
                     })
                     .filter(|record| sacks.sack_of(record.metric) == part.sack)
                     .collect();
-                let measures: u64 = wanted.iter().map(|record| u64::from(record.measures)).sum();
-                prop_assert_eq!(u64::from(part.measures), measures);
+                prop_assert_eq!(u64::from(part.measures), wanted.iter().map(|record| u64::from(record.measures)).sum());
                 prop_assert_eq!(records, wanted);
                 sacks_seen.push(part.sack);
             }

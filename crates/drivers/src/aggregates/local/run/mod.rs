@@ -5,6 +5,7 @@
 //! `low..=high`; of two that hold the same segment, the one that holds more was made from the other.
 
 mod cursor;
+pub mod entry;
 pub mod filter;
 mod layout;
 mod writer;
@@ -27,16 +28,14 @@ pub use self::{
     writer::RunWriter,
 };
 use self::{
+    entry::{Header, Kind, Piece, walk},
     filter::Filter,
     layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES, check_header},
 };
+use super::key::{KEY_BYTES, Key};
 use crate::{
     OpenError,
-    aggregates::{
-        StoreError,
-        entry::{self, Header, Kind, Piece, walk},
-        key::{KEY_BYTES, Key},
-    },
+    aggregates::StoreError,
     disk::{Disk, DiskFile, read_exact_at},
     quarantine::Quarantine,
     segments::frame::u64_at,

@@ -1,0 +1,276 @@
+//! One connection to one server: made, checked, given the scripts.
+
+use std::{net::IpAddr, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    Pipeline, RedisConnectionInfo, TlsCertificates, Value, aio::MultiplexedConnection,
+};
+
+use super::{
+    durability::RedisDurability,
+    error::{ClientError, connection_error},
+    script::Script,
+    url::{Address, Credentials, RedisUrl, Tls},
+};
+
+/// Where a connection leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    Tcp(Address),
+    Socket(std::path::PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Tcp(address) => write!(formatter, "redis {address}"),
+            Place::Socket(path) => write!(formatter, "redis {}", path.display()),
+        }
+    }
+}
+
+/// A connection that is ready, with what is known of its server.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) mux: MultiplexedConnection,
+    pub(super) server: Server,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) place: Place,
+    /// Names the history of its data: another after each start and each failover.
+    pub(super) run: String,
+    pub(super) is_master: bool,
+    pub(super) replicas: u32,
+    pub(super) durability: RedisDurability,
+    /// `noeviction`, or what is dropped when memory runs out.
+    pub(super) eviction: Option<String>,
+}
+
+/// How connections are made.
+pub(super) struct Connector {
+    pub(super) connect_timeout: Duration,
+    pub(super) scripts: Vec<Script>,
+}
+
+impl Connector {
+    /// A connection to a server with data.
+    pub(super) async fn connect(&self, url: &RedisUrl, place: &Place) -> Result<Connection, ClientError> {
+        let settings = settings(&url.credentials).set_db(i64::from(url.db));
+        let mut mux = self.open(place, url.tls.as_ref(), settings).await?;
+        let mut pipeline = Pipeline::new();
+        for script in &self.scripts {
+            pipeline.add_command(script.load());
+        }
+        pipeline.add_command(redis::cmd("INFO").arg("replication").take());
+        for name in ["appendonly", "appendfsync", "maxmemory-policy"] {
+            pipeline.add_command(redis::cmd("CONFIG").arg("GET").arg(name).take());
+        }
+        let answers = self.ask(&mut mux, place, &pipeline).await?;
+        let (loaded, told) = answers.split_at(self.scripts.len());
+        for answer in loaded {
+            if let Value::ServerError(error) = answer {
+                return Err(unready(place, error));
+            }
+        }
+        let [replication, appendonly, appendfsync, eviction] = told else {
+            return Err(ClientError::Unavailable(format!("{place} answered something else")));
+        };
+        let server = Server::told(place.clone(), replication, [appendonly, appendfsync], eviction);
+        Ok(Connection { mux, server })
+    }
+
+    /// Asks a sentinel where the master is.
+    pub(super) async fn master(
+        &self,
+        url: &RedisUrl,
+        sentinel: &Address,
+        master: &str,
+        tls: bool,
+    ) -> Result<Option<Address>, ClientError> {
+        let place = Place::Tcp(sentinel.clone());
+        let tls = tls.then(|| url.tls.clone().unwrap_or_default());
+        let mut mux = self.open(&place, tls.as_ref(), settings(&url.sentinel_credentials)).await?;
+        let mut pipeline = Pipeline::new();
+        pipeline.add_command(redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(master).take());
+        match self.ask(&mut mux, &place, &pipeline).await?.pop() {
+            Some(Value::ServerError(error)) => Err(unready(&place, &error)),
+            Some(value) => {
+                let found: Option<(String, u16)> = redis::from_redis_value(value).ok().flatten();
+                Ok(found.map(|(host, port)| Address { host, port }))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The ranges of slots of a cluster with the address of who has them.
+    pub(super) async fn slots(
+        &self,
+        url: &RedisUrl,
+        node: &Address,
+    ) -> Result<Vec<(u16, u16, Address)>, ClientError> {
+        let place = Place::Tcp(node.clone());
+        let mut mux = self.open(&place, url.tls.as_ref(), settings(&url.credentials)).await?;
+        let mut pipeline = Pipeline::new();
+        pipeline.add_command(redis::cmd("CLUSTER").arg("SLOTS").take());
+        let answer = self.ask(&mut mux, &place, &pipeline).await?.pop().unwrap_or_default();
+        if let Value::ServerError(error) = &answer {
+            return Err(unready(&place, error));
+        }
+        let ranges: Vec<Value> = redis::from_redis_value(answer).unwrap_or_default();
+        Ok(ranges.into_iter().filter_map(|range| slot_range(range, &node.host)).collect())
+    }
+
+    async fn open(
+        &self,
+        place: &Place,
+        tls: Option<&Tls>,
+        settings: RedisConnectionInfo,
+    ) -> Result<MultiplexedConnection, ClientError> {
+        let failed = |error: redis::RedisError| connection_error(&place.to_string(), &error);
+        let info = address(place, tls).into_connection_info().map_err(failed)?;
+        let client = client(place, info.set_redis_settings(settings), tls).await?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            .set_response_timeout(None);
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        match tokio::time::timeout(self.connect_timeout, connecting).await {
+            Ok(connection) => connection.map_err(failed),
+            Err(_) => Err(late(place, self.connect_timeout)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        mux: &mut MultiplexedConnection,
+        place: &Place,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, ClientError> {
+        let asking = mux.send_packed_commands(pipeline, 0, pipeline.len());
+        match tokio::time::timeout(self.connect_timeout, asking).await {
+            Ok(answers) => answers.map_err(|error| connection_error(&place.to_string(), &error)),
+            Err(_) => Err(late(place, self.connect_timeout)),
+        }
+    }
+}
+
+impl Server {
+    fn told(place: Place, replication: &Value, durability: [&Value; 2], eviction: &Value) -> Self {
+        let (is_master, replicas) = self::replication(replication);
+        let policy: Option<(String, String)> = redis::from_redis_value(eviction.clone()).ok();
+        Server {
+            place,
+            run: field(&info(replication), "master_replid").to_owned(),
+            is_master,
+            replicas,
+            durability: RedisDurability::of(durability[0], durability[1]),
+            eviction: policy.map(|(_, policy)| policy),
+        }
+    }
+}
+
+/// Whether a server is a master and how many replicas it has, from its answer to `INFO replication`.
+pub(super) fn replication(answer: &Value) -> (bool, u32) {
+    let info = info(answer);
+    (field(&info, "role") != "slave", field(&info, "connected_slaves").parse().unwrap_or(0))
+}
+
+fn info(answer: &Value) -> String {
+    redis::from_redis_value(answer.clone()).unwrap_or_default()
+}
+
+fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().trim()
+}
+
+pub(super) fn late(place: &Place, after: Duration) -> ClientError {
+    ClientError::Unavailable(format!("{place}: no answer within {} ms", after.as_millis()))
+}
+
+fn unready(place: &Place, error: &redis::ServerError) -> ClientError {
+    let text = format!("{place}: {} {}", error.code(), error.details().unwrap_or_default());
+    match error.code() {
+        "NOAUTH" | "NOPERM" | "WRONGPASS" => ClientError::Refused(text),
+        _ => ClientError::Unavailable(text),
+    }
+}
+
+fn settings(credentials: &Credentials) -> RedisConnectionInfo {
+    let mut settings = RedisConnectionInfo::default().set_lib_name("gnudi", env!("CARGO_PKG_VERSION"));
+    if let Some(username) = &credentials.username {
+        settings = settings.set_username(username);
+    }
+    match &credentials.password {
+        Some(password) => settings.set_password(password),
+        None => settings,
+    }
+}
+
+fn address(place: &Place, tls: Option<&Tls>) -> ConnectionAddr {
+    match (place, tls) {
+        (Place::Socket(path), _) => ConnectionAddr::Unix(path.clone()),
+        (Place::Tcp(Address { host, port }), None) => ConnectionAddr::Tcp(host.clone(), *port),
+        (Place::Tcp(Address { host, port }), Some(tls)) => ConnectionAddr::TcpTls {
+            host: host.clone(),
+            port: *port,
+            insecure: tls.unverified,
+            tls_params: None,
+        },
+    }
+}
+
+async fn client(place: &Place, info: ConnectionInfo, tls: Option<&Tls>) -> Result<Client, ClientError> {
+    let failed = |error: redis::RedisError| connection_error(&place.to_string(), &error);
+    let Some(tls) = tls.filter(|_| matches!(place, Place::Tcp(_))) else {
+        return Client::open(info).map_err(failed);
+    };
+    // Another part of the program may have chosen already; all choose the same.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let read = async |path: &std::path::PathBuf| {
+        tokio::fs::read(path)
+            .await
+            .map_err(|error| ClientError::Refused(format!("{}: {error}", path.display())))
+    };
+    let root_cert = match &tls.ca_file {
+        Some(path) => Some(read(path).await?),
+        None => None,
+    };
+    let client_tls = match (&tls.certificate_file, &tls.key_file) {
+        (Some(certificate), Some(key)) => {
+            Some(ClientTlsConfig { client_cert: read(certificate).await?, client_key: read(key).await? })
+        }
+        _ => None,
+    };
+    Client::build_with_tls(info, TlsCertificates { client_tls, root_cert }).map_err(failed)
+}
+
+/// One range of the answer to `CLUSTER SLOTS`: first, last, [host, port, ...], replicas. A node that does not know its own
+/// address leaves it empty.
+fn slot_range(range: Value, asked: &str) -> Option<(u16, u16, Address)> {
+    let Value::Array(items) = range else { return None };
+    let mut items = items.into_iter();
+    let first = redis::from_redis_value(items.next()?).ok()?;
+    let last = redis::from_redis_value(items.next()?).ok()?;
+    let Value::Array(master) = items.next()? else { return None };
+    let mut master = master.into_iter();
+    let host: Option<String> = redis::from_redis_value(master.next()?).ok()?;
+    let port = redis::from_redis_value(master.next()?).ok()?;
+    let host = host.filter(|host| !host.is_empty() && host != "?").unwrap_or_else(|| asked.to_owned());
+    Some((first, last, Address { host, port }))
+}
+
+/// The address in a redirection, `host:port`; an IPv6 address has no brackets there.
+pub(super) fn redirected(text: &str) -> Option<Address> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.trim_matches(['[', ']']);
+    let valid = !host.is_empty() && (!host.contains(':') || host.parse::<IpAddr>().is_ok());
+    valid.then_some(Address { host: host.to_owned(), port: port.parse().ok()? })
+}
+
+/// A command that says that the next one was redirected.
+pub(super) fn asking() -> Cmd {
+    redis::cmd("ASKING")
+}

@@ -1,0 +1,476 @@
+//! Redis: one server, a master that sentinels name, or a cluster.
+//!
+//! A driver hands over calls, each for the node that has its tag; those of one node go in one trip. The client connects,
+//! finds out who is the master or has the slot, waits for replicas where that is wanted, and keeps to the deadline.
+
+mod connection;
+mod durability;
+mod error;
+mod node;
+mod routes;
+mod script;
+mod slots;
+mod url;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use self::{
+    connection::{Connector, asking, late},
+    error::{Refusal, connection_error, refusal},
+    node::Node,
+    routes::Routes,
+};
+pub use self::{
+    durability::RedisDurability,
+    error::ClientError,
+    script::{Call, Script, Tag},
+    url::{Address, Credentials, RedisUrl, Servers, Tls, UrlError},
+};
+
+/// How often a call follows redirections, before it is given up.
+const REDIRECTIONS_MAX: u32 = 8;
+/// How long a call waits for a server that loads its data or for a cluster that agrees on who has what.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// How a Redis is used.
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    pub url: RedisUrl,
+    /// How long a call may take.
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+    /// How many replicas must have what was written before it counts as written. `None`: one, where sentinels name the
+    /// master and it has a replica.
+    pub replicas_min: Option<u32>,
+    /// How long replicas may take for it.
+    pub replicas_timeout: Duration,
+}
+
+impl RedisOptions {
+    pub fn new(url: RedisUrl) -> Self {
+        let timeout = url.socket_timeout.unwrap_or(Duration::from_secs(5));
+        RedisOptions {
+            url,
+            timeout,
+            connect_timeout: timeout.min(Duration::from_secs(2)),
+            replicas_min: None,
+            replicas_timeout: timeout.min(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// What a client has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedisFigures {
+    /// Trips to a server: however many commands went in one.
+    pub trips: u64,
+    pub commands: u64,
+}
+
+/// When a call counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirm {
+    Master,
+    /// As many replicas have it as the options say.
+    Replicas,
+}
+
+pub struct RedisClient {
+    options: RedisOptions,
+    connector: Connector,
+    routes: Routes,
+    trips: AtomicU64,
+    commands: AtomicU64,
+}
+
+/// A call on its way.
+struct Waiting {
+    index: usize,
+    call: Call,
+    /// The node that it was redirected to for once.
+    ask: Option<Address>,
+}
+
+impl RedisClient {
+    /// Connects to the server, or to all nodes of a cluster. Each has `lanes` connections, which are made when they are needed.
+    pub async fn connect(
+        options: RedisOptions,
+        scripts: Vec<Script>,
+        lanes: usize,
+    ) -> Result<Self, ClientError> {
+        if !options.url.unknown.is_empty() {
+            tracing::warn!(options = ?options.url.unknown, "options of redis_url without a meaning are ignored");
+        }
+        let connector = Connector { connect_timeout: options.connect_timeout, scripts };
+        let routes = Routes::new(&options.url, lanes);
+        let client =
+            RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) };
+        client.routes.refresh(&client.connector, &client.options.url).await?;
+        for node in client.routes.nodes() {
+            node.connection(0, &client.connector, &client.options.url).await?;
+        }
+        client.tell_durability();
+        Ok(client)
+    }
+
+    pub fn place(&self) -> String {
+        self.options.url.to_string()
+    }
+
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.options.url.servers, Servers::Cluster(_))
+    }
+
+    pub fn figures(&self) -> RedisFigures {
+        RedisFigures {
+            trips: self.trips.load(Ordering::Relaxed),
+            commands: self.commands.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The weakest promise among the servers, as they said when they were last connected to.
+    pub fn durability(&self) -> RedisDurability {
+        let servers = self.routes.nodes().into_iter().filter_map(|node| node.server());
+        servers.map(|server| server.durability).min().unwrap_or(RedisDurability::Unknown)
+    }
+
+    /// Sends calls to the nodes that have their tags, all at once; one answer for each, in order.
+    pub async fn call(
+        &self,
+        lane: usize,
+        confirm: Confirm,
+        calls: Vec<Call>,
+    ) -> Vec<Result<Value, ClientError>> {
+        let deadline = Instant::now() + self.options.timeout;
+        let mut answers: Vec<Option<Result<Value, ClientError>>> = calls.iter().map(|_| None).collect();
+        let mut waiting: Vec<Waiting> =
+            calls.into_iter().enumerate().map(|(index, call)| Waiting { index, call, ask: None }).collect();
+        let mut attempt =
+            Attempt { redirections: 0, patient_until: Instant::now() + PATIENCE, repeated: false };
+        while !waiting.is_empty() {
+            waiting = self.round(lane, confirm, deadline, waiting, &mut answers, &mut attempt).await;
+        }
+        answers.into_iter().map(|answer| answer.expect("each call was answered")).collect()
+    }
+
+    /// One trip to each node; returns the calls that must be sent again.
+    async fn round(
+        &self,
+        lane: usize,
+        confirm: Confirm,
+        deadline: Instant,
+        waiting: Vec<Waiting>,
+        answers: &mut [Option<Result<Value, ClientError>>],
+        attempt: &mut Attempt,
+    ) -> Vec<Waiting> {
+        let parcels = match self.parcels(waiting).await {
+            Ok(parcels) => parcels,
+            Err((waiting, error)) => {
+                for waiting in waiting {
+                    answers[waiting.index] = Some(Err(error.clone()));
+                }
+                return Vec::new();
+            }
+        };
+        let sent =
+            join_all(parcels.iter().map(|(node, calls)| self.send(node, lane, confirm, deadline, calls)));
+        let outcomes = sent.await;
+        let mut again = Again::default();
+        for ((node, calls), outcome) in parcels.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(values) => {
+                    for (waiting, value) in calls.into_iter().zip(values) {
+                        again.sort(&node, waiting, value, answers);
+                    }
+                }
+                Err(Failure { error, may_repeat }) => {
+                    self.routes.suspect();
+                    if may_repeat && !attempt.repeated && calls.iter().all(|waiting| waiting.call.repeatable)
+                    {
+                        again.repeated.extend(calls);
+                        continue;
+                    }
+                    for waiting in calls {
+                        answers[waiting.index] = Some(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        self.prepare(again, deadline, answers, attempt).await
+    }
+
+    /// Does what must be done before the calls are sent again, or gives them up.
+    async fn prepare(
+        &self,
+        again: Again,
+        deadline: Instant,
+        answers: &mut [Option<Result<Value, ClientError>>],
+        attempt: &mut Attempt,
+    ) -> Vec<Waiting> {
+        let Again { mut redirected, later, mut repeated, reason } = again;
+        if !repeated.is_empty() {
+            attempt.repeated = true;
+        }
+        if !redirected.is_empty() {
+            attempt.redirections += 1;
+            // A redirection for once says nothing about the slots.
+            if redirected.iter().any(|waiting| waiting.ask.is_none()) {
+                self.routes.suspect();
+            }
+        }
+        let mut patient = !later.is_empty();
+        repeated.append(&mut redirected);
+        if attempt.redirections > REDIRECTIONS_MAX || Instant::now() >= attempt.patient_until.min(deadline) {
+            patient = false;
+            for waiting in later.into_iter().chain(repeated.drain(..)) {
+                answers[waiting.index] = Some(Err(ClientError::Unavailable(reason.clone())));
+            }
+        } else {
+            repeated.extend(later);
+        }
+        if patient {
+            tokio::time::sleep(PAUSE).await;
+        }
+        repeated
+    }
+
+    /// The calls of each node.
+    async fn parcels(
+        &self,
+        waiting: Vec<Waiting>,
+    ) -> Result<Vec<(Arc<Node>, Vec<Waiting>)>, (Vec<Waiting>, ClientError)> {
+        if self.routes.is_suspect()
+            && let Err(error) = self.routes.refresh(&self.connector, &self.options.url).await
+        {
+            return Err((waiting, error));
+        }
+        let mut parcels: Vec<(Arc<Node>, Vec<Waiting>)> = Vec::new();
+        for waiting in waiting {
+            let node = match &waiting.ask {
+                Some(address) => self.routes.node_at(address),
+                None => self.routes.node_of(waiting.call.slot),
+            };
+            match parcels.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &node)) {
+                Some((_, calls)) => calls.push(waiting),
+                None => parcels.push((node, vec![waiting])),
+            }
+        }
+        Ok(parcels)
+    }
+
+    /// One trip.
+    async fn send(
+        &self,
+        node: &Node,
+        lane: usize,
+        confirm: Confirm,
+        deadline: Instant,
+        calls: &[Waiting],
+    ) -> Result<Vec<Value>, Failure> {
+        let connecting = node.connection(lane, &self.connector, &self.options.url);
+        let mut connection = match tokio::time::timeout_at(deadline, connecting).await {
+            Ok(connection) => connection.map_err(|error| Failure { error, may_repeat: false })?,
+            Err(_) => {
+                let error = ClientError::Unavailable(format!("{}: cannot connect", self.options.url));
+                return Err(Failure { error, may_repeat: false });
+            }
+        };
+        let place = connection.server.place.clone();
+        let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
+        for Waiting { call, ask, .. } in calls {
+            if ask.is_some() {
+                pipeline.add_command(asking());
+            }
+            pipeline.add_command(call.packed(&connection.server.run));
+        }
+        let replicas_min = match confirm {
+            Confirm::Master => 0,
+            Confirm::Replicas => self.replicas_min(node),
+        };
+        if replicas_min > 0 {
+            let timeout_ms = self.options.replicas_timeout.as_millis() as u64;
+            pipeline.add_command(redis::cmd("WAIT").arg(replicas_min).arg(timeout_ms).take());
+        }
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.commands.fetch_add(pipeline.len() as u64, Ordering::Relaxed);
+        let sending = connection.mux.send_packed_commands(&pipeline, 0, pipeline.len());
+        let mut values = match tokio::time::timeout_at(deadline, sending).await {
+            Ok(Ok(values)) => values,
+            Ok(Err(error)) => {
+                node.disconnect();
+                let error = connection_error(&place.to_string(), &error);
+                return Err(Failure { error, may_repeat: true });
+            }
+            Err(_) => {
+                node.disconnect();
+                return Err(Failure { error: late(&place, self.options.timeout), may_repeat: false });
+            }
+        };
+        if replicas_min > 0 {
+            confirmed(values.pop(), replicas_min, &place.to_string())?;
+        }
+        // What ASKING answered is of no interest.
+        let mut values = values.into_iter();
+        let answer = |waiting: &Waiting| {
+            if waiting.ask.is_some() {
+                values.next();
+            }
+            values.next().unwrap_or_default()
+        };
+        Ok(calls.iter().map(answer).collect())
+    }
+
+    fn replicas_min(&self, node: &Node) -> u32 {
+        self.options.replicas_min.unwrap_or_else(|| {
+            let sentinels = matches!(self.options.url.servers, Servers::Sentinels { .. });
+            u32::from(sentinels && node.server().is_some_and(|server| server.replicas > 0))
+        })
+    }
+
+    /// One of the tags for each node, so that every node gets a call.
+    pub fn one_of_each_node<'a>(&self, tags: &'a [Tag]) -> Vec<&'a Tag> {
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        let mut chosen = Vec::new();
+        for tag in tags {
+            let node = self.routes.node_of(tag.slot);
+            if !nodes.iter().any(|known| Arc::ptr_eq(known, &node)) {
+                nodes.push(node);
+                chosen.push(tag);
+            }
+        }
+        chosen
+    }
+
+    /// Asks the servers how many replicas they have now. Called from time to time; what changes between is not known.
+    pub async fn tend(&self) {
+        if self.options.replicas_min.is_some()
+            || !matches!(self.options.url.servers, Servers::Sentinels { .. })
+        {
+            return;
+        }
+        let node = self.routes.node_of(0);
+        let mut cmd = redis::cmd("INFO");
+        cmd.arg("replication");
+        let connecting = node.connection(0, &self.connector, &self.options.url);
+        let Ok(Ok(mut connection)) = tokio::time::timeout(self.options.timeout, connecting).await else {
+            return;
+        };
+        let asking = connection.mux.send_packed_command(&cmd);
+        let Ok(Ok(value)) = tokio::time::timeout(self.options.timeout, asking).await else {
+            node.disconnect();
+            return;
+        };
+        node.learn_replication(&value);
+    }
+
+    /// Says what an answer of the servers promises, and what may surprise.
+    fn tell_durability(&self) {
+        for node in self.routes.nodes() {
+            let Some(server) = node.server() else { continue };
+            let replicas = self.replicas_min(&node);
+            tracing::info!(
+                server = %server.place, replicas, "redis keeps what it takes {}", server.durability
+            );
+            if let Some(policy) = server.eviction.filter(|policy| policy.starts_with("allkeys")) {
+                tracing::error!(
+                    server = %server.place,
+                    "maxmemory-policy {policy} lets redis drop measures and aggregates: set noeviction"
+                );
+            }
+        }
+    }
+}
+
+struct Attempt {
+    redirections: u32,
+    patient_until: Instant,
+    /// Whether the calls were sent again after a connection broke.
+    repeated: bool,
+}
+
+/// A trip that brought no answers.
+struct Failure {
+    error: ClientError,
+    /// The connection broke, which says little about the server.
+    may_repeat: bool,
+}
+
+/// Calls that go out again.
+#[derive(Default)]
+struct Again {
+    redirected: Vec<Waiting>,
+    later: Vec<Waiting>,
+    repeated: Vec<Waiting>,
+    reason: String,
+}
+
+impl Again {
+    fn sort(
+        &mut self,
+        node: &Node,
+        waiting: Waiting,
+        value: Value,
+        answers: &mut [Option<Result<Value, ClientError>>],
+    ) {
+        let Value::ServerError(error) = value else {
+            answers[waiting.index] = Some(Ok(value));
+            return;
+        };
+        match refusal(&error) {
+            Refusal::Final(error) => answers[waiting.index] = Some(Err(error)),
+            Refusal::Moved => {
+                self.redirect("the cluster keeps redirecting", Waiting { ask: None, ..waiting })
+            }
+            Refusal::Ask(address) => {
+                let ask = connection::redirected(&address);
+                self.redirect("the cluster keeps redirecting", Waiting { ask, ..waiting });
+            }
+            Refusal::NoScript => {
+                node.disconnect();
+                self.redirect("the server forgets scripts", Waiting { ask: None, ..waiting });
+            }
+            Refusal::NotMaster => {
+                node.disconnect();
+                self.delay("the server is not the master any more".to_owned(), waiting);
+            }
+            Refusal::Later(reason) => self.delay(reason, waiting),
+        }
+    }
+
+    fn redirect(&mut self, reason: &str, waiting: Waiting) {
+        reason.clone_into(&mut self.reason);
+        self.redirected.push(waiting);
+    }
+
+    fn delay(&mut self, reason: String, waiting: Waiting) {
+        self.reason = reason;
+        self.later.push(waiting);
+    }
+}
+
+fn confirmed(answer: Option<Value>, replicas_min: u32, place: &str) -> Result<(), Failure> {
+    let failure = |reason: String| {
+        Err(Failure { error: ClientError::Unavailable(format!("{place}: {reason}")), may_repeat: false })
+    };
+    match answer {
+        Some(Value::Int(have)) if have >= i64::from(replicas_min) => Ok(()),
+        Some(Value::Int(have)) => {
+            failure(format!("{have} of {replicas_min} replicas have it, which is too few"))
+        }
+        Some(Value::ServerError(error)) => {
+            failure(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+        }
+        _ => failure("no answer to WAIT".to_owned()),
+    }
+}

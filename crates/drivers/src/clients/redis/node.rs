@@ -1,0 +1,140 @@
+//! A server and the connections to it: made when needed, made anew after a failure.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::RwLock;
+
+use super::{
+    connection::{Connection, Connector, Place, Server, replication},
+    error::ClientError,
+    url::{Address, RedisUrl, Servers},
+};
+
+/// For so long a failed attempt to connect speaks for those that follow.
+const FAILURE_COUNTS_FOR: Duration = Duration::from_millis(100);
+
+/// A server, or whichever is the master now.
+pub(super) struct Node {
+    /// `None`: the sentinels are asked.
+    pub(super) place: Option<Place>,
+    lanes: Vec<tokio::sync::Mutex<Lane>>,
+    /// Connections of an earlier generation are not used any more.
+    generation: AtomicU64,
+    server: RwLock<Option<Server>>,
+}
+
+#[derive(Default)]
+struct Lane {
+    connection: Option<(u64, Connection)>,
+    failed: Option<(Instant, ClientError)>,
+}
+
+impl Node {
+    pub(super) fn new(place: Option<Place>, lanes: usize) -> Self {
+        let lanes = (0..lanes).map(|_| tokio::sync::Mutex::default()).collect();
+        Node { place, lanes, generation: AtomicU64::new(0), server: RwLock::new(None) }
+    }
+
+    /// What the server said of itself when it was last connected to.
+    pub(super) fn server(&self) -> Option<Server> {
+        self.server.read().clone()
+    }
+
+    /// Takes what a server says of its replicas now.
+    pub(super) fn learn_replication(&self, info: &redis::Value) {
+        let (is_master, replicas) = replication(info);
+        if !is_master {
+            self.disconnect();
+        }
+        if let Some(server) = &mut *self.server.write()
+            && server.replicas != replicas
+        {
+            tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the replicas of redis");
+            server.replicas = replicas;
+        }
+    }
+
+    /// Has later calls connect anew.
+    pub(super) fn disconnect(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The connection of a lane. Whoever drops this future while it connects leaves the lane as it was.
+    pub(super) async fn connection(
+        &self,
+        lane: usize,
+        connector: &Connector,
+        url: &RedisUrl,
+    ) -> Result<Connection, ClientError> {
+        let mut lane = self.lanes[lane].lock().await;
+        let generation = self.generation.load(Ordering::Acquire);
+        if let Some((of, connection)) = &lane.connection
+            && *of == generation
+        {
+            return Ok(connection.clone());
+        }
+        if let Some((at, error)) = &lane.failed
+            && at.elapsed() < FAILURE_COUNTS_FOR
+        {
+            return Err(error.clone());
+        }
+        lane.connection = None;
+        match self.connect(connector, url).await {
+            Ok(connection) => {
+                self.learn(&connection.server);
+                *lane = Lane { connection: Some((generation, connection.clone())), failed: None };
+                Ok(connection)
+            }
+            Err(error) => {
+                lane.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self, connector: &Connector, url: &RedisUrl) -> Result<Connection, ClientError> {
+        let place = match &self.place {
+            Some(place) => place.clone(),
+            None => Place::Tcp(master(connector, url).await?),
+        };
+        let connection = connector.connect(url, &place).await?;
+        if connection.server.is_master {
+            Ok(connection)
+        } else {
+            Err(ClientError::Unavailable(format!("{place} is a replica, which takes no writes")))
+        }
+    }
+
+    /// Says what changed since the last connection, once.
+    fn learn(&self, server: &Server) {
+        let mut known = self.server.write();
+        if let Some(known) = &*known {
+            if known.place != server.place {
+                tracing::warn!(from = %known.place, to = %server.place, "the redis master has moved");
+            }
+            if known.durability != server.durability {
+                tracing::warn!(server = %server.place, "redis now keeps what it takes {}", server.durability);
+            }
+        }
+        *known = Some(server.clone());
+    }
+}
+
+/// Asks one sentinel after the other.
+pub(super) async fn master(connector: &Connector, url: &RedisUrl) -> Result<Address, ClientError> {
+    let Servers::Sentinels { sentinels, master, tls } = &url.servers else {
+        return Err(ClientError::Refused(format!("{url} has no sentinels")));
+    };
+    let mut last = ClientError::Unavailable(format!("no sentinel knows a master {master}"));
+    for sentinel in sentinels {
+        match connector.master(url, sentinel, master, *tls).await {
+            Ok(Some(address)) => return Ok(address),
+            Ok(None) => {}
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

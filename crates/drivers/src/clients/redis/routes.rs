@@ -1,0 +1,140 @@
+//! Which node has which slot.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::RwLock;
+
+use super::{
+    connection::{Connector, Place},
+    error::ClientError,
+    node::Node,
+    url::{Address, RedisUrl, Servers},
+};
+
+/// The nodes are not asked again within this time.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+pub(super) struct Routes {
+    lanes: usize,
+    state: RwLock<State>,
+    /// Something hints that slots have moved or that a node is gone.
+    suspect: AtomicBool,
+    refreshing: tokio::sync::Mutex<Option<Instant>>,
+}
+
+struct State {
+    nodes: Vec<Arc<Node>>,
+    /// Ascending last slots of ranges, with the node that has the range, as an index.
+    ranges: Vec<(u16, usize)>,
+}
+
+impl Routes {
+    pub(super) fn new(url: &RedisUrl, lanes: usize) -> Self {
+        let place = match &url.servers {
+            Servers::One(address) => Some(Place::Tcp(address.clone())),
+            Servers::Socket(path) => Some(Place::Socket(path.clone())),
+            Servers::Sentinels { .. } => None,
+            Servers::Cluster(nodes) => nodes.first().cloned().map(Place::Tcp),
+        };
+        let node = Arc::new(Node::new(place, lanes));
+        let state = State { nodes: vec![node], ranges: vec![(u16::MAX, 0)] };
+        let suspect = AtomicBool::new(matches!(url.servers, Servers::Cluster(_)));
+        Routes { lanes, state: RwLock::new(state), suspect, refreshing: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.state.read().nodes.clone()
+    }
+
+    pub(super) fn node_of(&self, slot: u16) -> Arc<Node> {
+        let state = self.state.read();
+        let range = state.ranges.partition_point(|(last, _)| *last < slot);
+        let index = state.ranges.get(range).map_or(0, |(_, index)| *index);
+        Arc::clone(&state.nodes[index])
+    }
+
+    /// A node that the cluster has named in a redirection.
+    pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
+        let place = Some(Place::Tcp(address.clone()));
+        let mut state = self.state.write();
+        if let Some(node) = state.nodes.iter().find(|node| node.place == place) {
+            return Arc::clone(node);
+        }
+        let node = Arc::new(Node::new(place, self.lanes));
+        state.nodes.push(Arc::clone(&node));
+        node
+    }
+
+    /// Has the nodes be asked before the next call. Of no effect where there is one server.
+    pub(super) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    /// Learns who has what, from the first node that answers.
+    pub(super) async fn refresh(&self, connector: &Connector, url: &RedisUrl) -> Result<(), ClientError> {
+        let Servers::Cluster(seeds) = &url.servers else {
+            self.suspect.store(false, Ordering::Release);
+            return Ok(());
+        };
+        let mut asked = self.refreshing.lock().await;
+        if asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER) {
+            return Ok(());
+        }
+        let mut last = ClientError::Unavailable(format!("{url}: no node answers"));
+        for address in self.candidates(seeds) {
+            match connector.slots(url, &address).await {
+                Ok(ranges) if !ranges.is_empty() => {
+                    self.adopt(ranges);
+                    self.suspect.store(false, Ordering::Release);
+                    *asked = Some(Instant::now());
+                    return Ok(());
+                }
+                Ok(_) => last = ClientError::Unavailable(format!("redis {address}: no node has any slot")),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
+        let mut candidates: Vec<Address> = Vec::new();
+        let nodes = self.nodes();
+        let known = nodes.iter().filter_map(|node| match &node.place {
+            Some(Place::Tcp(address)) => Some(address),
+            _ => None,
+        });
+        for address in known.chain(seeds) {
+            if !candidates.contains(address) {
+                candidates.push(address.clone());
+            }
+        }
+        candidates
+    }
+
+    fn adopt(&self, mut ranges: Vec<(u16, u16, Address)>) {
+        ranges.sort_unstable_by_key(|(first, ..)| *first);
+        let mut state = self.state.write();
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        let mut mapped = Vec::with_capacity(ranges.len());
+        for (_, last, address) in ranges {
+            let place = Some(Place::Tcp(address));
+            let index = nodes.iter().position(|node| node.place == place).unwrap_or_else(|| {
+                let known = state.nodes.iter().find(|node| node.place == place).map(Arc::clone);
+                nodes.push(known.unwrap_or_else(|| Arc::new(Node::new(place, self.lanes))));
+                nodes.len() - 1
+            });
+            mapped.push((last, index));
+        }
+        *state = State { nodes, ranges: mapped };
+    }
+}

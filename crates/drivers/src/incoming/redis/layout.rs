@@ -1,0 +1,138 @@
+//! Where things lie: the names of keys, and the bytes of values.
+//!
+//! ```text
+//! {prefix:in}:root       the cluster's id, the number of groups, how many sacks there are
+//! {prefix:in:G}:m        what is known of the sacks of group G, which lie on one node: `count` (appends by another are
+//!                        refused), `last` (position), `total` (waiting), and for each sack
+//!                        nCOUNT:SACK  position of the newest entry, sums up to it (entries, measures, bytes)
+//!                        aCOUNT:SACK  position that is acknowledged, sums up to it
+//! {prefix:in:G}:z        the sacks by the position of their newest entry
+//! {prefix:in:G}:s:COUNT:SACK   the entries: a stream, whose ids are positions
+//! {prefix:in:G}:damaged  copies of entries that could not be read
+//! ```
+//!
+//! An entry's payload is a CRC32C, little-endian, and what the local log writes for a sack's part of a batch. Numbers in
+//! values are big-endian doubles, which hold every whole number up to 2^53: microseconds until the year 2255.
+
+use std::num::NonZeroU16;
+
+use bytes::Bytes;
+use gnudi_model::{Sack, SackCount, SackId};
+
+use crate::{
+    clients::redis::Tag,
+    incoming::{Batch, Entry, Position, Record, log::entries},
+};
+
+/// The layout that this program reads and writes.
+pub(super) const FORMAT: u32 = 1;
+
+/// How many groups a new store has: on one server one, so that a batch is taken as a whole.
+pub(super) const GROUPS_OF_ONE_SERVER: u16 = 1;
+pub(super) const GROUPS_OF_A_CLUSTER: u16 = 16;
+
+pub(super) fn root_tag(prefix: &str) -> Tag {
+    Tag::new(&format!("{prefix}:in"))
+}
+
+pub(super) fn group_tags(prefix: &str, groups: u16) -> Vec<Tag> {
+    (0..groups).map(|group| Tag::new(&format!("{prefix}:in:{group}"))).collect()
+}
+
+/// A sack's name within its group.
+pub(super) fn member(sack: Sack) -> String {
+    format!("{}:{}", sack.count.get(), sack.id.0)
+}
+
+pub(super) fn parse_member(text: &str) -> Option<Sack> {
+    let (count, id) = text.split_once(':')?;
+    let count = SackCount(count.parse().ok()?);
+    let id = SackId(id.parse().ok().filter(|id| *id < count.get())?);
+    Some(Sack { count, id })
+}
+
+/// A group that nobody has opened says 0: it is as good as one of one sack.
+pub(super) fn parse_count(text: &str) -> Option<SackCount> {
+    let count: u16 = text.parse().ok()?;
+    Some(SackCount(NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN)))
+}
+
+/// The first number of a packed value.
+pub(super) fn first_number(bytes: &[u8]) -> Option<u64> {
+    number_at(bytes, 0)
+}
+
+pub(super) fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
+    let bytes = bytes.get(8 * index..8 * index + 8)?;
+    Some(f64::from_be_bytes(bytes.try_into().ok()?).max(0.0) as u64)
+}
+
+/// The payload of entries, each with the batch it belongs to.
+pub(super) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    for (entry, batch) in entries {
+        entries::put_entry(&mut out, entry, &batch.bytes);
+    }
+    let checksum = crc_fast::crc32_iscsi(&out[4..]);
+    out[..4].copy_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// Adds the records of a payload; `None` where it is damaged.
+pub(super) fn records(payload: &Bytes, position: Position, out: &mut Vec<Record>) -> Option<()> {
+    let checksum = payload.first_chunk::<4>()?;
+    let body = payload.slice(4..);
+    if crc_fast::crc32_iscsi(&body) != u32::from_le_bytes(*checksum) {
+        return None;
+    }
+    let before = out.len();
+    let decoded = entries::decode(&body, position, out);
+    if decoded.is_none() {
+        out.truncate(before);
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::MetricId;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn payloads_read_back_and_damage_is_found(
+            entries in prop::collection::vec((any::<u128>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..50)), 1..10),
+            damaged: prop::sample::Index,
+        ) {
+            let mut batch = Batch::default();
+            for (id, measures, points) in &entries {
+                batch.push(MetricId(Uuid::from_u128(*id)), *measures, |out| out.extend_from_slice(points));
+            }
+            let written = payload(batch.entries.iter().map(|entry| (entry, &batch)));
+            let mut read = Vec::new();
+            records(&Bytes::copy_from_slice(&written), Position(7), &mut read).unwrap();
+            prop_assert_eq!(read.len(), entries.len());
+            for (record, (id, measures, points)) in read.iter().zip(&entries) {
+                prop_assert_eq!((record.metric.0.as_u128(), record.measures), (*id, *measures));
+                prop_assert_eq!(&record.points[..], &points[..]);
+            }
+            let mut other = written;
+            let at = damaged.index(other.len());
+            other[at] ^= 1;
+            prop_assert_eq!(records(&Bytes::from(other), Position(7), &mut read), None);
+            prop_assert_eq!(read.len(), entries.len());
+        }
+    }
+
+    #[test]
+    fn members_are_sacks() {
+        let sack = parse_member("128:127").unwrap();
+        assert_eq!(member(sack), "128:127");
+        for wrong in ["128:128", "0:0", "128", "a:1", "128:1:2", ""] {
+            assert_eq!(parse_member(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+-- Takes the parts of one or more batches that belong to the sacks of a group; all of them, or none.
+--
+-- KEYS[1]  the group's tag
+-- ARGV     count of sacks, limit of waiting bytes or '', then for each sack: number, measures, payload; at last the name of
+--          the server's history
+-- Answers  {'taken', position}; {'closed', count}: the group takes appends by that count now, or in a moment;
+--          {'full', bytes}
+local overhead_bytes = 64
+-- A server that took over may lack what its predecessor accepted last, and its clock may be behind.
+local takeover_us = 3600e6
+
+local count, limit, run = ARGV[1], tonumber(ARGV[2]), 'r:' .. ARGV[#ARGV]
+local meta = KEYS[1] .. ':m'
+local sacks = (#ARGV - 3) / 3
+local ask = {meta, 'count', 'closed', 'last', run, 'total', 'e' .. count}
+for i = 1, sacks do
+  ask[6 + 1 + i] = 'n' .. count .. ':' .. ARGV[3 * i]
+end
+local have = redis.call('HMGET', unpack(ask))
+if have[1] ~= count or have[2] == '1' then
+  return {'closed', have[1] or '0'}
+end
+
+local measures, bytes = 0, 0
+if have[5] then
+  measures, bytes = struct.unpack('>dd', have[5])
+end
+for i = 1, sacks do
+  measures = measures + tonumber(ARGV[3 * i + 1])
+  bytes = bytes + #ARGV[3 * i + 2] + overhead_bytes
+end
+if limit and bytes > limit then
+  return {'full', string.format('%.0f', bytes)}
+end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
+local position = now
+if have[3] then
+  local last = tonumber(have[3])
+  if not have[4] then
+    position = math.max(last, now) + takeover_us
+  elseif now <= last then
+    position = last + 1
+  end
+end
+local written = string.format('%.0f', position)
+
+local set = {meta, 'last', written, run, '', 'total', struct.pack('>dd', measures, bytes),
+  'e' .. count, string.format('%.0f', tonumber(have[6] or '0') + sacks)}
+local arrived = {KEYS[1] .. ':z'}
+for i = 1, sacks do
+  local member = count .. ':' .. ARGV[3 * i]
+  local payload = ARGV[3 * i + 2]
+  local entries, of_measures, of_bytes = 0, 0, 0
+  if have[6 + i] then
+    local _
+    _, entries, of_measures, of_bytes = struct.unpack('>dddd', have[6 + i])
+  end
+  entries = entries + 1
+  of_measures = of_measures + tonumber(ARGV[3 * i + 1])
+  of_bytes = of_bytes + #payload + overhead_bytes
+  redis.call('XADD', KEYS[1] .. ':s:' .. member, written .. '-0',
+    'c', struct.pack('>ddd', entries, of_measures, of_bytes), 'p', payload)
+  set[#set + 1] = 'n' .. member
+  set[#set + 1] = struct.pack('>dddd', position, entries, of_measures, of_bytes)
+  arrived[2 * i] = written
+  arrived[2 * i + 1] = member
+end
+redis.call('HSET', unpack(set))
+redis.call('ZADD', unpack(arrived))
+return {'taken', written}

@@ -1,0 +1,30 @@
+-- The record of how many sacks there are; made where there is none.
+--
+-- KEYS[1]  the tag of the record
+-- ARGV     cluster, format, groups and count of a new one; what to do:
+--            'read'
+--            'double', the count that was seen: begins a split, if that is still the count and none is going on
+--            'adopt', a count that a group has: goes on with a split that the record has lost
+--            'opened', count: all groups take appends by it
+--            'settled', count: nothing waits in the old sacks
+-- Answers  {cluster, format, groups, count, draining, opened}
+local key = KEYS[1] .. ':root'
+if redis.call('EXISTS', key) == 0 then
+  if ARGV[1] == '' then
+    return {}
+  end
+  redis.call('HSET', key, 'cluster', ARGV[1], 'format', ARGV[2], 'groups', ARGV[3], 'count', ARGV[4],
+    'draining', '0', 'opened', '0')
+end
+local have = redis.call('HMGET', key, 'count', 'draining', 'opened')
+local what, count = ARGV[5], ARGV[6]
+if what == 'double' and have[1] == count and have[2] == '0' and have[3] == '1' then
+  redis.call('HSET', key, 'count', string.format('%.0f', 2 * tonumber(count)), 'draining', '1', 'opened', '0')
+elseif what == 'adopt' and tonumber(have[1]) < tonumber(count) then
+  redis.call('HSET', key, 'count', count, 'draining', '1', 'opened', '0')
+elseif what == 'opened' and have[1] == count then
+  redis.call('HSET', key, 'opened', '1')
+elseif what == 'settled' and have[1] == count and have[3] == '1' then
+  redis.call('HSET', key, 'draining', '0')
+end
+return redis.call('HMGET', key, 'cluster', 'format', 'groups', 'count', 'draining', 'opened')

@@ -1,0 +1,312 @@
+//! Incoming measures in Redis, for any number of processes.
+//!
+//! The entries of a sack are a stream. A script appends the parts of batches, and assigns positions: microseconds of the
+//! server's clock, or one more than the last, so that they grow even where a failover has lost the newest entries. The
+//! sacks lie in groups, each on one node; a single server has one group, and takes a batch as a whole.
+//!
+//! What an answer promises depends on the server (`appendfsync`, replicas): it is asked for that, and cannot be told.
+
+mod append;
+mod errors;
+mod layout;
+mod numbering;
+mod read;
+mod scripts;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use gnudi_model::{MetricId, Numbering, Sack, SackCount};
+use parking_lot::RwLock;
+use tokio::{
+    sync::{Mutex, Notify, mpsc, oneshot},
+    time::Instant,
+};
+use uuid::Uuid;
+
+use self::{
+    append::Queued,
+    numbering::{LANE, Root, Step},
+    scripts::Scripts,
+};
+use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
+use crate::{
+    OpenError,
+    clients::redis::{
+        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag,
+    },
+};
+
+#[derive(Clone, Debug)]
+pub struct RedisIncomingOptions {
+    pub redis: RedisOptions,
+    /// What the names of all keys begin with.
+    pub prefix: String,
+    /// For a new store; one that exists keeps its own.
+    pub sack_count: SackCount,
+    pub backlog_bytes_max: u64,
+    /// In a cluster, for how long the backlog's size is believed when it is compared with its limit.
+    pub backlog_age_max: Duration,
+    /// How often workers look for what has arrived from other processes.
+    pub arrivals_interval: Duration,
+    /// How often the count of sacks is looked up.
+    pub numbering_interval: Duration,
+}
+
+impl RedisIncomingOptions {
+    pub fn new(redis: RedisOptions) -> Self {
+        RedisIncomingOptions {
+            redis,
+            prefix: "gnudi".to_owned(),
+            sack_count: SackCount::DEFAULT,
+            backlog_bytes_max: 8 << 30,
+            backlog_age_max: Duration::from_secs(1),
+            arrivals_interval: Duration::from_millis(20),
+            numbering_interval: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Between two looks for arrivals, however many there are.
+const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
+/// After a look that failed.
+const ARRIVALS_RETRY: Duration = Duration::from_millis(200);
+
+pub struct RedisIncoming {
+    store: Arc<Store>,
+    queue: mpsc::Sender<Queued>,
+    arrived: Notify,
+    /// The highest position that was named, by group.
+    named: Mutex<Vec<u64>>,
+}
+
+/// What all tasks of a driver share.
+struct Store {
+    client: RedisClient,
+    scripts: Scripts,
+    options: RedisIncomingOptions,
+    root_tag: Tag,
+    tags: Vec<Tag>,
+    numbering: RwLock<Numbering>,
+    backlog: Mutex<Option<(Instant, Backlog)>>,
+}
+
+impl Store {
+    fn groups(&self) -> u16 {
+        self.tags.len() as u16
+    }
+
+    fn group_of(&self, sack: Sack) -> u16 {
+        sack.id.0 % self.groups()
+    }
+
+    fn tag_of(&self, sack: Sack) -> &Tag {
+        &self.tags[usize::from(self.group_of(sack))]
+    }
+
+    fn numbering(&self) -> Numbering {
+        *self.numbering.read()
+    }
+
+    fn set_numbering(&self, numbering: Numbering) {
+        let before = std::mem::replace(&mut *self.numbering.write(), numbering);
+        if before != numbering {
+            let (count, draining) = (numbering.count.get(), numbering.draining);
+            tracing::info!(count, draining, "the numbering of the sacks has changed");
+        }
+    }
+
+    fn client_timeout(&self) -> Duration {
+        self.options.redis.timeout
+    }
+
+    /// The backlog, as it was a moment ago.
+    async fn recent_backlog(&self) -> Result<Backlog, IncomingError> {
+        let mut known = self.backlog.lock().await;
+        if let Some((at, backlog)) = &*known
+            && at.elapsed() < self.options.backlog_age_max
+        {
+            return Ok(backlog.clone());
+        }
+        let backlog = self.backlog().await?;
+        *known = Some((Instant::now(), backlog.clone()));
+        Ok(backlog)
+    }
+
+    /// Looks for another numbering until the driver is dropped.
+    async fn watch(store: Weak<Store>, interval: Duration) {
+        loop {
+            tokio::time::sleep(interval).await;
+            let Some(store) = store.upgrade() else { return };
+            if let Err(error) = store.refresh().await {
+                tracing::debug!(%error, "the numbering of the sacks is not known");
+            }
+            store.client.tend().await;
+        }
+    }
+}
+
+impl RedisIncoming {
+    /// Connects, makes the store where there is none, and refuses one of another cluster. Says in the log what an answer promises.
+    pub async fn open(options: RedisIncomingOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
+        let scripts = Scripts::new();
+        let place = options.redis.url.to_string();
+        let failed =
+            |error: ClientError| OpenError::Engine { engine: place.clone(), reason: error.to_string() };
+        let client =
+            RedisClient::connect(options.redis.clone(), scripts.all(), LANE + 1).await.map_err(failed)?;
+        let root_tag = layout::root_tag(&options.prefix);
+        let root = found(&client, &scripts, &root_tag, &options, cluster).await.map_err(failed)?;
+        check(&root, &options, cluster)?;
+        let store = Arc::new(Store {
+            client,
+            scripts,
+            root_tag,
+            tags: layout::group_tags(&options.prefix, root.groups),
+            numbering: RwLock::new(root.numbering),
+            backlog: Mutex::new(None),
+            options,
+        });
+        if !root.opened {
+            let count = root.numbering.count;
+            store
+                .carry_on(count)
+                .await
+                .map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+        }
+        let (queue, queued) = mpsc::channel(append::QUEUE_BATCHES_MAX);
+        let queued = Arc::new(Mutex::new(queued));
+        for lane in 0..append::LANES {
+            tokio::spawn(append::lane(Arc::clone(&store), lane, Arc::clone(&queued)));
+        }
+        tokio::spawn(Store::watch(Arc::downgrade(&store), store.options.numbering_interval));
+        let named = Mutex::new(vec![0; store.tags.len()]);
+        Ok(Arc::new(RedisIncoming { store, queue, arrived: Notify::new(), named }))
+    }
+
+    /// What the servers promise when they answer.
+    pub fn durability(&self) -> RedisDurability {
+        self.store.client.durability()
+    }
+
+    pub fn figures(&self) -> RedisFigures {
+        self.store.client.figures()
+    }
+}
+
+/// The record of the store; made where there is none.
+async fn found(
+    client: &RedisClient,
+    scripts: &Scripts,
+    tag: &Tag,
+    options: &RedisIncomingOptions,
+    cluster: Uuid,
+) -> Result<Root, ClientError> {
+    let groups = if client.is_cluster() { layout::GROUPS_OF_A_CLUSTER } else { layout::GROUPS_OF_ONE_SERVER };
+    let mut call = Call::script(&scripts.root, tag)
+        .arg(cluster.to_string())
+        .arg(layout::FORMAT)
+        .arg(groups)
+        .arg(options.sack_count.get());
+    Step::Read.add_to(&mut call);
+    let value = client.call(LANE, Confirm::Replicas, vec![call]).await.remove(0)?;
+    let key = format!("{}:root", tag.name);
+    Root::parse(value)
+        .ok_or_else(|| ClientError::Refused(format!("the key {key} is not what this program writes")))
+}
+
+fn check(root: &Root, options: &RedisIncomingOptions, cluster: Uuid) -> Result<(), OpenError> {
+    let place = format!("{}, prefix {}", options.redis.url, options.prefix);
+    if root.format > layout::FORMAT {
+        let reason =
+            format!("its format {} is newer than this program, which knows {}", root.format, layout::FORMAT);
+        return Err(OpenError::Engine { engine: place, reason });
+    }
+    match Uuid::parse_str(&root.cluster) {
+        Ok(found) if found == cluster => Ok(()),
+        Ok(found) => Err(OpenError::OtherCluster { place, found, own: cluster }),
+        Err(_) => {
+            let reason = format!("the cluster's id {:?} is none", root.cluster);
+            Err(OpenError::Engine { engine: place, reason })
+        }
+    }
+}
+
+#[async_trait]
+impl Incoming for RedisIncoming {
+    fn numbering(&self) -> Numbering {
+        self.store.numbering()
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+        if batch.entries.is_empty() {
+            return Ok(());
+        }
+        let late = || IncomingError::Unavailable(format!("{} is behind", self.store.client.place()));
+        let deadline = Instant::now() + 2 * self.store.client_timeout();
+        let (answer, answered) = oneshot::channel();
+        match tokio::time::timeout_at(deadline, self.queue.send(Queued { batch, answer })).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Err(late()),
+        }
+        match tokio::time::timeout_at(deadline, answered).await {
+            Ok(Ok(result)) => {
+                self.arrived.notify_one();
+                result
+            }
+            Ok(Err(_)) | Err(_) => Err(late()),
+        }
+    }
+
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+        self.store.pending(sack, after, bytes_max).await
+    }
+
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        self.store.acknowledge(sack, up_to).await
+    }
+
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        self.store.trim(up_to).await
+    }
+
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        self.store.positions(sacks).await
+    }
+
+    async fn arrivals(&self) -> Vec<Sack> {
+        let mut named = self.named.lock().await;
+        loop {
+            let wait = match self.store.arrived(&mut named).await {
+                Ok(sacks) if !sacks.is_empty() => return sacks,
+                Ok(_) => self.store.options.arrivals_interval,
+                Err(error) => {
+                    tracing::debug!(%error, "arrivals are not seen");
+                    ARRIVALS_RETRY
+                }
+            };
+            tokio::time::sleep(ARRIVALS_PAUSE).await;
+            tokio::time::timeout(wait, self.arrived.notified()).await.ok();
+        }
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.store.backlog().await
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.store.backlog_by_metric().await
+    }
+
+    async fn split(&self) -> Result<Numbering, IncomingError> {
+        self.store.split().await
+    }
+
+    async fn settle(&self) -> Result<Numbering, IncomingError> {
+        self.store.settle().await
+    }
+}

@@ -1,0 +1,183 @@
+//! How many sacks there are, and how their count is doubled while appends go on.
+//!
+//! 1. The record (`root`) names the new count: the numbering drains, and is not opened.
+//! 2. Each group is sealed: it refuses appends by the old count, and those by the new one still.
+//! 3. Each group is opened, with the highest position of all groups: what comes now is behind all that came before.
+//! 4. The record says that all are opened.
+//!
+//! Each step may be done twice, by anybody, at any time: a group knows its count and never goes back. So whoever finds a
+//! split that does not go on does all the steps.
+
+use gnudi_model::{Numbering, Sack, SackCount};
+use redis::Value;
+
+use super::{Store, errors::incoming_error, layout};
+use crate::{
+    clients::redis::{Call, Confirm},
+    incoming::{IncomingError, too_many},
+};
+
+/// How many sacks one call forgets.
+const FORGET_SACKS_MAX: usize = 500;
+/// The client's connection for what is not an append.
+pub(super) const LANE: usize = super::append::LANES;
+
+/// The record of how many sacks there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) cluster: String,
+    pub(super) format: u32,
+    pub(super) groups: u16,
+    pub(super) numbering: Numbering,
+    /// All groups take appends by this count.
+    pub(super) opened: bool,
+}
+
+impl Root {
+    pub(super) fn parse(value: Value) -> Option<Root> {
+        let items: Vec<Option<String>> = redis::from_redis_value(value).ok()?;
+        let [Some(cluster), Some(format), Some(groups), Some(count), Some(draining), Some(opened)] =
+            &items[..]
+        else {
+            return None;
+        };
+        Some(Root {
+            cluster: cluster.clone(),
+            format: format.parse().ok()?,
+            groups: groups.parse().ok()?,
+            numbering: Numbering { count: layout::parse_count(count)?, draining: draining == "1" },
+            opened: opened == "1",
+        })
+    }
+}
+
+/// What is to be done with the record.
+pub(super) enum Step {
+    Read,
+    Double(SackCount),
+    Adopt(SackCount),
+    Opened(SackCount),
+    Settled(SackCount),
+}
+
+impl Step {
+    pub(super) fn add_to(&self, call: &mut Call) {
+        let (name, count) = match self {
+            Step::Read => ("read", SackCount::DEFAULT),
+            Step::Double(count) => ("double", *count),
+            Step::Adopt(count) => ("adopt", *count),
+            Step::Opened(count) => ("opened", *count),
+            Step::Settled(count) => ("settled", *count),
+        };
+        call.push(name);
+        call.push(count.get());
+    }
+}
+
+impl Store {
+    async fn root(&self, step: Step) -> Result<Root, IncomingError> {
+        let mut call = Call::script(&self.scripts.root, &self.root_tag).arg("").arg("").arg("").arg("");
+        step.add_to(&mut call);
+        let confirm = if matches!(step, Step::Read) { Confirm::Master } else { Confirm::Replicas };
+        let value = self.client.call(LANE, confirm, vec![call]).await.remove(0).map_err(incoming_error)?;
+        let root = Root::parse(value).ok_or_else(|| {
+            IncomingError::Unavailable(format!("{} has lost its record of the sacks", self.client.place()))
+        })?;
+        self.set_numbering(root.numbering);
+        Ok(root)
+    }
+
+    /// Learns how many sacks there are now.
+    pub(super) async fn refresh(&self) -> Result<Root, IncomingError> {
+        self.root(Step::Read).await
+    }
+
+    /// A group takes appends by a count that the record does not know.
+    pub(super) async fn adopt(&self, count: SackCount) -> Result<(), IncomingError> {
+        self.root(Step::Adopt(count)).await?;
+        self.carry_on(count).await
+    }
+
+    /// Does the steps 2 to 4.
+    pub(super) async fn carry_on(&self, count: SackCount) -> Result<(), IncomingError> {
+        let seal = |tag| Call::script(&self.scripts.seal, tag).arg(count.get());
+        let mut last = 0;
+        for answer in self.every_group(seal).await? {
+            let (_, of_group): (String, u64) = redis::from_redis_value(answer)
+                .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
+            last = last.max(of_group);
+        }
+        self.every_group(|tag| Call::script(&self.scripts.open, tag).arg(count.get()).arg(last)).await?;
+        self.root(Step::Opened(count)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn split(&self) -> Result<Numbering, IncomingError> {
+        let mut root = self.refresh().await?;
+        if !root.numbering.draining && root.opened {
+            let count = root.numbering.count;
+            if count.doubled().is_none() {
+                return Err(too_many(root.numbering));
+            }
+            root = self.root(Step::Double(count)).await?;
+        }
+        if !root.opened {
+            self.carry_on(root.numbering.count).await?;
+        }
+        Ok(root.numbering)
+    }
+
+    pub(super) async fn settle(&self) -> Result<Numbering, IncomingError> {
+        let root = self.refresh().await?;
+        let old = root.numbering.units();
+        if !root.numbering.draining || !root.opened {
+            return Ok(root.numbering);
+        }
+        let waiting = |tag: &crate::clients::redis::Tag| {
+            Call::command("HGET", tag).arg(format!("{}:m", tag.name)).arg(format!("e{}", old.get()))
+        };
+        for answer in self.every_group(waiting).await? {
+            let entries: Option<u64> = redis::from_redis_value(answer)
+                .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
+            if entries.unwrap_or(0) > 0 {
+                return Ok(root.numbering);
+            }
+        }
+        self.forget(old).await?;
+        Ok(self.root(Step::Settled(root.numbering.count)).await?.numbering)
+    }
+
+    /// Removes all that is known of the sacks of a count, which are sealed and idle.
+    async fn forget(&self, old: SackCount) -> Result<(), IncomingError> {
+        let mut of_groups: Vec<Vec<Sack>> = vec![Vec::new(); self.tags.len()];
+        for sack in old.sacks() {
+            of_groups[usize::from(self.group_of(sack))].push(sack);
+        }
+        let mut calls = Vec::new();
+        for (tag, sacks) in self.tags.iter().zip(of_groups) {
+            for sacks in sacks.chunks(FORGET_SACKS_MAX) {
+                let mut call = Call::script(&self.scripts.forget, tag);
+                for sack in sacks {
+                    call.push(layout::member(*sack));
+                }
+                calls.push(call);
+            }
+        }
+        self.all(Confirm::Master, calls).await?;
+        Ok(())
+    }
+
+    /// A call to each group, all in one trip; written steps have reached the replicas.
+    async fn every_group<'a>(
+        &'a self,
+        call: impl Fn(&'a crate::clients::redis::Tag) -> Call,
+    ) -> Result<Vec<Value>, IncomingError> {
+        self.all(Confirm::Replicas, self.tags.iter().map(call).collect()).await
+    }
+
+    /// Calls of which all must succeed.
+    pub(super) async fn all(&self, confirm: Confirm, calls: Vec<Call>) -> Result<Vec<Value>, IncomingError> {
+        let answers = self.client.call(LANE, confirm, calls).await;
+        answers.into_iter().map(|answer| answer.map_err(incoming_error)).collect()
+    }
+}

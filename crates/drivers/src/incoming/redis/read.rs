@@ -1,0 +1,209 @@
+//! What workers do: read, acknowledge, trim, and wait for what arrives.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use gnudi_model::{MetricId, Sack};
+use redis::Value;
+
+use super::{Store, errors::incoming_error, layout, numbering::LANE};
+use crate::{
+    clients::redis::{Call, Confirm, Tag},
+    incoming::{Backlog, IncomingError, Pending, Position, Positions, Record},
+};
+
+/// What one trip brings at most of a sack: longer answers would keep the server from others.
+const READ_BYTES_MAX: usize = 4 << 20;
+/// How many sacks one call acknowledges or trims.
+const CALL_SACKS_MAX: usize = 500;
+/// How many entries are set aside for whoever looks into damage.
+const DAMAGED_MAX: usize = 1000;
+
+impl Store {
+    pub(super) async fn pending(
+        &self,
+        sack: Sack,
+        after: Position,
+        bytes_max: usize,
+    ) -> Result<Pending, IncomingError> {
+        let mut pending = Pending::default();
+        let (mut after, mut bytes) = (after, 0);
+        loop {
+            let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
+            let call = Call::script(&self.scripts.pending, self.tag_of(sack));
+            let call = call.arg(layout::member(sack)).arg(after.0).arg(wanted);
+            let value = self.all(Confirm::Master, vec![call]).await?.remove(0);
+            let page = Page::parse(value).ok_or_else(|| self.nonsense())?;
+            pending.more = page.more;
+            for (position, payload) in page.entries {
+                (after, bytes) = (position, bytes + payload.len());
+                if layout::records(&payload, position, &mut pending.records).is_none() {
+                    self.set_aside(sack, position, &payload).await;
+                }
+            }
+            let enough = bytes >= bytes_max && !pending.records.is_empty();
+            if !page.more || enough {
+                return Ok(pending);
+            }
+            bytes = bytes.min(bytes_max.saturating_sub(1));
+        }
+    }
+
+    /// Reports a damaged entry and keeps a copy of it.
+    async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
+        tracing::error!(
+            %sack, position = position.0, bytes = payload.len(),
+            "an entry of the incoming store is damaged: left out, a copy is in {}:damaged", self.tag_of(sack).name
+        );
+        let tag = self.tag_of(sack);
+        let key = format!("{}:damaged", tag.name);
+        let keep = Call::command("LPUSH", tag).arg(&key).arg(payload.as_ref());
+        let bound = Call::command("LTRIM", tag).arg(&key).arg(0).arg(DAMAGED_MAX - 1);
+        for answer in self.client.call(LANE, Confirm::Master, vec![keep, bound]).await {
+            if let Err(error) = answer {
+                tracing::warn!(%error, "the damaged entry could not be copied");
+            }
+        }
+    }
+
+    pub(super) async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        let call = Call::script(&self.scripts.acknowledge, self.tag_of(sack));
+        let call = call.arg(layout::member(sack)).arg(up_to.0);
+        self.all(Confirm::Master, vec![call]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        let mut calls: Vec<Call> = Vec::new();
+        let mut of_groups: Vec<Vec<&(Sack, Position)>> = vec![Vec::new(); self.tags.len()];
+        for item in up_to {
+            of_groups[usize::from(self.group_of(item.0))].push(item);
+        }
+        for (tag, items) in self.tags.iter().zip(of_groups) {
+            for items in items.chunks(CALL_SACKS_MAX) {
+                let mut call = Call::script(&self.scripts.trim, tag);
+                for (sack, position) in items {
+                    call.push(layout::member(*sack));
+                    call.push(position.0);
+                }
+                calls.push(call);
+            }
+        }
+        self.all(Confirm::Master, calls).await?;
+        Ok(())
+    }
+
+    pub(super) async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); self.tags.len()];
+        for (index, sack) in sacks.iter().enumerate() {
+            of_groups[usize::from(self.group_of(*sack))].push(index);
+        }
+        of_groups.retain(|indexes| !indexes.is_empty());
+        let call = |indexes: &Vec<usize>| {
+            let tag = self.tag_of(sacks[indexes[0]]);
+            let mut call = Call::command("HMGET", tag).arg(format!("{}:m", tag.name));
+            for index in indexes {
+                let member = layout::member(sacks[*index]);
+                call.push(format!("n{member}"));
+                call.push(format!("a{member}"));
+            }
+            call
+        };
+        let answers = self.all(Confirm::Master, of_groups.iter().map(call).collect()).await?;
+        let mut positions = vec![Positions::default(); sacks.len()];
+        for (indexes, answer) in of_groups.iter().zip(answers) {
+            let values: Vec<Option<Vec<u8>>> =
+                redis::from_redis_value(answer).map_err(|_| self.nonsense())?;
+            let first = |value: &Option<Vec<u8>>| {
+                Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
+            };
+            for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
+                positions[*index] = Positions { newest: first(&pair[0]), acknowledged: first(&pair[1]) };
+            }
+        }
+        Ok(positions)
+    }
+
+    /// The sacks in which something waits that came after the cursors, one for each group; moves the cursors.
+    pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>, IncomingError> {
+        let call = |(tag, cursor): (&Tag, &u64)| Call::script(&self.scripts.arrivals, tag).arg(*cursor);
+        let calls = self.tags.iter().zip(&*cursors).map(call).collect();
+        let answers = self.client.call(LANE, Confirm::Master, calls).await;
+        let mut sacks = Vec::new();
+        let mut failed = None;
+        for (answer, cursor) in answers.into_iter().zip(cursors) {
+            match answer.map(redis::from_redis_value::<Vec<String>>) {
+                Ok(Ok(items)) => {
+                    let Some((highest, members)) = items.split_first() else { continue };
+                    *cursor = highest.parse().unwrap_or(*cursor);
+                    sacks.extend(members.iter().filter_map(|member| layout::parse_member(member)));
+                }
+                Ok(Err(_)) => failed = Some(self.nonsense()),
+                Err(error) => failed = Some(incoming_error(error)),
+            }
+        }
+        match failed {
+            Some(error) if sacks.is_empty() => Err(error),
+            _ => Ok(sacks),
+        }
+    }
+
+    pub(super) async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        let call = |tag: &Tag| Call::command("HGET", tag).arg(format!("{}:m", tag.name)).arg("total");
+        let answers = self.all(Confirm::Master, self.tags.iter().map(call).collect()).await?;
+        let mut backlog = Backlog::default();
+        for answer in answers {
+            let packed: Option<Vec<u8>> = redis::from_redis_value(answer).map_err(|_| self.nonsense())?;
+            let number =
+                |index| packed.as_deref().and_then(|packed| layout::number_at(packed, index)).unwrap_or(0);
+            backlog.measures += number(0);
+            backlog.bytes += number(1);
+        }
+        Ok(backlog)
+    }
+
+    pub(super) async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        for sack in self.arrived(&mut vec![0; self.tags.len()]).await? {
+            let mut after = Position(0);
+            loop {
+                let Pending { records, more } = self.pending(sack, after, READ_BYTES_MAX).await?;
+                for Record { metric, measures: of_record, .. } in &records {
+                    *measures.entry(*metric).or_default() += u64::from(*of_record);
+                }
+                match records.last() {
+                    Some(last) if more => after = last.position,
+                    _ => break,
+                }
+            }
+        }
+        Ok(measures)
+    }
+
+    fn nonsense(&self) -> IncomingError {
+        IncomingError::Io(format!("{} answered what no script of ours answers", self.client.place()))
+    }
+}
+
+/// What one call read of a sack.
+struct Page {
+    more: bool,
+    entries: Vec<(Position, Bytes)>,
+}
+
+impl Page {
+    fn parse(value: Value) -> Option<Self> {
+        let Value::Array(items) = value else { return None };
+        let mut items = items.into_iter();
+        let Value::Int(more) = items.next()? else { return None };
+        let mut entries = Vec::with_capacity(items.len() / 2);
+        while let Some(id) = items.next() {
+            let (Value::BulkString(id), Some(Value::BulkString(payload))) = (id, items.next()) else {
+                return None;
+            };
+            let position = std::str::from_utf8(&id).ok()?.split('-').next()?.parse().ok()?;
+            entries.push((Position(position), Bytes::from(payload)));
+        }
+        Some(Page { more: more == 1, entries })
+    }
+}

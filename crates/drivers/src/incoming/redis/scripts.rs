@@ -1,0 +1,48 @@
+//! The scripts of the incoming store: what must happen as a whole happens in the server.
+
+use crate::clients::redis::Script;
+
+pub(super) struct Scripts {
+    pub(super) append: Script,
+    pub(super) pending: Script,
+    pub(super) acknowledge: Script,
+    pub(super) trim: Script,
+    pub(super) arrivals: Script,
+    pub(super) seal: Script,
+    pub(super) open: Script,
+    pub(super) forget: Script,
+    pub(super) root: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Scripts {
+            append: Script::new(include_str!("lua/append.lua")),
+            pending: Script::new(include_str!("lua/pending.lua")),
+            acknowledge: Script::new(include_str!("lua/acknowledge.lua")),
+            trim: Script::new(include_str!("lua/trim.lua")),
+            arrivals: Script::new(include_str!("lua/arrivals.lua")),
+            seal: Script::new(include_str!("lua/seal.lua")),
+            open: Script::new(include_str!("lua/open.lua")),
+            forget: Script::new(include_str!("lua/forget.lua")),
+            root: Script::new(include_str!("lua/root.lua")),
+        }
+    }
+
+    /// For the client, which gives them to each server.
+    pub(super) fn all(&self) -> Vec<Script> {
+        [
+            &self.append,
+            &self.pending,
+            &self.acknowledge,
+            &self.trim,
+            &self.arrivals,
+            &self.seal,
+            &self.open,
+            &self.forget,
+            &self.root,
+        ]
+        .map(Script::clone)
+        .into()
+    }
+}

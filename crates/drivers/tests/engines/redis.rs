@@ -1,0 +1,234 @@
+//! Redis for the tests: a server, a master with a replica and three sentinels, a cluster of three nodes; on loopback.
+#![allow(dead_code, reason = "no test needs all of this")]
+
+use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::server::{Server, folder, free_port, program};
+
+/// Every write on the disk before its answer.
+pub const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
+
+pub struct RedisServer {
+    folder: TempDir,
+    pub port: u16,
+    arguments: Vec<String>,
+    server: Server,
+}
+
+impl RedisServer {
+    /// Starts one with further arguments; none: nothing is kept on the disk.
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::start_on(free_port(), arguments)
+    }
+
+    fn start_on(port: u16, arguments: &[&str]) -> Self {
+        let folder = folder();
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let server = serve(&folder, port, &arguments);
+        RedisServer { folder, port, arguments, server }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// As by a power cut, but for what the system would still write.
+    pub fn kill(&mut self) {
+        self.server.end(Signal::KILL);
+    }
+
+    pub fn pause(&self) {
+        self.server.signal(Signal::STOP);
+    }
+
+    pub fn go_on(&self) {
+        self.server.signal(Signal::CONT);
+    }
+
+    /// Starts it again on what it has on its disk.
+    pub fn start_again(&mut self) {
+        self.server = serve(&self.folder, self.port, &self.arguments);
+    }
+
+    /// Asks it something; fails where it refuses.
+    pub fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+        ask(self.port, command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    pub fn used_memory_bytes(&self) -> u64 {
+        let info: String = self.ask(&["INFO", "memory"]);
+        info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.server.signal(Signal::CONT);
+        self.server.end(Signal::KILL);
+    }
+}
+
+fn serve(folder: &TempDir, port: u16, arguments: &[String]) -> Server {
+    let mut command = Command::new(program("redis-server", "redis-server"));
+    command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0"]);
+    command.arg("--port").arg(port.to_string()).arg("--dir").arg(folder.path()).args(arguments);
+    let mut server = Server::start(&mut command, port, &folder.path().join("log"));
+    server.wait_until(|| ask::<String>(port, &["PING"]).is_ok());
+    server
+}
+
+/// Asks a server on loopback.
+pub fn ask<T: redis::FromRedisValue>(port: u16, command: &[&str]) -> redis::RedisResult<T> {
+    let client = redis::Client::open(("127.0.0.1", port))?;
+    let mut connection = client.get_connection_with_timeout(Duration::from_secs(2))?;
+    connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut cmd = redis::Cmd::new();
+    for word in command {
+        cmd.arg(word);
+    }
+    cmd.query(&mut connection)
+}
+
+fn wait_until(what: &str, ready: impl Fn() -> bool) {
+    for _ in 0..1200 {
+        if ready() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(25));
+    }
+    panic!("{what}: not within 30 s");
+}
+
+/// A master, a replica, and three sentinels, which make the replica the master when that is gone for a second.
+pub struct RedisSentinels {
+    pub servers: [RedisServer; 2],
+    sentinels: Vec<RedisSentinel>,
+}
+
+struct RedisSentinel {
+    port: u16,
+    server: Server,
+    _folder: TempDir,
+}
+
+impl RedisSentinels {
+    pub fn start(arguments: &[&str]) -> Self {
+        let master = RedisServer::start(arguments);
+        let port = master.port.to_string();
+        let replica = RedisServer::start(&[arguments, &["--replicaof", "127.0.0.1", &port]].concat());
+        let sentinels: Vec<RedisSentinel> = (0..3).map(|_| RedisSentinel::start(master.port)).collect();
+        for sentinel in &sentinels {
+            wait_until("the sentinels know each other", || {
+                let told: redis::RedisResult<Vec<String>> =
+                    ask(sentinel.port, &["SENTINEL", "MASTER", "tests"]);
+                let field = |told: &[String], name: &str| {
+                    told.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone())
+                };
+                told.is_ok_and(|told| {
+                    field(&told, "num-slaves").as_deref() == Some("1")
+                        && field(&told, "num-other-sentinels").as_deref() == Some("2")
+                })
+            });
+        }
+        wait_until("the replica is there", || {
+            let info: String = master.ask(&["INFO", "replication"]);
+            info.contains("state=online")
+        });
+        RedisSentinels { servers: [master, replica], sentinels }
+    }
+
+    pub fn url(&self) -> String {
+        let [first, others @ ..] = &self.sentinels[..] else { unreachable!() };
+        let fallbacks = others.iter().map(|other| format!("&sentinel_fallback=127.0.0.1:{}", other.port));
+        format!("redis://127.0.0.1:{}?sentinel=tests{}", first.port, fallbacks.collect::<String>())
+    }
+
+    /// The port of whom the sentinels call the master.
+    pub fn master_port(&self) -> u16 {
+        let told: (String, u16) =
+            ask(self.sentinels[0].port, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tests"]).unwrap();
+        told.1
+    }
+}
+
+impl RedisSentinel {
+    fn start(master: u16) -> Self {
+        let (folder, port) = (folder(), free_port());
+        let file = folder.path().join("sentinel.conf");
+        let configuration = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor tests 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds tests 1000\nsentinel failover-timeout tests 5000\n",
+            folder.path().display()
+        );
+        fs::write(&file, configuration).unwrap();
+        let mut command = Command::new(program("redis-server", "redis-server"));
+        command.arg(&file).arg("--sentinel");
+        let server = Server::start(&mut command, port, &folder.path().join("log"));
+        RedisSentinel { port, server, _folder: folder }
+    }
+}
+
+impl Drop for RedisSentinel {
+    fn drop(&mut self) {
+        self.server.end(Signal::KILL);
+    }
+}
+
+/// Three masters that share the slots.
+pub struct RedisCluster {
+    pub nodes: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    pub fn start(arguments: &[&str]) -> Self {
+        let nodes: Vec<RedisServer> = (0..3).map(|_| Self::node(arguments)).collect();
+        let bounds = [0, 5461, 10_923, 16_384];
+        for (index, node) in nodes.iter().enumerate() {
+            let (first, last) = (bounds[index].to_string(), (bounds[index + 1] - 1).to_string());
+            node.ask::<String>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+            node.ask::<String>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        for other in &nodes[1..] {
+            let bus: u16 = other.bus_port();
+            nodes[0].ask::<String>(&[
+                "CLUSTER",
+                "MEET",
+                "127.0.0.1",
+                &other.port.to_string(),
+                &bus.to_string(),
+            ]);
+        }
+        for node in &nodes {
+            wait_until("the cluster has formed", || {
+                let info: String = node.ask(&["CLUSTER", "INFO"]);
+                info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+            });
+        }
+        RedisCluster { nodes }
+    }
+
+    fn node(arguments: &[&str]) -> RedisServer {
+        let bus = free_port().to_string();
+        let own = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", &bus];
+        RedisServer::start(&[&own, arguments].concat())
+    }
+
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+}
+
+impl RedisServer {
+    fn bus_port(&self) -> u16 {
+        let at = self.arguments.iter().position(|argument| argument == "--cluster-port").unwrap();
+        self.arguments[at + 1].parse().unwrap()
+    }
+}

@@ -1,0 +1,154 @@
+//! What all engines of the tests share: finding the program, a port, a folder, and ending what was started.
+//!
+//! Engines listen on loopback only. Each is a child of the test and ends with it. A test that needs an engine has this file and
+//! the engine's as modules beside each other.
+#![allow(dead_code, reason = "each engine needs a part of this")]
+
+use std::{
+    env, fs,
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long an engine may take to start or to end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Where programs lie that are not in everybody's PATH.
+const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
+
+/// A program's path; the test fails where it is missing, and says which package has it.
+pub fn program(name: &str, package: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).collect();
+    versions.sort();
+    env::split_paths(&path)
+        .chain(FOLDERS.map(PathBuf::from))
+        .chain(versions.into_iter().rev())
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| panic!("{name} is not installed: install the package {package}"))
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A folder that every user may enter, since some engines run as their own.
+pub fn folder() -> TempDir {
+    let dir = tempfile::Builder::new().prefix("gnudi-engine-").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// Has the command run as this user, where the test runs as root, and gives the folder to it.
+pub fn run_as(command: &mut Command, user: &str, folder: &Path) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let line = users.lines().find(|line| line.starts_with(&format!("{user}:")));
+    let ids: Vec<u32> = line
+        .unwrap_or_else(|| panic!("there is no user {user}"))
+        .split(':')
+        .skip(2)
+        .take(2)
+        .map(|id| id.parse().unwrap())
+        .collect();
+    std::os::unix::fs::chown(folder, Some(ids[0]), Some(ids[1])).unwrap();
+    command.uid(ids[0]).gid(ids[1]).current_dir(folder);
+}
+
+/// Runs a command to its end and fails with what it said.
+pub fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts it and waits until `port` takes connections; what it says goes to `log`.
+    pub fn start(command: &mut Command, port: u16, log: &Path) -> Self {
+        let out = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut server = Server { child, log: log.to_owned() };
+        server.wait_until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        server
+    }
+
+    /// Fails where the server ends instead, or takes too long.
+    pub fn wait_until(&mut self, ready: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !ready() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the engine does not start ({ended:?}):\n{}",
+                fs::read_to_string(&self.log).unwrap_or_default()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended.
+        kill_process(Pid::from_child(&self.child), signal).ok();
+    }
+
+    /// Sends a signal to the server and to the processes that it has started.
+    pub fn signal_family(&self, signal: Signal) {
+        self.signal(signal);
+        let own = self.child.id();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let id: Option<i32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            // `pid (name) state parent ...`
+            let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+            if let Some(id) = id.and_then(Pid::from_raw)
+                && parent == Some(&own.to_string())
+            {
+                // It may have ended meanwhile.
+                kill_process(id, signal).ok();
+            }
+        }
+    }
+
+    /// Ends it with this signal; one that has ended is no error.
+    pub fn end(&mut self, signal: Signal) {
+        if self.child.try_wait().unwrap().is_some() {
+            return;
+        }
+        self.signal(signal);
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            if Instant::now() > deadline {
+                self.child.kill().unwrap();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Redis as incoming and as aggregate store: the suites, on real servers.
+
+#[path = "engines/redis.rs"]
+mod engine;
+#[path = "engines/server.rs"]
+mod server;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use engine::RedisServer;
+use gnudi_drivers::{
+    clients::redis::RedisOptions,
+    conformance::{self, IncomingSetup},
+    incoming::redis::{RedisIncoming, RedisIncomingOptions},
+};
+use uuid::Uuid;
+
+const CLUSTER: Uuid = Uuid::from_u128(0xc1);
+
+/// Each call names a place that nothing is at.
+fn prefix() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn incoming_options(url: &str, setup: IncomingSetup, prefix: &str) -> RedisIncomingOptions {
+    RedisIncomingOptions {
+        prefix: prefix.to_owned(),
+        sack_count: setup.sack_count,
+        backlog_bytes_max: setup.backlog_bytes_max,
+        backlog_age_max: Duration::ZERO,
+        numbering_interval: Duration::from_millis(50),
+        ..RedisIncomingOptions::new(RedisOptions::new(url.parse().unwrap()))
+    }
+}
+
+async fn incoming(url: &str, setup: IncomingSetup, prefix: &str) -> Arc<RedisIncoming> {
+    RedisIncoming::open(incoming_options(url, setup, prefix), CLUSTER).await.unwrap()
+}
+
+async fn incoming_suites(url: &str) {
+    conformance::incoming(async |setup| incoming(url, setup, &prefix()).await).await;
+    conformance::shared_incoming(async |setup| {
+        let prefix = prefix();
+        [incoming(url, setup, &prefix).await, incoming(url, setup, &prefix).await]
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn incoming_on_one_server() {
+    let server = RedisServer::start(&[]);
+    incoming_suites(&server.url()).await;
+}
