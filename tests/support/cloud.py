@@ -1,5 +1,6 @@
 """gnudi as several processes on shared engines: any number of `gnudi api` and `gnudi metricd` with one configuration."""
 
+import json
 import pathlib
 
 from support import gnudi
@@ -78,6 +79,10 @@ class Cloud:
         for api in self.apis:
             api.start()
         return self
+
+    def sacks(self):
+        """How many sacks there are now."""
+        return json.loads(self.run("status", "--format", "json").stdout)["sacks"]
 
     @property
     def port(self):

@@ -34,6 +34,7 @@ class Postgres:
         self.directory = pathlib.Path(directory)
         self.programs = program_dir()
         self.port = None
+        self.running = False
 
     def _run(self, *command):
         as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
@@ -50,13 +51,15 @@ class Postgres:
         if os.geteuid() == 0:
             shutil.chown(self.directory, "postgres")
         data = self.directory / "data"
-        self._run(self.programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                  "--locale=C", "-N")
-        self.port = free_port()
+        if not data.exists():
+            self._run(self.programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                      "--locale=C", "-N")
+        self.port = self.port or free_port()
         options = (f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory}"
-                   " -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=100")
+                   " -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200")
         self._run(self.programs / "pg_ctl", "-D", data, "-l", self.directory / "log", "-w", "-t", "60",
                   "-o", options, "start")
+        self.running = True
         return self
 
     def create_database(self, name):
@@ -64,7 +67,12 @@ class Postgres:
         self._run(self.programs / "createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "postgres", name)
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
+    def restart(self):
+        self.stop()
+        self.start()
+
     def stop(self):
-        if self.port is not None:
+        """As a crash; what was committed is there at the next start, on the same port."""
+        if self.running:
             self._run(self.programs / "pg_ctl", "-D", self.directory / "data", "-m", "immediate", "-w", "stop")
-            self.port = None
+            self.running = False

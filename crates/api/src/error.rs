@@ -152,7 +152,9 @@ impl From<EngineError> for ApiError {
                 tracing::error!(%error, "stored aggregates are damaged");
                 ApiError::unavailable(error.to_string())
             }
-            EngineError::RefreshTimeout(_) => ApiError::unavailable(error.to_string()),
+            EngineError::RefreshTimeout(_) | EngineError::Coordination(_) => {
+                ApiError::unavailable(error.to_string())
+            }
         }
     }
 }

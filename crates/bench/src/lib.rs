@@ -30,6 +30,7 @@ mod rows;
 mod subject;
 mod table;
 mod target;
+mod timeline;
 mod versions;
 
 pub use commands::Benchmark;

@@ -2,24 +2,29 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, StoreError},
+    coordination::{CoordinationError, Coordinator},
     incoming::{Batch, Incoming, IncomingError},
 };
 use gnudi_indexer::{Indexer, IndexerError};
-use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
+use gnudi_model::{ArchivePolicy, MetricId, Numbering, Sack, SackId, Timestamp};
 use gnudi_series::cross::{CrossMeasures, CrossSeries};
+use tokio::time::Instant;
 
 use crate::{
     cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
     figures::Figures,
     metricd::scheduler::Queue,
+    outage::Outage,
     processor::Processor,
     reader::{self, Measures, MeasuresQuery},
+    refresh::Watcher,
     status::{ProcessingStatus, StatusCache},
+    units::Units,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +35,8 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Indexer(#[from] IndexerError),
+    #[error(transparent)]
+    Coordination(#[from] CoordinationError),
     /// A stored head or block does not decode; its neighbours are readable.
     #[error("metric {metric}: {reason}")]
     Damaged { metric: MetricId, reason: String },
@@ -41,12 +48,31 @@ pub enum EngineError {
     RefreshTimeout(MetricId),
 }
 
+impl EngineError {
+    /// Whether something does not answer, for now.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            EngineError::Incoming(IncomingError::Unavailable(_))
+                | EngineError::Store(StoreError::Unavailable(_))
+                | EngineError::Indexer(IndexerError::Database(_))
+                | EngineError::Coordination(CoordinationError::Unavailable(_))
+        )
+    }
+}
+
 /// The index, the incoming store and the aggregate store, joined. Cheap to share: hold it in an `Arc`.
 pub struct Engine {
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) store: Arc<dyn AggregateStore>,
     pub(crate) processor: Processor,
+    /// What this process may process.
+    pub(crate) units: Arc<Units>,
+    /// Where processes share the stores.
+    pub(crate) coordinator: Option<Arc<dyn Coordinator>>,
+    pub(crate) outage: Outage,
+    watcher: Arc<Watcher>,
     bulk: Bulk,
     status: StatusCache,
     /// The name of this process's workers, once they run.
@@ -56,19 +82,46 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Of stores that are this process's alone: it owns all sacks, without asking anybody.
     pub fn new(
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
     ) -> Self {
-        let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone());
-        let bulk = Bulk::new(store.clone());
+        let units = Units::everything(incoming.numbering().units());
+        Self::with(indexer, incoming, store, units, None)
+    }
+
+    /// Of stores that processes share. It owns no sacks, unless a [`Metricd`](crate::Metricd) is started on it.
+    pub fn shared(
+        indexer: Arc<dyn Indexer>,
+        incoming: Arc<dyn Incoming>,
+        store: Arc<dyn AggregateStore>,
+        coordinator: Arc<dyn Coordinator>,
+    ) -> Self {
+        let units = Units::nothing(incoming.numbering().units());
+        Self::with(indexer, incoming, store, units, Some(coordinator))
+    }
+
+    fn with(
+        indexer: Arc<dyn Indexer>,
+        incoming: Arc<dyn Incoming>,
+        store: Arc<dyn AggregateStore>,
+        units: Units,
+        coordinator: Option<Arc<dyn Coordinator>>,
+    ) -> Self {
+        let units = Arc::new(units);
+        let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone());
         Engine {
-            bulk,
+            bulk: Bulk::new(store.clone()),
+            watcher: Watcher::new(incoming.clone()),
             indexer,
             incoming,
             store,
             processor,
+            units,
+            coordinator,
+            outage: Outage::new("the stores"),
             status: StatusCache::default(),
             workers: OnceLock::new(),
             waiting: OnceLock::new(),
@@ -89,23 +142,56 @@ impl Engine {
         Ok(self.incoming.append(batch).await?)
     }
 
-    /// Folds what waits for the metrics now, and returns when it can be read.
+    /// Folds what waits for the metrics now, or waits until those have who own their sacks; returns when it can be read.
     pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<(), EngineError> {
         let deadline = Instant::now() + timeout;
         let units = self.incoming.numbering().units();
-        let mut done = Vec::new();
+        let mut done: Vec<SackId> = Vec::new();
         for &metric in metrics {
             let unit = units.sack_of(metric);
             if done.contains(&unit) {
                 continue;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            tokio::time::timeout(left, self.processor.process_all(unit))
+            tokio::time::timeout_at(deadline, self.refresh_unit(unit))
                 .await
                 .map_err(|_| EngineError::RefreshTimeout(metric))??;
             done.push(unit);
         }
         Ok(())
+    }
+
+    async fn refresh_unit(&self, unit: SackId) -> Result<(), EngineError> {
+        if !self.processor.process_all(unit).await? {
+            let numbering = self.incoming.numbering();
+            // A unit of fewer sacks before has the metrics of its halves.
+            let unit = SackId(unit.0 % numbering.units().get());
+            self.watcher.processed(numbering.sacks_of_unit(unit)).await?;
+        }
+        Ok(())
+    }
+
+    /// Doubles the count of sacks while everything goes on. What came before drains from the old sacks, which the workers see to.
+    pub async fn split_sacks(&self) -> Result<Numbering, EngineError> {
+        if self.coordinator.is_none() {
+            let alone = "the sacks of an embedded store cannot be split: one process owns them all";
+            return Err(IncomingError::NoSplit(alone.to_owned()).into());
+        }
+        Ok(self.incoming.split().await?)
+    }
+
+    /// Which sacks there are.
+    pub fn numbering(&self) -> Numbering {
+        self.incoming.numbering()
+    }
+
+    /// Whether this process may process the unit.
+    pub(crate) fn owns(&self, unit: Sack) -> bool {
+        self.coordinator.is_none() || self.units.get(unit).is_some()
+    }
+
+    /// Whether this process does what one of them has to do for all: the owner of the first unit.
+    pub(crate) fn owns_first(&self) -> bool {
+        self.owns(Sack { count: self.incoming.numbering().units(), id: SackId(0) })
     }
 
     /// The points of each aggregation of the query, in its order. Waiting measures are not in them: see

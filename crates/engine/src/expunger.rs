@@ -1,32 +1,50 @@
-//! Removes the data, then the index entry, of metrics that were deleted.
+//! Removes the data, then the index entry, of metrics that were deleted. Each process does it for the units that it owns.
 
 use std::collections::BTreeMap;
 
-use gnudi_drivers::aggregates::Fence;
-use gnudi_model::{MetricId, Sack, SackId};
+use gnudi_model::{MetricId, Sack};
 
 use crate::{Engine, EngineError, figures::Figures};
 
 impl Engine {
-    /// Removes up to `limit` deleted metrics and returns how many they were. Measures of theirs that still wait are dropped
-    /// by the workers, which no longer find the metric.
-    pub async fn expunge(&self, limit: usize) -> Result<usize, EngineError> {
-        let metrics = self.indexer.deleted_metrics(limit).await?;
-        let units = self.incoming.numbering().units();
-        let mut by_sack: BTreeMap<SackId, Vec<MetricId>> = BTreeMap::new();
-        for &metric in &metrics {
-            by_sack.entry(units.sack_of(metric)).or_default().push(metric);
+    /// Removes the deleted metrics of this process's units, about `batch` of them at a time, until there are none or `go_on` says
+    /// no; returns how many they were. Measures of theirs that still wait are dropped by the workers, which no longer find the
+    /// metric.
+    pub async fn expunge(&self, batch: usize, go_on: impl Fn() -> bool) -> Result<usize, EngineError> {
+        let mut removed = 0;
+        let mut after = None;
+        while go_on() {
+            // Page by page: those of others must not hide this process's own.
+            let page = self.indexer.deleted_metrics(after, batch).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            removed += self.expunge_own(&page).await?;
+            if page.len() < batch {
+                break;
+            }
         }
-        for (sack, metrics) in by_sack {
-            // A pass that began before the deletion may still write the metric's head: wait for it.
-            let _owned = self.processor.lock(sack).await;
-            let fence = Fence { sack: Sack { count: units, id: sack }, token: 0 };
-            for removed in self.store.delete(fence, &metrics).await {
+        Ok(removed)
+    }
+
+    async fn expunge_own(&self, metrics: &[MetricId]) -> Result<usize, EngineError> {
+        let units = self.incoming.numbering().units();
+        let mut by_unit: BTreeMap<Sack, Vec<MetricId>> = BTreeMap::new();
+        for &metric in metrics {
+            by_unit.entry(Sack::of(metric, units)).or_default().push(metric);
+        }
+        let mut removed = 0;
+        for (unit, metrics) in by_unit {
+            let Some(unit) = self.units.get(unit) else { continue };
+            // A pass that began before the deletion may still write the metric's head: wait for it. Those of earlier owners
+            // were ended by the fence.
+            let Some(_owned) = unit.lock().await else { continue };
+            for removed in self.store.delete(unit.fence, &metrics).await {
                 removed?;
             }
             self.indexer.expunge_metrics(&metrics).await?;
             Figures::add(&self.figures().metrics_expunged, metrics.len() as u64);
+            removed += metrics.len();
         }
-        Ok(metrics.len())
+        Ok(removed)
     }
 }

@@ -1,22 +1,31 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor`, `reader`, `cross`, `expunger` and `retention` do one thing each; `metricd` decides when.
+//! [`Engine`] is the face; `processor`, `reader`, `cross`, `expunger` and `retention` do one thing each; `metricd` decides when, and
+//! in which process.
 
+pub mod about;
+pub mod cluster;
 pub mod cross;
 pub mod engine;
 pub mod expunger;
 pub mod figures;
 pub mod metricd;
+mod outage;
+pub mod presence;
 pub mod processor;
 pub mod reader;
+mod refresh;
 pub mod retention;
-pub mod sacks;
 pub mod status;
+pub mod units;
 
+pub use about::About;
+pub use cluster::ClusterStatus;
 pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
 pub use engine::{Engine, EngineError};
 pub use figures::Figures;
 pub use metricd::{Metricd, MetricdOptions};
+pub use presence::Presence;
 pub use reader::{Measures, MeasuresQuery, Resample};
 pub use status::ProcessingStatus;

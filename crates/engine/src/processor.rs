@@ -17,12 +17,11 @@ use gnudi_series::{
     head::{Head, Layout},
     points,
 };
-use tokio::sync::MutexGuard;
 
 use crate::{
     EngineError,
     figures::Figures,
-    sacks::{Progress, Sacks},
+    units::{Progress, Unit, Units},
 };
 
 /// How much of a sack one pass reads: bounds the memory of a pass.
@@ -40,7 +39,7 @@ pub struct Processor {
     indexer: Arc<dyn Indexer>,
     incoming: Arc<dyn Incoming>,
     store: Arc<dyn AggregateStore>,
-    sacks: Sacks,
+    units: Arc<Units>,
     figures: Figures,
 }
 
@@ -56,42 +55,64 @@ impl Processor {
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
+        units: Arc<Units>,
     ) -> Self {
-        let sacks = Sacks::new(incoming.numbering().units());
-        Processor { indexer, incoming, store, sacks, figures: Figures::default() }
+        Processor { indexer, incoming, store, units, figures: Figures::default() }
     }
 
     pub(crate) fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    pub(crate) async fn lock(&self, unit: SackId) -> MutexGuard<'_, Progress> {
-        self.sacks.lock(unit).await
-    }
-
-    /// Passes over the unit until all that was accepted before the call is applied.
-    pub async fn process_all(&self, unit: SackId) -> Result<(), EngineError> {
-        let sacks = self.incoming.numbering().sacks_of_unit(unit);
+    /// Passes over the unit until all that was accepted before the call is applied; false where it is not this process's.
+    pub async fn process_all(&self, unit: SackId) -> Result<bool, EngineError> {
+        let numbering = self.incoming.numbering();
+        let Some(unit) = self.units.get(Sack { count: numbering.units(), id: unit }) else {
+            return Ok(false);
+        };
+        let sacks = numbering.sacks_of_unit(unit.fence.sack.id);
         let newest = self.incoming.positions(&sacks).await?;
-        let mut progress = self.sacks.lock(unit).await;
+        let Some(mut progress) = unit.lock().await else { return Ok(false) };
         for (sack, positions) in sacks.into_iter().zip(newest) {
+            // Where the unit drains, its old sack was sealed before its newest position was read.
             while self.applied(sack, &mut progress).await? < positions.newest {
-                if !self.pass(sack, &mut progress).await?.more {
-                    break;
+                match self.pass(&unit, sack, &mut progress).await {
+                    Ok(outcome) if outcome.more => {}
+                    Ok(_) => break,
+                    Err(EngineError::Store(StoreError::Fenced { .. })) => return Ok(false),
+                    Err(error) => return Err(error),
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// One pass over the unit, when nobody else is at it.
-    pub async fn process(&self, unit: SackId) -> Result<PassOutcome, EngineError> {
-        let mut progress = self.sacks.lock(unit).await;
+    /// One pass over the unit, when nobody else is at it; none where it is not this process's.
+    pub async fn process(&self, unit: &Arc<Unit>) -> Result<PassOutcome, EngineError> {
         let mut outcome = PassOutcome::default();
-        for sack in self.incoming.numbering().sacks_of_unit(unit) {
-            outcome = self.pass(sack, &mut progress).await?;
+        let Some(mut progress) = unit.lock().await else { return Ok(outcome) };
+        // Before anything is read: from when on it is known that the old sack drains, nothing comes to it any more.
+        let numbering = self.incoming.numbering();
+        let own = unit.fence.sack;
+        if numbering.units() != own.count {
+            return Ok(outcome);
+        }
+        for sack in numbering.sacks_of_unit(own.id) {
+            if progress.drained.contains(&sack) {
+                continue;
+            }
+            let passed = self.pass(unit, sack, &mut progress).await?;
+            outcome.measures += passed.measures;
+            outcome.more = passed.more;
             if outcome.more {
                 break;
+            }
+            if numbering.draining && sack == own {
+                if !self.incoming.positions(&[sack]).await?[0].is_idle() {
+                    outcome.more = true;
+                    break;
+                }
+                progress.drained.insert(sack);
             }
         }
         Ok(outcome)
@@ -106,7 +127,12 @@ impl Processor {
         Ok(acknowledged)
     }
 
-    async fn pass(&self, sack: Sack, progress: &mut Progress) -> Result<PassOutcome, EngineError> {
+    async fn pass(
+        &self,
+        unit: &Arc<Unit>,
+        sack: Sack,
+        progress: &mut Progress,
+    ) -> Result<PassOutcome, EngineError> {
         let started = Instant::now();
         let after = self.applied(sack, progress).await?;
         let Pending { mut records, more } = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
@@ -116,10 +142,13 @@ impl Processor {
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
         // Stable: a metric's records stay in the order of their acceptance.
         records.sort_by_key(|record| record.metric);
-        let applied = self.apply(Fence { sack, token: 0 }, &records).await;
+        let applied = self.apply(unit.fence, &records).await;
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = applied {
             Figures::add(&self.figures.passes_failed, 1);
+            if let EngineError::Store(StoreError::Fenced { .. }) = error {
+                self.units.lose(unit);
+            }
             return Err(error);
         }
         Figures::add(&self.figures.passes, 1);
@@ -135,16 +164,23 @@ impl Processor {
         let heads = self.store.read_heads(&ids).await;
         let mut writes = Vec::with_capacity(groups.len());
         let mut points = Vec::new();
+        let mut overdue = Vec::new();
         for (group, head) in groups.iter().zip(heads) {
             let mut head = self.decode_head(group.metric.id, head)?;
             self.fold(&mut head, group, &records[group.records.clone()], &mut points);
-            writes.push(self.write_of(head, group).await?);
+            writes.push(write_of(&mut head, group));
+            if head.expiry_moved() {
+                overdue.extend(expired_ranges(&head, group));
+            }
         }
+        self.add_expired(&mut writes, &overdue).await?;
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
-        // All are tried; the first failure fails the pass, which is then replayed: the heads that were written ignore it.
-        self.store.write(fence, writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
-        Ok(())
+        // All are tried; a failure fails the pass, which is then replayed: the heads that were written ignore it.
+        let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
+        // That the unit is lost says more than that the store was slow.
+        let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
+        worst.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.
@@ -224,38 +260,42 @@ impl Processor {
         }
     }
 
-    /// What to write of a folded head: sealed blocks leave it, blocks that its policy no longer keeps are named.
-    async fn write_of(&self, mut head: Head, group: &Group) -> Result<MetricWrite, EngineError> {
-        let metric = group.metric.id;
-        let blocks: Vec<(BlockKey, Bytes)> = head
-            .take_sealed(&group.layout)
-            .into_iter()
-            .map(|block| {
-                let key =
-                    BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
-                (key, Bytes::from(block.bytes))
-            })
-            .collect();
-        let expired = if head.expiry_moved() { self.expired(&head, group).await? } else { Vec::new() };
-        let mut bytes = Vec::with_capacity(1024);
-        head.encode(&mut bytes);
-        Ok(MetricWrite { metric, blocks, expired, head: bytes.into() })
-    }
-
-    async fn expired(&self, head: &Head, group: &Group) -> Result<Vec<BlockKey>, EngineError> {
-        let ranges: Vec<BlockRange> = group
-            .layout
-            .granularities()
-            .filter_map(|granularity| {
-                let oldest = head.oldest_kept(&group.layout, granularity)?;
-                let to = Timestamp(oldest.0 - 1);
-                Some(BlockRange { metric: group.metric.id, granularity, from: Timestamp::EPOCH, to })
-            })
-            .collect();
-        let mut expired = Vec::new();
-        for (range, keys) in ranges.iter().zip(self.store.list_blocks(&ranges).await) {
-            expired.extend(keys?.into_iter().filter(|key| key.last <= range.to));
+    /// Has the writes, which are sorted by metric, remove the blocks of these ranges: one call to the store, if any.
+    async fn add_expired(
+        &self,
+        writes: &mut [MetricWrite],
+        overdue: &[BlockRange],
+    ) -> Result<(), EngineError> {
+        if overdue.is_empty() {
+            return Ok(());
         }
-        Ok(expired)
+        for (range, keys) in overdue.iter().zip(self.store.list_blocks(overdue).await) {
+            let keys = keys?.into_iter().filter(|key| key.last <= range.to);
+            let place = writes.binary_search_by_key(&range.metric, |write| write.metric);
+            writes[place.expect("a range belongs to a write")].expired.extend(keys);
+        }
+        Ok(())
     }
+}
+
+/// What to write of a folded head: sealed blocks leave it.
+fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
+    let metric = group.metric.id;
+    let blocks = head.take_sealed(&group.layout).into_iter().map(|block| {
+        let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
+        (key, Bytes::from(block.bytes))
+    });
+    let blocks = blocks.collect();
+    let mut bytes = Vec::with_capacity(1024);
+    head.encode(&mut bytes);
+    MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() }
+}
+
+/// Where the blocks lie that the metric's policy no longer keeps.
+fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
+    let metric = group.metric.id;
+    group.layout.granularities().filter_map(move |granularity| {
+        let to = Timestamp(head.oldest_kept(&group.layout, granularity)?.0 - 1);
+        Some(BlockRange { metric, granularity, from: Timestamp::EPOCH, to })
+    })
 }

@@ -2,15 +2,18 @@
 //!
 //! Nothing here makes an ended resource live again. When a metric last got measures is not stored with it: the heads know
 //! the last request that they applied, and [`Activity`] where the sacks stood at some time. So it costs the hot path
-//! nothing, and begins to count anew with each process.
+//! nothing, and begins to count anew with each process. A mark outlives splits: positions go on growing in the sacks that take an
+//! old one's place, so that a metric got nothing since where its head stands no further than its sack of then.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use gnudi_drivers::incoming::{Incoming, IncomingError, Position};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
 };
-use gnudi_model::{Metric, MetricId, Resource, Sack, Timespan, Timestamp, resource_type::GENERIC};
+use gnudi_model::{
+    Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
+};
 use gnudi_series::head::Head;
 
 use crate::{Engine, EngineError, figures::Figures};
@@ -25,7 +28,24 @@ const MARKS_MAX: i64 = 16;
 #[derive(Debug)]
 pub struct Activity {
     inactive_after: Timespan,
-    marks: VecDeque<(Timestamp, Vec<Position>)>,
+    marks: VecDeque<Mark>,
+}
+
+/// Where the sacks stood at a time.
+#[derive(Debug)]
+struct Mark {
+    at: Timestamp,
+    count: SackCount,
+    /// For each sack the newest position that it or the one before the split had.
+    newest: Vec<Position>,
+    /// Whether all sacks before the last split had been worked off.
+    settled: bool,
+}
+
+impl Mark {
+    fn newest(&self, metric: MetricId) -> Position {
+        self.newest[usize::from(self.count.sack_of(metric).0)]
+    }
 }
 
 impl Activity {
@@ -36,23 +56,33 @@ impl Activity {
     /// Remembers where the sacks stand now, unless it did so a short while ago.
     pub async fn mark(&mut self, incoming: &dyn Incoming, now: Timestamp) -> Result<(), IncomingError> {
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
-        if self.marks.back().is_some_and(|(last, _)| now < last.saturating_add(spacing)) {
+        if self.marks.back().is_some_and(|last| now < last.at.saturating_add(spacing)) {
             return Ok(());
         }
-        let sacks: Vec<Sack> = incoming.numbering().count.sacks().collect();
-        let newest = incoming.positions(&sacks).await?.iter().map(|positions| positions.newest).collect();
-        self.marks.push_back((now, newest));
+        let numbering = incoming.numbering();
+        let count = numbering.count;
+        let mut sacks: Vec<Sack> = count.sacks().collect();
+        if numbering.draining {
+            sacks.extend(numbering.units().sacks());
+        }
+        let mut newest = vec![Position::default(); usize::from(count.get())];
+        for (sack, positions) in sacks.iter().zip(incoming.positions(&sacks).await?) {
+            for place in newest.iter_mut().skip(usize::from(sack.id.0)).step_by(usize::from(sack.count.get()))
+            {
+                *place = positions.newest.max(*place);
+            }
+        }
+        self.marks.push_back(Mark { at: now, count, newest, settled: !numbering.draining });
         // The first mark that is old enough serves; those before it are of no use.
-        while self.marks.get(1).is_some_and(|(at, _)| *at <= now.saturating_sub(self.inactive_after)) {
+        while self.marks.get(1).is_some_and(|mark| mark.at <= now.saturating_sub(self.inactive_after)) {
             self.marks.pop_front();
         }
         Ok(())
     }
 
     /// Where the sacks stood when the time of inactivity began; `None` where this process is younger than that.
-    fn begin(&self, now: Timestamp) -> Option<&[Position]> {
-        let (at, newest) = self.marks.front()?;
-        (*at <= now.saturating_sub(self.inactive_after)).then_some(newest)
+    fn begin(&self, now: Timestamp) -> Option<&Mark> {
+        self.marks.front().filter(|mark| mark.at <= now.saturating_sub(self.inactive_after))
     }
 }
 
@@ -110,30 +140,36 @@ impl Engine {
     async fn active(
         &self,
         metrics: &[&std::sync::Arc<Metric>],
-        begin: &[Position],
+        begin: &Mark,
         created_before: Timestamp,
     ) -> Result<HashSet<MetricId>, EngineError> {
-        let count = self.incoming.numbering().count;
-        let sack_of = |metric: &Metric| Sack::of(metric.id, count);
+        let numbering = self.incoming.numbering();
+        let unit_of = |metric: &Metric| numbering.units().sack_of(metric.id);
         // Before the heads: what is acknowledged now is in them.
-        let mut idle: HashMap<Sack, bool> = HashMap::new();
-        for metric in metrics {
-            let sack = sack_of(metric);
-            if let std::collections::hash_map::Entry::Vacant(vacant) = idle.entry(sack) {
-                vacant.insert(self.incoming.positions(&[sack]).await?[0].is_idle());
+        let units: BTreeSet<SackId> = metrics.iter().map(|metric| unit_of(metric)).collect();
+        let sacks: Vec<Sack> = units.iter().flat_map(|unit| numbering.sacks_of_unit(*unit)).collect();
+        let positions = self.incoming.positions(&sacks).await?;
+        let (mut busy, mut untouched) = (HashSet::new(), HashSet::new());
+        for (sack, positions) in sacks.into_iter().zip(positions) {
+            if !positions.is_idle() {
+                busy.insert(numbering.unit_of(sack));
+            }
+            // Nothing has come since the split before the mark: what the sack's metrics have is older.
+            if positions.newest == Position::default() && begin.settled && begin.count == sack.count {
+                untouched.insert(sack);
             }
         }
         let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
         let mut active = HashSet::new();
         for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
-            let sack = sack_of(metric);
             let applied = match head? {
                 Some(bytes) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
                 None => Some(Position::default()),
             };
             // A head that can't be read says nothing: the resource stays.
-            let quiet = applied.is_some_and(|applied| applied <= begin[usize::from(sack.id.0)]);
-            if !(idle[&sack] && quiet && metric.created_at < created_before) {
+            let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))
+                || applied.is_some_and(|applied| applied <= begin.newest(metric.id));
+            if busy.contains(&unit_of(metric)) || !quiet || metric.created_at >= created_before {
                 active.insert(metric.id);
             }
         }

@@ -211,8 +211,8 @@ async fn measures_of_a_deleted_metric_are_dropped_and_its_data_goes() {
     }
     house.refresh().await.unwrap();
     assert_eq!(house.engine.figures().measures_orphaned.load(Ordering::Relaxed), 1);
-    assert_eq!(house.engine.expunge(10).await.unwrap(), 1);
-    assert_eq!(house.engine.expunge(10).await.unwrap(), 0);
+    assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 1);
+    assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 0);
     assert!(house.read(0, Statistic::Count).await.is_empty());
     assert_eq!(house.read(1, Statistic::Count).await.len(), 1);
 }

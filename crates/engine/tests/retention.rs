@@ -162,7 +162,7 @@ async fn resources_that_ended_long_ago_go() {
     assert!(house.resource(1000).await.is_none());
     assert!(house.resource(2000).await.is_some(), "it ended just then");
     assert!(house.resource(3000).await.is_some());
-    let metrics = house.indexer.deleted_metrics(10).await.unwrap();
+    let metrics = house.indexer.deleted_metrics(None, 10).await.unwrap();
     assert_eq!(metrics, [MetricId(Uuid::from_u128(1001))]);
-    assert_eq!(house.engine.expunge(10).await.unwrap(), 1);
+    assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 1);
 }

@@ -65,6 +65,7 @@ fn options(scheduling: Scheduling, workers: usize, gather: Duration) -> MetricdO
         cleanup_batch_metrics: 1,
         metric_inactive_after: None,
         resource_cleanup_after: None,
+        lease: gnudi_engine::metricd::LEASE_DEFAULT,
         clock: || Timestamp::EPOCH,
     }
 }

@@ -152,8 +152,12 @@ pub trait Metrics {
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;
 
-    /// Up to `limit` metrics that wait for the janitor.
-    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError>;
+    /// Up to `limit` metrics that wait for the janitor, by id, behind `after`.
+    async fn deleted_metrics(
+        &self,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError>;
 
     /// Removes metrics whose data the janitor has removed.
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError>;

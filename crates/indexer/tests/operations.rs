@@ -64,7 +64,7 @@ impl playing::Call for Call {
             Call::Expunge(ids) => format!("{:?}", index.expunge_metrics(&ids).await),
             Call::Show(ids) => format!("{:?}", index.metrics(&ids).await),
             Call::List(listing) => format!("{:?}", index.list_metrics(&listing).await),
-            Call::Deleted(limit) => format!("{:?}", index.deleted_metrics(limit).await),
+            Call::Deleted(limit) => format!("{:?}", index.deleted_metrics(None, limit).await),
             Call::Reopen => String::new(),
         }
     }

@@ -98,7 +98,7 @@ impl playing::Call for Call {
         });
         let page = Page { limit: 1000, marker: None, sorts: vec![] };
         let metrics = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await;
-        format!("{revisions:#?} {metrics:#?} {:?}", index.deleted_metrics(1000).await)
+        format!("{revisions:#?} {metrics:#?} {:?}", index.deleted_metrics(None, 1000).await)
     }
 }
 

@@ -95,7 +95,7 @@ async fn everything_is_there_after_a_restart() {
     assert_eq!(indexer.archive_policy_rules().await, rules);
     let found = indexer.metrics(&[MetricId(Uuid::from_u128(1)), MetricId(Uuid::from_u128(2))]).await.unwrap();
     assert_eq!(found, [Some(created[0].clone().unwrap()), None]);
-    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![MetricId(Uuid::from_u128(2))]));
+    assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![MetricId(Uuid::from_u128(2))]));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! A command measures; how its findings are shown is `format`'s.
 
 pub mod count;
+pub mod engines;
 pub mod growth;
 pub mod measures;
 pub mod metric;
@@ -10,6 +11,7 @@ pub mod pg_split;
 pub mod processing;
 pub mod rados;
 pub mod report;
+pub mod sack_split;
 pub mod samples;
 pub mod scheduling;
 pub mod versus;
@@ -44,6 +46,7 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Engines(engines::Options),
     Growth(growth::Options),
     Measures(measures::Options),
     Metric(metric::Options),
@@ -51,6 +54,7 @@ enum Command {
     PgSplit(pg_split::Options),
     Rados(rados::Options),
     Report(report::Options),
+    SackSplit(sack_split::Options),
     Samples(samples::Options),
     Scheduling(scheduling::Options),
     Versus(versus::Options),
@@ -77,10 +81,12 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
+            Command::Engines(options) => engines::run(options, context).map(Some),
             Command::Growth(options) => growth::run(options, context).map(Some),
             Command::Measures(options) => measures::run(options, context).map(Some),
             Command::Metric(options) => metric::run(options, context).map(Some),
             Command::Scheduling(options) => scheduling::run(options, context).map(Some),
+            Command::SackSplit(options) => sack_split::run(options, context).map(Some),
             Command::Samples(options) => samples::run(options, context).map(Some),
             Command::Processing(options) => processing::run(options, context).map(Some),
             Command::PgSplit(options) => pg_split::run(options, context).map(Some),

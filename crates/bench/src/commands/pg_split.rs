@@ -7,9 +7,10 @@ use clap::Args;
 
 use crate::{
     context::Context,
-    findings::{Axis, Better, Findings, Line, Mark, Plot, Table, Value},
+    findings::{Axis, Better, Findings, Mark, Plot, Table, Value},
     peers::ceph::CephOptions,
-    rados::split::{self, Create, Moments, Plan, Timeline},
+    rados::split::{self, Moments, Plan, Timeline},
+    timeline::{self, Call},
 };
 
 /// Split and move a placement group of Ceph while a client creates objects in it, one at a time.
@@ -31,9 +32,6 @@ pub struct Options {
 }
 
 const SECONDS_MAX: u64 = 3600;
-/// Most points of a timeline.
-const BUCKETS_MAX: f64 = 400.0;
-const BUCKET_MIN_S: f64 = 0.25;
 /// The states are looked at four times a second: what is seen to end may have ended a little before.
 const LOOK_MARGIN_S: f64 = 1.0;
 /// The published table: the setup's seconds; objects, delays of pg and pgp, shuffle, delay after it.
@@ -111,12 +109,11 @@ impl Results {
         let between = |begin: f64, end: f64| {
             creates.iter().filter(move |create| create.begin_s >= begin && create.begin_s < end)
         };
-        let longest =
-            |begin: f64, end: f64| between(begin, end).map(|create| create.latency_s).reduce(f64::max);
+        let longest = |begin: f64, end: f64| timeline::longest_s(creates, begin, end);
         let rate =
             |begin: f64, end: f64| (end > begin).then(|| between(begin, end).count() as f64 / (end - begin));
         let setup_end = pg_num.unwrap_or(end);
-        let ended = |create: &&Create| create.begin_s + create.latency_s < setup_end;
+        let ended = |create: &&Call| create.begin_s + create.latency_s < setup_end;
         let copied_to = copy_end.or(clean).map(|copied| copied - LOOK_MARGIN_S);
         Results {
             objects: creates.iter().filter(ended).count(),
@@ -191,43 +188,21 @@ fn table(columns: Vec<(String, Vec<String>)>) -> Table {
 /// The client's latency and rate over time.
 fn plots(setup: &str, timeline: &Timeline) -> [Plot; 2] {
     let Timeline { creates, moments, .. } = timeline;
-    // The last create may end after all else.
-    let end_s = creates.last().map_or(0.0, |last| last.begin_s + last.latency_s).max(moments.end);
-    let width_s = (end_s / BUCKETS_MAX).max(BUCKET_MIN_S);
-    let mut buckets = vec![(0.0_f64, 0_u64); (end_s / width_s).ceil() as usize];
-    let bucket_of = |at_s: f64| (at_s / width_s) as usize;
-    for create in creates {
-        let (first, last) = (bucket_of(create.begin_s), bucket_of(create.begin_s + create.latency_s));
-        // A stall shows for as long as it lasts.
-        for bucket in buckets.iter_mut().take(last + 1).skip(first) {
-            bucket.0 = bucket.0.max(create.latency_s);
-        }
-        if let Some(bucket) = buckets.get_mut(last) {
-            bucket.1 += 1;
-        }
-    }
-    let line = |name: &str, value: &dyn Fn(&(f64, u64)) -> f64| Line {
-        name: name.to_owned(),
-        points: buckets
-            .iter()
-            .enumerate()
-            .map(|(number, bucket)| (number as f64 * width_s, value(bucket)))
-            .collect(),
-    };
+    let [latency, rate] = timeline::lines(["longest create", "creates"], creates, moments.end, 0.0);
     let marks = marks(moments);
     [
         Plot {
             title: format!("The longest create under way, {setup}"),
             x: Axis::linear("seconds"),
             y: Axis::logarithmic("milliseconds"),
-            lines: vec![line("longest create", &|bucket| bucket.0 * 1e3)],
+            lines: vec![latency],
             marks: marks.clone(),
         },
         Plot {
             title: format!("Creates, {setup}"),
             x: Axis::linear("seconds"),
             y: Axis::linear("creates/s"),
-            lines: vec![line("creates", &|bucket| bucket.1 as f64 / width_s)],
+            lines: vec![rate],
             marks,
         },
     ]
@@ -257,7 +232,7 @@ mod tests {
                 .into_iter()
                 .find(|(at, _)| (begin_s - at).abs() < 0.05);
             let latency_s = stall.map_or(0.1, |(_, latency_s)| latency_s);
-            creates.push(Create { begin_s, latency_s });
+            creates.push(Call { begin_s, latency_s });
             begin_s += latency_s;
         }
         let moments = Moments {

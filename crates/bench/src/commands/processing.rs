@@ -143,7 +143,8 @@ pub struct Done {
 }
 
 impl Done {
-    fn rate(&self) -> f64 {
+    /// Measures processed a second.
+    pub fn rate(&self) -> f64 {
         self.measures / self.elapsed.as_secs_f64()
     }
 }
@@ -215,7 +216,8 @@ fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done
     Ok(())
 }
 
-fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
+/// Gives each metric all of its points, many metrics a call.
+pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
     let span = Span { start_ms: START_MS, step_ms: MINUTE_MS, count: counts.points };
     let requests = metrics.requests(server, FOLD_BATCH_METRICS, span, &mut Values::new(1));

@@ -107,8 +107,7 @@ pub(super) async fn drive(
                     if let Err(failure) = outcome.take(&answer, index, &mut scratch, shared.load) {
                         shared.failed(outcome, || failure.to_owned(), index);
                     } else {
-                        outcome.latency.record(end - start);
-                        shared.succeeded();
+                        shared.record(outcome, start, end);
                     }
                     start = end;
                     break;

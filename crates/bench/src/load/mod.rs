@@ -21,7 +21,7 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::context::Stop;
+use crate::{context::Stop, timeline::Call};
 use connection::Connection;
 pub use outcome::{Outcome, ThreadTimes};
 pub use requests::{Headers, IdText, Requests};
@@ -78,6 +78,8 @@ pub struct Load<'a> {
     /// Keep the bodies of the answers, with the index of their requests.
     pub keep_bodies: bool,
     pub keep: Keep,
+    /// Keep when each request that succeeded began, and how long it took.
+    pub keep_calls: bool,
     /// Ends the load early, once requests under way are answered.
     pub stop: &'a Stop,
     /// Counts requests that have been answered or have failed, for whoever watches.
@@ -99,6 +101,7 @@ impl<'a> Load<'a> {
             order: Order::Free,
             keep_bodies: false,
             keep: Keep::Nothing,
+            keep_calls: false,
             stop,
             done: None,
             silence_max: SILENCE_MAX,
@@ -137,6 +140,17 @@ impl Shared<'_> {
         self.load.stop.is_set()
             || matches!(self.load.until, Until::Elapsed(duration) if now - start >= duration)
             || self.failures_first.load(Ordering::Relaxed) >= FAILURES_HOPELESS
+    }
+
+    /// A request that was sent at `begin` has succeeded at `end`.
+    fn record(&self, outcome: &mut Outcome, begin: Instant, end: Instant) {
+        outcome.latency.record(end - begin);
+        if self.load.keep_calls {
+            let start = *self.start.get().expect("the load has started");
+            let begin_s = begin.saturating_duration_since(start).as_secs_f64();
+            outcome.timeline.push(Call { begin_s, latency_s: (end - begin).as_secs_f64() });
+        }
+        self.succeeded();
     }
 
     fn succeeded(&self) {

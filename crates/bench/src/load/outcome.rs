@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{IdText, Keep, Load, response::Answer};
-use crate::histogram::Histogram;
+use crate::{histogram::Histogram, timeline::Call};
 
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -28,6 +28,8 @@ pub struct Outcome {
     pub ids: Vec<IdText>,
     /// Where they were asked for: the indices of the requests that succeeded.
     pub indices: Vec<u64>,
+    /// Where they were asked for: the requests that succeeded, in no order.
+    pub timeline: Vec<Call>,
     /// The body of one of the first answers.
     pub sample: Option<Vec<u8>>,
     /// Of the generator's threads together; `None` where the system does not tell.
@@ -46,6 +48,7 @@ impl Outcome {
         self.bodies.extend(other.bodies);
         self.ids.extend(other.ids);
         self.indices.extend(other.indices);
+        self.timeline.extend(other.timeline);
         self.sample = self.sample.take().or(other.sample);
         self.times = match (self.times, other.times) {
             (Some(one), Some(two)) => Some(one.and(two)),

@@ -118,6 +118,11 @@ impl Ceph {
         self.directory().join("ceph.conf")
     }
 
+    /// Of its daemons.
+    pub fn pids(&self) -> Vec<u32> {
+        self.daemons.0.iter().map(Guarded::pid).collect()
+    }
+
     /// Where all files of the cluster lie.
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -238,6 +243,8 @@ fn configuration(root: &Path, fsid: &str, monitor: &str, more: &[(String, String
     for option in ["public addr", "cluster addr"] {
         set(option, "127.0.0.1");
     }
+    // radosgw asks for more than a cluster without authentication offers.
+    set("ms mon client mode", "crc");
     for option in ["auth cluster required", "auth service required", "auth client required"] {
         set(option, "none");
     }

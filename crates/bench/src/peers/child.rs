@@ -163,7 +163,12 @@ fn signal_group(group: u32, signal: Signal) {
 }
 
 /// Runs a command to its end; the error shows what it wrote.
-pub fn run_to_end(mut command: Command) -> Result<()> {
+pub fn run_to_end(command: Command) -> Result<()> {
+    output_of(command).map(drop)
+}
+
+/// What a command prints; the error shows what it wrote.
+pub fn output_of(mut command: Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {name}"))?;
     if !output.status.success() {
@@ -171,7 +176,7 @@ pub fn run_to_end(mut command: Command) -> Result<()> {
         let end: Vec<&str> = text.lines().rev().take(3).collect();
         bail!("{name} ended with {}: {}", output.status, end.join(" | "));
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     net::{SocketAddr, ToSocketAddrs as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{
     DATA, Programs, START_DELAY_MAX, answers,
     child::{Guarded, Leftovers, Signal},
+    engines::Engines,
 };
 
 /// The configuration file in a server's directory; absent where the defaults serve.
@@ -28,19 +29,51 @@ pub(super) fn start(
     address: SocketAddr,
     leftovers: &Leftovers,
 ) -> Result<Vec<Guarded>> {
-    let program = match &programs.gnudi {
-        Some(program) if program.exists() => program.clone(),
-        Some(program) => bail!("{} does not exist", program.display()),
-        None => std::env::current_exe().context("this program's own file")?,
-    };
-    let mut command = Command::new(program);
-    command
-        .args(["serve", "--listen", &address.to_string(), "--without", "host", "--data-dir"])
-        .arg(directory.join(DATA));
+    let mut command = serve(programs, address)?;
+    command.arg("--data-dir").arg(directory.join(DATA));
     let configuration = directory.join(CONFIGURATION);
     if configuration.exists() {
         command.arg("--config-file").arg(configuration);
     }
+    started(command, directory, address, leftovers)
+}
+
+/// `gnudi serve` on engines that others could share.
+pub(super) fn start_on(
+    engines: &Engines,
+    programs: &Programs,
+    directory: &Path,
+    address: SocketAddr,
+    leftovers: &Leftovers,
+) -> Result<Vec<Guarded>> {
+    let configuration = directory.join(CONFIGURATION);
+    std::fs::write(&configuration, engines.configuration())?;
+    let mut command = serve(programs, address)?;
+    command.arg("--config-file").arg(configuration);
+    started(command, directory, address, leftovers)
+}
+
+/// The program to measure: as told, or this one.
+pub fn program(programs: &Programs) -> Result<PathBuf> {
+    match &programs.gnudi {
+        Some(program) if program.exists() => Ok(program.clone()),
+        Some(program) => bail!("{} does not exist", program.display()),
+        None => std::env::current_exe().context("this program's own file"),
+    }
+}
+
+fn serve(programs: &Programs, address: SocketAddr) -> Result<Command> {
+    let mut command = Command::new(program(programs)?);
+    command.args(["serve", "--listen", &address.to_string(), "--without", "host"]);
+    Ok(command)
+}
+
+fn started(
+    command: Command,
+    directory: &Path,
+    address: SocketAddr,
+    leftovers: &Leftovers,
+) -> Result<Vec<Guarded>> {
     let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
     process.wait_ready(START_DELAY_MAX, || answers(address, "/v1/status?details=false"))?;
     Ok(vec![process])

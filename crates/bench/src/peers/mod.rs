@@ -2,6 +2,7 @@
 
 pub mod ceph;
 pub mod child;
+pub mod engines;
 mod gnocchi;
 mod gnudi;
 pub mod influxdb;
@@ -21,7 +22,11 @@ use gnudi_client::{Client, ClientOptions};
 use tempfile::TempDir;
 
 use crate::{context::Context, disk, load::Headers, noop::NoopServer, process::Probe};
+pub use gnudi::program;
+
+use ceph::CephOptions;
 use child::{Guarded, Leftovers};
+use engines::{Engine, Engines};
 
 /// How long a server may take to answer its first request.
 const START_DELAY_MAX: Duration = Duration::from_mins(1);
@@ -139,7 +144,7 @@ pub struct Server {
 /// What has to stay alive, in the order in which it ends.
 enum Running {
     Noop(#[expect(dead_code, reason = "held until the server is dropped")] NoopServer),
-    Processes { processes: Vec<Guarded>, directory: TempDir },
+    Processes { processes: Vec<Guarded>, directory: TempDir, engines: Option<Box<Engines>> },
     Elsewhere,
 }
 
@@ -170,12 +175,47 @@ impl Server {
         Server::start_in(directory, Peer::Gnudi, context)
     }
 
+    /// Starts gnudi or Gnocchi on engines that many processes can share, which end with it.
+    pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &Context) -> Result<Self> {
+        let Context { programs, leftovers, .. } = context;
+        let directory = directory(leftovers)?;
+        let engines = Engines::start(engine, programs, ceph, directory.path(), leftovers)?;
+        let address = free_address()?;
+        let path = directory.path();
+        let processes = if peer == Peer::Gnocchi {
+            gnocchi::start_on(&engines, programs, path, address, leftovers)?
+        } else {
+            gnudi::start_on(&engines, programs, path, address, leftovers)?
+        };
+        let pids = processes.iter().map(Guarded::pid).chain(engines.pids());
+        let probe = Probe::Processes(pids.collect());
+        let running = Running::Processes { processes, directory, engines: Some(Box::new(engines)) };
+        Ok(Server::new(peer, address, "", probe, running))
+    }
+
+    /// Those that it was started on.
+    pub fn engines(&self) -> Option<&Engines> {
+        match &self.running {
+            Running::Processes { engines, .. } => engines.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Its configuration file, where it runs here.
+    pub fn configuration(&self) -> Option<PathBuf> {
+        match &self.running {
+            Running::Processes { directory, .. } => Some(directory.path().join(gnudi::CONFIGURATION)),
+            _ => None,
+        }
+    }
+
     fn start_in(directory: TempDir, peer: Peer, context: &Context) -> Result<Self> {
         let Context { programs, leftovers, .. } = context;
         let address = free_address()?;
         let processes = processes(peer, programs, &directory, address, leftovers)?;
         let probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
-        Ok(Server::new(peer, address, "", probe, Running::Processes { processes, directory }))
+        let running = Running::Processes { processes, directory, engines: None };
+        Ok(Server::new(peer, address, "", probe, running))
     }
 
     fn new(peer: Peer, address: SocketAddr, prefix: &str, probe: Probe, running: Running) -> Self {
@@ -193,7 +233,9 @@ impl Server {
     /// Stops the server and starts it again on the same store; `false` where that cannot be done.
     pub fn restart(&mut self, context: &Context) -> Result<bool> {
         let Context { programs, leftovers, .. } = context;
-        let Running::Processes { processes: old, directory } = &mut self.running else { return Ok(false) };
+        let Running::Processes { processes: old, directory, .. } = &mut self.running else {
+            return Ok(false);
+        };
         if self.peer == Peer::Gnocchi {
             return Ok(false);
         }
@@ -272,6 +314,20 @@ pub fn directory(leftovers: &Leftovers) -> Result<TempDir> {
 /// An address of loopback that nobody listens on at the moment.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Whether a GET of `/` is answered, with whatever status.
+fn answers_anything(address: SocketAddr) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let ask = || -> std::io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(
+            format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+        )?;
+        stream.read_exact(&mut [0; 12])
+    };
+    ask().is_ok()
 }
 
 /// Whether a GET of the path is answered with 200.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     context::Context,
     peers::ceph::{Ceph, CephOptions, create_pool, monitor_command},
+    timeline::Call,
 };
 
 /// How often the placement groups are looked at.
@@ -37,13 +38,6 @@ pub struct Plan {
     pub after: Duration,
 }
 
-/// One create, in seconds since the client began.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Create {
-    pub begin_s: f64,
-    pub latency_s: f64,
-}
-
 /// When what happened, in seconds since the client began; `None` where the run was cut before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
@@ -62,7 +56,7 @@ pub struct Moments {
 /// What a run found.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    pub creates: Vec<Create>,
+    pub creates: Vec<Call>,
     pub moments: Moments,
     /// What ended the run before its time; the rest is what there was until then.
     pub failure: Option<String>,
@@ -106,12 +100,12 @@ pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Time
 }
 
 /// Creates obj.0, obj.1, ... one after the other.
-fn create_until(pool: &Pool, start: Instant, done: &AtomicBool, creates: &mut Vec<Create>) -> Result<()> {
+fn create_until(pool: &Pool, start: Instant, done: &AtomicBool, creates: &mut Vec<Call>) -> Result<()> {
     while !done.load(Ordering::Relaxed) {
         let begin = Instant::now();
         pool.create_exclusive(&format!("obj.{}", creates.len())).wait()?;
         let latency_s = begin.elapsed().as_secs_f64();
-        creates.push(Create { begin_s: (begin - start).as_secs_f64(), latency_s });
+        creates.push(Call { begin_s: (begin - start).as_secs_f64(), latency_s });
     }
     Ok(())
 }

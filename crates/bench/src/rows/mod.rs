@@ -8,7 +8,7 @@ mod many;
 mod memory;
 mod metadata;
 pub mod process;
-mod push;
+pub mod push;
 mod read;
 mod resources;
 pub mod setup;

@@ -64,6 +64,7 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
         metric_inactive_after: span("metric_inactive_after"),
         resource_cleanup_after: span("resource_cleanup_after"),
+        lease: gnudi_engine::metricd::LEASE_DEFAULT,
         clock: now,
     };
     Metricd::start(engine.clone(), &options)

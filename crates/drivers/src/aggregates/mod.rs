@@ -5,8 +5,11 @@
 //! A sack's metrics are written by its owner alone. Who that is changes, and a former owner may not know it yet; so each write
 //! names its [`Fence`], and the store refuses those of a lease that was followed by another.
 
+mod entry;
+mod key;
 pub mod local;
 pub mod memory;
+pub mod objects;
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -6,7 +6,7 @@ use gnudi_drivers::incoming::Position;
 use gnudi_model::Sack;
 use tokio::sync::watch;
 
-use crate::Engine;
+use crate::{Engine, EngineError};
 
 pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch::Receiver<bool>) {
     while super::sleep(delay, &mut stopped).await {
@@ -17,11 +17,16 @@ pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch
 pub(super) async fn checkpoint(engine: &Engine) {
     // Positions first: what is acknowledged during the sync may not be durable yet.
     let numbering = engine.incoming.numbering();
-    let sacks: Vec<Sack> = numbering.units().iter().flat_map(|unit| numbering.sacks_of_unit(unit)).collect();
+    let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
+    let own = own.filter(|sack| sack.count == numbering.units());
+    let sacks: Vec<Sack> = own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect();
+    if sacks.is_empty() {
+        return;
+    }
     let positions = match engine.incoming.positions(&sacks).await {
         Ok(positions) => positions,
         Err(error) => {
-            tracing::error!(%error, "the log cannot be trimmed: where the sacks stand is not known");
+            tell(engine, &error.into(), "the log cannot be trimmed: where the sacks stand is not known");
             return;
         }
     };
@@ -32,10 +37,18 @@ pub(super) async fn checkpoint(engine: &Engine) {
         .map(|(sack, positions)| (sack, positions.acknowledged))
         .collect();
     if let Err(error) = engine.store.sync().await {
-        tracing::error!(%error, "the aggregates cannot be made durable: the log is kept");
+        tell(engine, &error.into(), "the aggregates cannot be made durable: the log is kept");
         return;
     }
     if let Err(error) = engine.incoming.trim(&positions).await {
-        tracing::error!(%error, "the incoming store cannot be trimmed");
+        tell(engine, &error.into(), "the incoming store cannot be trimmed");
+    }
+}
+
+fn tell(engine: &Engine, error: &EngineError, what: &str) {
+    if error.is_outage() {
+        engine.outage.failed(error);
+    } else {
+        tracing::error!(%error, "{what}");
     }
 }

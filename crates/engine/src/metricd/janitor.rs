@@ -10,40 +10,37 @@ use crate::{Engine, retention::Activity};
 pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stopped: watch::Receiver<bool>) {
     let mut activity = options.metric_inactive_after.map(Activity::new);
     while super::sleep(options.cleanup_delay, &mut stopped).await {
-        // Before the removal of metrics, which then removes those of the resources, too.
-        if let Some(activity) = &mut activity {
-            match engine.end_inactive_resources(activity, (options.clock)()).await {
-                Ok(0) => {}
-                Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
-                Err(error) => {
-                    tracing::error!(%error, "inactive resources cannot be ended: trying again later");
-                }
-            }
+        // One process ends resources and sweeps for all; each removes the metrics of its own sacks.
+        let first = engine.owns_first();
+        if first {
+            // Before the removal of metrics, which then removes those of the resources, too.
+            retire(&engine, &options, activity.as_mut()).await;
         }
-        if let Some(after) = options.resource_cleanup_after {
-            match engine.remove_ended_resources((options.clock)().saturating_sub(after)).await {
-                Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "resources deleted: they ended long ago"),
-                Err(error) => {
-                    tracing::error!(%error, "ended resources cannot be deleted: trying again later");
-                }
-            }
+        if let Err(error) = engine.expunge(options.cleanup_batch_metrics, || !*stopped.borrow()).await {
+            tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
         }
-        expunge(&engine, options.cleanup_batch_metrics, &stopped).await;
-        if let Err(error) = engine.sweep_index().await {
+        if first && let Err(error) = engine.sweep_index().await {
             tracing::error!(%error, "the index cannot be swept: trying again later");
         }
     }
 }
 
-async fn expunge(engine: &Engine, batch_metrics: usize, stopped: &watch::Receiver<bool>) {
-    loop {
-        match engine.expunge(batch_metrics).await {
-            Ok(removed) if removed == batch_metrics && !*stopped.borrow() => {}
-            Ok(_) => break,
+async fn retire(engine: &Engine, options: &MetricdOptions, activity: Option<&mut Activity>) {
+    if let Some(activity) = activity {
+        match engine.end_inactive_resources(activity, (options.clock)()).await {
+            Ok(0) => {}
+            Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
             Err(error) => {
-                tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
-                break;
+                tracing::error!(%error, "inactive resources cannot be ended: trying again later");
+            }
+        }
+    }
+    if let Some(after) = options.resource_cleanup_after {
+        match engine.remove_ended_resources((options.clock)().saturating_sub(after)).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "resources deleted: they ended long ago"),
+            Err(error) => {
+                tracing::error!(%error, "ended resources cannot be deleted: trying again later");
             }
         }
     }

@@ -1,28 +1,46 @@
 //! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics and old resources are removed, figures are
 //! logged.
 //!
-//! `scheduler` hands sacks to workers in the order of a `policy`, `ring` says who owns which, `checkpoint` makes aggregates durable and lets the incoming store forget,
-//! `janitor` cleans up, `reporter` logs. None of them touches points.
+//! `scheduler` hands sacks to workers in the order of a `policy`, `checkpoint` makes aggregates durable and lets the incoming store
+//! forget, `janitor` cleans up, `reporter` logs. Where processes share a store, `ownership` leases sacks: `ring` says who should own which,
+//! `assignment` what to do about it, `membership` keeps this process among the others, `settler` ends splits. None of them touches
+//! points.
 
+pub mod assignment;
 mod checkpoint;
 mod janitor;
+pub(crate) mod membership;
+mod ownership;
 pub mod policy;
 mod reporter;
 pub mod ring;
 pub(crate) mod scheduler;
+mod settler;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use gnudi_model::{Timespan, Timestamp};
+use membership::Membership;
+use ownership::Owner;
 use policy::Scheduling;
+use scheduler::Queue;
 use tokio::{sync::watch, task::JoinHandle};
 
-use crate::Engine;
+use crate::{
+    Engine,
+    about::{Kind, Observer},
+};
+
+/// Something that runs until it is told to stop.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// `[metricd] lease_seconds`: a process that was not heard of for so long has lost its sacks.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How the workers behave; see `[metricd]` in the configuration.
 #[derive(Clone, Debug)]
 pub struct MetricdOptions {
-    /// How `/v1/status` names the workers of this process.
+    /// How `/v1/status` names the workers of this process, and how other processes know it: unique among them.
     pub name: String,
     /// How many sacks are processed at the same time.
     pub workers: usize,
@@ -46,47 +64,91 @@ pub struct MetricdOptions {
     pub metric_inactive_after: Option<Timespan>,
     /// Resources that ended so long ago are deleted; `None` for never.
     pub resource_cleanup_after: Option<Timespan>,
+    /// Where processes share a store: how long after its last sign of life a process loses its sacks. They have their next
+    /// owners within this time and a third of it.
+    pub lease: Duration,
     /// What the time is.
     pub clock: fn() -> Timestamp,
+}
+
+/// What the workers of a process consist of. Nothing of it runs yet, so that a simulation may run it as it likes.
+pub struct Parts {
+    pub stop: watch::Sender<bool>,
+    /// They end soon after `stop`, once running passes have.
+    pub workers: Vec<Task>,
+    pub leave: watch::Sender<bool>,
+    /// What keeps the units of this process, where others share the store: to be ended with `leave`, after the workers.
+    pub owner: Option<Task>,
+}
+
+impl Parts {
+    pub fn new(engine: &Arc<Engine>, options: &MetricdOptions) -> Self {
+        let _ = engine.workers.set(options.name.clone());
+        let (stop, stopped) = watch::channel(false);
+        let (leave, leaving) = watch::channel(false);
+        let count = engine.incoming.numbering().units();
+        let queue = Arc::new(Queue::new(options.scheduling, options.workers, count));
+        let _ = engine.waiting.set(queue.clone());
+        let mut workers = scheduler::tasks(engine, &queue, options, &stopped);
+        workers.push(Box::pin(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
+        workers.push(Box::pin(janitor::run(engine.clone(), options.clone(), stopped.clone())));
+        if let Some(delay) = options.reporting_delay {
+            workers.push(Box::pin(reporter::run(engine.clone(), delay, stopped.clone())));
+        }
+        let owner = engine.coordinator.clone().map(|coordinator| -> Task {
+            workers.push(Box::pin(settler::run(engine.clone(), stopped.clone())));
+            let membership = Membership::new(coordinator, options.name.clone(), options.lease);
+            let observer = Observer::new(Kind::Metricd, options.workers, (options.clock)());
+            Box::pin(Owner::new(engine.clone(), queue, membership, observer).run(leaving))
+        });
+        Parts { stop, workers, leave, owner }
+    }
 }
 
 /// The running workers of a process.
 pub struct Metricd {
     engine: Arc<Engine>,
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+    leave: watch::Sender<bool>,
+    owner: Option<JoinHandle<()>>,
 }
 
 impl Metricd {
-    /// Starts the workers on the current runtime.
+    /// Starts the workers on the current runtime. Of an engine that shares its stores they process what this process owns, which is
+    /// nothing at first.
     pub fn start(engine: Arc<Engine>, options: &MetricdOptions) -> Self {
-        let _ = engine.workers.set(options.name.clone());
-        let (stop, stopped) = watch::channel(false);
-        let mut tasks = scheduler::start(&engine, options, &stopped);
-        tasks.push(tokio::spawn(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
-        tasks.push(tokio::spawn(janitor::run(engine.clone(), options.clone(), stopped.clone())));
-        if let Some(delay) = options.reporting_delay {
-            tasks.push(tokio::spawn(reporter::run(engine.clone(), delay, stopped)));
-        }
-        Metricd { engine, stop, tasks }
+        let Parts { stop, workers, leave, owner } = Parts::new(&engine, options);
+        let workers = workers.into_iter().map(tokio::spawn).collect();
+        Metricd { engine, stop, workers, leave, owner: owner.map(tokio::spawn) }
     }
 
-    /// Lets running passes finish, then makes what they wrote durable. What still waits is processed at the next start.
+    /// Lets running passes finish, makes what they wrote durable, and leaves the sacks to others. What still waits is processed by
+    /// them, or at the next start.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
-        for task in self.tasks {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a worker ended badly");
-            }
+        for task in self.workers {
+            ended(task).await;
         }
         checkpoint::checkpoint(&self.engine).await;
+        let _ = self.leave.send(true);
+        if let Some(owner) = self.owner {
+            ended(owner).await;
+        }
+    }
+}
+
+async fn ended(task: JoinHandle<()>) {
+    if let Err(error) = task.await {
+        tracing::error!(%error, "a worker ended badly");
     }
 }
 
 /// Waits for `delay`; false when the workers stop first.
 async fn sleep(delay: Duration, stopped: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
-        () = tokio::time::sleep(delay) => true,
+        biased;
         _ = stopped.wait_for(|stop| *stop) => false,
+        () = tokio::time::sleep(delay) => true,
     }
 }

@@ -80,6 +80,16 @@ impl Waiting {
         Waiting { since: vec![None; usize::from(sacks.get())], order }
     }
 
+    /// How many sacks there are.
+    pub fn len(&self) -> usize {
+        self.since.len()
+    }
+
+    /// Never: there is at least one.
+    pub fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+
     /// The bell at which a worker waits, from 0 on.
     pub fn bell_of(&self, worker: usize) -> usize {
         if matches!(self.order, Order::Shared(_)) { 0 } else { worker }

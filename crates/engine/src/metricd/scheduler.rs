@@ -4,29 +4,31 @@
 //! busy the sacks that wait go on gathering, so passes grow with the load by themselves. What waits is bounded: a sack does
 //! at most once.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use gnudi_model::SackId;
+use gnudi_drivers::aggregates::StoreError;
+use gnudi_model::{Sack, SackCount, SackId};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
-    task::JoinHandle,
+    time::Instant,
 };
 
 use super::{
-    MetricdOptions,
-    policy::{Next, Waiting, Wake},
+    MetricdOptions, Task,
+    policy::{Next, Scheduling, Waiting, Wake},
 };
-use crate::Engine;
+use crate::{Engine, EngineError, units::Unit};
 
 /// How long a sack rests after a failed pass.
 pub const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Where the store did not answer: at first, and at most, doubled from pass to pass.
+pub const OUTAGE_DELAY: Duration = Duration::from_millis(100);
+pub const OUTAGE_DELAY_MAX: Duration = Duration::from_secs(3);
 
-/// The sacks that wait for the workers of this process.
+/// The sacks that wait for the workers of this process: units, that is.
 pub(crate) struct Queue {
+    scheduling: Scheduling,
     /// Its times count from `started`.
     waiting: Mutex<Waiting>,
     bells: Vec<Notify>,
@@ -34,9 +36,20 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    fn new(waiting: Waiting, workers: usize) -> Self {
+    pub(super) fn new(scheduling: Scheduling, workers: usize, count: SackCount) -> Self {
         let bells = (0..workers).map(|_| Notify::new()).collect();
-        Queue { waiting: Mutex::new(waiting), bells, started: Instant::now() }
+        let waiting = Mutex::new(Waiting::new(scheduling, workers, count));
+        Queue { scheduling, waiting, bells, started: Instant::now() }
+    }
+
+    /// Begins anew with another count of sacks: nothing waits.
+    pub(super) fn renumber(&self, count: SackCount) {
+        *self.waiting.lock() = Waiting::new(self.scheduling, self.bells.len(), count);
+    }
+
+    /// A sack that may be processed at once.
+    pub(super) fn push_now(&self, sack: SackId) {
+        self.push(sack, self.now(), self.now());
     }
 
     fn now(&self) -> Duration {
@@ -44,7 +57,12 @@ impl Queue {
     }
 
     fn push(&self, sack: SackId, since: Duration, due: Duration) {
-        match self.waiting.lock().push(sack, since, due) {
+        let mut waiting = self.waiting.lock();
+        // Of another count, for a moment: those of the new one are queued when they are opened.
+        if usize::from(sack.0) >= waiting.len() {
+            return;
+        }
+        match waiting.push(sack, since, due) {
             Wake::Bell(bell) => self.bells[bell].notify_one(),
             Wake::All => self.bells.iter().for_each(Notify::notify_one),
             Wake::Nobody => {}
@@ -68,17 +86,20 @@ impl Queue {
     }
 }
 
-pub(super) fn start(
+/// What feeds the queue, and the workers.
+pub(super) fn tasks(
     engine: &Arc<Engine>,
+    queue: &Arc<Queue>,
     options: &MetricdOptions,
     stopped: &watch::Receiver<bool>,
-) -> Vec<JoinHandle<()>> {
-    let waiting = Waiting::new(options.scheduling, options.workers, engine.incoming.numbering().units());
-    let queue = Arc::new(Queue::new(waiting, options.workers));
-    let _ = engine.waiting.set(queue.clone());
-    let mut tasks = vec![tokio::spawn(feed(engine.clone(), queue.clone(), options.clone(), stopped.clone()))];
+) -> Vec<Task> {
+    let mut tasks: Vec<Task> =
+        vec![Box::pin(feed(engine.clone(), queue.clone(), options.clone(), stopped.clone()))];
+    if engine.coordinator.is_some() {
+        tasks.push(Box::pin(sweep(engine.clone(), queue.clone(), options.lease, stopped.clone())));
+    }
     for worker in 0..options.workers {
-        tasks.push(tokio::spawn(work(engine.clone(), queue.clone(), worker, stopped.clone())));
+        tasks.push(Box::pin(work(engine.clone(), queue.clone(), worker, stopped.clone())));
     }
     tasks
 }
@@ -93,20 +114,41 @@ async fn feed(
     loop {
         if options.greedy {
             let arrivals = tokio::select! {
-                arrivals = engine.incoming.arrivals() => arrivals,
+                biased;
                 _ = stopped.wait_for(|stop| *stop) => return,
+                arrivals = engine.incoming.arrivals() => arrivals,
             };
             let now = queue.now();
             let numbering = engine.incoming.numbering();
             for sack in arrivals {
-                queue.push(numbering.unit_of(sack), now, now + options.gather);
+                let unit = numbering.unit_of(sack);
+                if engine.owns(Sack { count: numbering.units(), id: unit }) {
+                    queue.push(unit, now, now + options.gather);
+                }
             }
         } else {
             if !super::sleep(options.processing_delay, &mut stopped).await {
                 return;
             }
-            for sack in engine.incoming.numbering().units().iter() {
-                queue.push(sack, queue.now(), queue.now());
+            for unit in engine.units.open() {
+                queue.push_now(unit.fence.sack.id);
+            }
+        }
+    }
+}
+
+/// Queues what waits in the units of this process without having been named: a shared store may miss arrivals.
+async fn sweep(engine: Arc<Engine>, queue: Arc<Queue>, delay: Duration, mut stopped: watch::Receiver<bool>) {
+    while super::sleep(delay, &mut stopped).await {
+        let numbering = engine.incoming.numbering();
+        let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
+        let own = own.filter(|sack| sack.count == numbering.units());
+        let sacks: Vec<Sack> = own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect();
+        // Where it fails, the workers' passes tell of it.
+        let Ok(positions) = engine.incoming.positions(&sacks).await else { continue };
+        for (sack, positions) in sacks.into_iter().zip(positions) {
+            if !positions.is_idle() {
+                queue.push_now(numbering.unit_of(sack));
             }
         }
     }
@@ -121,21 +163,74 @@ async fn work(engine: Arc<Engine>, queue: Arc<Queue>, worker: usize, mut stopped
             wait => {
                 let delay = if let Next::Wait(delay) = wait { delay } else { Duration::MAX };
                 tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stop| *stop) => return,
                     () = queue.bells[bell].notified() => {}
                     () = tokio::time::sleep(delay) => {}
-                    _ = stopped.wait_for(|stop| *stop) => return,
                 }
                 continue;
             }
         };
-        match engine.processor.process(sack).await {
-            // What is left goes behind the other sacks.
-            Ok(outcome) if outcome.more => queue.push(sack, queue.now(), queue.now()),
-            Ok(_) => {}
+        let count = engine.incoming.numbering().units();
+        let Some(unit) = engine.units.get(Sack { count, id: sack }) else { continue };
+        match engine.processor.process(&unit).await {
+            Ok(outcome) => {
+                unit.succeeded();
+                if outcome.measures > 0 {
+                    engine.outage.answered();
+                }
+                if outcome.more {
+                    // What is left goes behind the other sacks.
+                    queue.push_now(sack);
+                }
+            }
             Err(error) => {
-                tracing::error!(sack = sack.0, %error, "a pass failed: trying again");
-                queue.push(sack, since, queue.now() + RETRY_DELAY);
+                if let Some(delay) = failed(&engine, &unit, &error) {
+                    queue.push(sack, since, queue.now() + delay);
+                }
             }
         }
+    }
+}
+
+/// Tells of a failed pass; how long to wait before the next, or `None` where the unit is another's now.
+fn failed(engine: &Engine, unit: &Unit, error: &EngineError) -> Option<Duration> {
+    let sack = unit.fence.sack;
+    match error {
+        EngineError::Store(StoreError::Fenced { .. }) => {
+            tracing::warn!(%sack, %error, "a pass was refused: the sack has another owner");
+            None
+        }
+        error if error.is_outage() => {
+            engine.outage.failed(error);
+            Some(outage_delay(sack.id, unit.failed()))
+        }
+        error => {
+            tracing::error!(%sack, %error, "a pass failed: trying again");
+            Some(RETRY_DELAY)
+        }
+    }
+}
+
+/// Grows with the failures in a row. Not the same for all sacks, so that they do not come back all at once.
+fn outage_delay(sack: SackId, failures: u32) -> Duration {
+    let longest = OUTAGE_DELAY.saturating_mul(1 << failures.min(10)).min(OUTAGE_DELAY_MAX);
+    let stirred = (u64::from(sack.0) << 32 | u64::from(failures)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    longest.mul_f64(0.5 + 0.5 * stirred as f64 / f64::from(1 << 24))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_a_bound_and_differ() {
+        let delays: Vec<_> = (1..100).map(|failures| outage_delay(SackId(7), failures)).collect();
+        assert!(delays[0] >= OUTAGE_DELAY && delays[0] <= 2 * OUTAGE_DELAY);
+        assert!(delays.iter().all(|delay| *delay <= OUTAGE_DELAY_MAX));
+        assert!(delays[20] >= OUTAGE_DELAY_MAX / 2);
+        let of_sacks: std::collections::HashSet<_> =
+            (0..100).map(|sack| outage_delay(SackId(sack), 9)).collect();
+        assert!(of_sacks.len() > 90);
     }
 }

@@ -256,12 +256,17 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         self.see_through(write, forget).await
     }
 
-    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
-        self.index.deleted_metrics(limit).await
+    async fn deleted_metrics(
+        &self,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError> {
+        self.index.deleted_metrics(after, limit).await
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
-        // Deleted metrics are not in memory.
+        // One that another process deleted may still be in memory: a pass that found it there would write it again.
+        self.metrics.invalidate(ids);
         self.index.expunge_metrics(ids).await
     }
 }

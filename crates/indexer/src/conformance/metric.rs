@@ -130,12 +130,14 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
     assert_eq!(listing(None).await, [(id(1), active), (id(4), active)]);
     assert_eq!(listing(Some(active)).await, [(id(1), active), (id(4), active)]);
     assert_eq!(listing(Some(delete)).await, [(id(2), delete), (id(3), delete)]);
-    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(2), id(3)]));
-    assert_eq!(indexer.deleted_metrics(1).await.unwrap().len(), 1);
+    assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![id(2), id(3)]));
+    assert_eq!(indexer.deleted_metrics(None, 1).await, Ok(vec![id(2)]));
+    assert_eq!(indexer.deleted_metrics(Some(id(2)), 10).await, Ok(vec![id(3)]));
+    assert_eq!(indexer.deleted_metrics(Some(id(3)), 10).await, Ok(vec![]));
 
     // Only what waits for the janitor is removed.
     indexer.expunge_metrics(&[id(3), id(1), id(9)]).await.unwrap();
-    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(2)]));
+    assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![id(2)]));
     assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
     assert_eq!(create(indexer, vec![new_metric(3)]).await, [None]);
     assert!(indexer.metrics(&[id(3)]).await.unwrap()[0].is_some());
@@ -172,7 +174,7 @@ pub(super) async fn many_at_once(indexer: &dyn Indexer) {
     assert_eq!(create(indexer, (0..count).map(new_metric).collect()).await, vec![None; count as usize]);
     assert!(indexer.metrics(&ids).await.unwrap().iter().all(Option::is_some));
     assert_eq!(indexer.delete_metrics(&ids).await, vec![Ok(()); count as usize]);
-    assert_eq!(indexer.deleted_metrics(10_000).await.unwrap(), ids);
+    assert_eq!(indexer.deleted_metrics(None, 10_000).await.unwrap(), ids);
     indexer.expunge_metrics(&ids).await.unwrap();
-    assert_eq!(indexer.deleted_metrics(10_000).await, Ok(vec![]));
+    assert_eq!(indexer.deleted_metrics(None, 10_000).await, Ok(vec![]));
 }

@@ -352,7 +352,7 @@ pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Index
     }
     assert_eq!(revisions(indexer, 4).await.len(), 2);
     assert_eq!(indexer.metrics(&[id(1), id(2)]).await, Ok(vec![None, None]));
-    assert_eq!(indexer.deleted_metrics(10).await, Ok(vec![id(1), id(2)]));
+    assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![id(1), id(2)]));
     assert_eq!(named(indexer, &[(2, "a"), (3, "a")]).await, [None, Some(id(3))]);
     // Its id is free at once, and its successor has nothing of it.
     let again = NewResource { metrics: vec![("a".to_owned(), creating(5))], ..metrics_of_2 };
@@ -417,7 +417,7 @@ pub(in crate::conformance) async fn many_callers_at_once(indexer: &dyn Indexer) 
     for pair in deletions.chunks(2) {
         assert_ne!(pair[0].is_ok(), pair[1].is_ok(), "one of two concurrent deletions finds the resource");
     }
-    assert_eq!(indexer.deleted_metrics(1000).await.unwrap().len(), 50);
+    assert_eq!(indexer.deleted_metrics(None, 1000).await.unwrap().len(), 50);
 }
 
 async fn updated_instance(indexer: &dyn Indexer, change: ResourceChange) {
@@ -444,6 +444,6 @@ pub(in crate::conformance) async fn many_at_once(indexer: &dyn Indexer) {
     let deleted = indexer.delete_resources(&ids).await;
     let expected: Vec<_> = (0..count).map(|number| Ok(vec![id(number)])).collect();
     assert_eq!(deleted, expected);
-    assert_eq!(indexer.deleted_metrics(10_000).await.unwrap().len(), count as usize);
+    assert_eq!(indexer.deleted_metrics(None, 10_000).await.unwrap().len(), count as usize);
     assert!(indexer.resource(GENERIC, uuid(5_000)).await.unwrap().is_some());
 }

@@ -210,10 +210,17 @@ impl Metrics for MemoryIndexer {
             .collect()
     }
 
-    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
+    async fn deleted_metrics(
+        &self,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError> {
         let tables = self.tables.lock();
         let deleted = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Delete);
-        Ok(deleted.map(|metric| metric.id).take(limit).collect())
+        let mut ids: Vec<MetricId> = deleted.map(|metric| metric.id).filter(|id| Some(*id) > after).collect();
+        ids.sort_unstable();
+        ids.truncate(limit);
+        Ok(ids)
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {

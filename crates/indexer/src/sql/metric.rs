@@ -75,8 +75,15 @@ impl Metrics for SqlIndexer {
         self.writer.delete_metrics(ids.to_vec()).await
     }
 
-    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
-        let rows = sqlx::query("SELECT id FROM metric WHERE status = 1 ORDER BY id LIMIT ?")
+    async fn deleted_metrics(
+        &self,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError> {
+        // The id of zeros is nobody's.
+        let after = after.map_or(Uuid::nil(), |metric| metric.0);
+        let rows = sqlx::query("SELECT id FROM metric WHERE status = 1 AND id > ? ORDER BY id LIMIT ?")
+            .bind(after.as_bytes().as_slice())
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
             .fetch_all(&self.readers)
             .await;

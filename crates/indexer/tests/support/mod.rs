@@ -103,8 +103,12 @@ impl Metrics for Gated {
         self.index.delete_metrics(ids).await
     }
 
-    async fn deleted_metrics(&self, limit: usize) -> Result<Vec<MetricId>, IndexerError> {
-        self.read(self.index.deleted_metrics(limit)).await
+    async fn deleted_metrics(
+        &self,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError> {
+        self.read(self.index.deleted_metrics(after, limit)).await
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {

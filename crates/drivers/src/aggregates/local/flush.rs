@@ -4,12 +4,15 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use super::{
     Shared,
-    key::{KEY_BYTES, Key},
     recent::{Layer, Recent},
-    run::{Range, Run, RunWriter, entry::Kind},
+    run::{Range, Run, RunWriter},
 };
 use crate::{
-    aggregates::StoreError,
+    aggregates::{
+        StoreError,
+        entry::Kind,
+        key::{KEY_BYTES, Key},
+    },
     disk::is_no_space,
     segments::{
         Location,

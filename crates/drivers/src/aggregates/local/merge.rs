@@ -10,9 +10,9 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared,
-    key::Key,
-    run::{Cursor, Found, Range, Run, RunWriter, entry::Kind},
+    run::{Cursor, Found, Range, Run, RunWriter},
 };
+use crate::aggregates::{entry::Kind, key::Key};
 
 /// How many runs are merged at least.
 const RUNS_MERGED_MIN: usize = 4;

@@ -9,7 +9,6 @@
 //! docs/store-comparison.md says why this is no library.
 
 mod flush;
-mod key;
 mod merge;
 mod read;
 mod recent;

@@ -7,12 +7,15 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared, State,
-    key::{KEY_BYTES, Key},
     recent::Recent,
-    run::{Found, Run, entry::Kind},
+    run::{Found, Run},
 };
 use crate::{
-    aggregates::{BlockKey, BlockRange, StoreError},
+    aggregates::{
+        BlockKey, BlockRange, StoreError,
+        entry::Kind,
+        key::{KEY_BYTES, Key},
+    },
     segments::{
         Location, Segment,
         frame::{ITEM_HEADER_BYTES, open_item},

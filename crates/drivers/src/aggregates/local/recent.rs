@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gnudi_model::MetricId;
 
-use super::key::{KEY_BYTES, Key};
+use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
     aggregates::{BlockRange, MetricWrite},
     segments::{Found, Frame, Location, frame::ITEM_HEADER_BYTES},

@@ -153,7 +153,8 @@ mod tests {
                     })
                     .filter(|record| sacks.sack_of(record.metric) == part.sack)
                     .collect();
-                prop_assert_eq!(u64::from(part.measures), wanted.iter().map(|record| u64::from(record.measures)).sum());
+                let measures: u64 = wanted.iter().map(|record| u64::from(record.measures)).sum();
+                prop_assert_eq!(u64::from(part.measures), measures);
                 prop_assert_eq!(records, wanted);
                 sacks_seen.push(part.sack);
             }

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use super::{
-    Run, STRETCH_BYTES, Seen,
-    entry::{self, Header},
-    layout::HEADER_BYTES,
+use super::{Run, STRETCH_BYTES, Seen, layout::HEADER_BYTES};
+use crate::{
+    aggregates::entry::{self, Header},
+    disk::read_exact_at,
+    segments::frame::ALIGNMENT,
 };
-use crate::{disk::read_exact_at, segments::frame::ALIGNMENT};
 
 /// A place in a run; holds a stretch of it.
 pub struct Cursor<'a> {

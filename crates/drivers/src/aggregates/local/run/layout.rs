@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::{
     OpenError,
-    aggregates::local::key::KEY_BYTES,
+    aggregates::key::KEY_BYTES,
     quarantine::Quarantine,
     segments::frame::{u32_at, u64_at},
 };

@@ -5,7 +5,6 @@
 //! `low..=high`; of two that hold the same segment, the one that holds more was made from the other.
 
 mod cursor;
-pub mod entry;
 pub mod filter;
 mod layout;
 mod writer;
@@ -28,14 +27,16 @@ pub use self::{
     writer::RunWriter,
 };
 use self::{
-    entry::{Header, Kind, Piece, walk},
     filter::Filter,
     layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES, check_header},
 };
-use super::key::{KEY_BYTES, Key};
 use crate::{
     OpenError,
-    aggregates::StoreError,
+    aggregates::{
+        StoreError,
+        entry::{self, Header, Kind, Piece, walk},
+        key::{KEY_BYTES, Key},
+    },
     disk::{Disk, DiskFile, read_exact_at},
     quarantine::Quarantine,
     segments::frame::u64_at,

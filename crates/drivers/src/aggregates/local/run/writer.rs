@@ -8,12 +8,14 @@ use std::{
 
 use super::{
     HEAD_PAGE_BYTES, PAGE_BYTES,
-    entry::{self, Kind},
     filter::{self, Filter},
     layout::{Footer, INDEX_ENTRY_BYTES, Range, file_header, file_name},
 };
 use crate::{
-    aggregates::local::key::Key,
+    aggregates::{
+        entry::{self, Kind},
+        key::Key,
+    },
     disk::{Disk, DiskFile, with_suffix, write_all_at},
 };
 

@@ -1,4 +1,4 @@
-//! An entry of a run: one value under its key.
+//! An entry of a run or of a segment: one value under its key.
 //!
 //! ```text
 //! 0 magic u16 | 2 kind u16 | 4 value's length u32 | 8 key 40 bytes | 48 CRC32C of the value u32
@@ -9,7 +9,7 @@
 //! astray, the next entry is found by looking for a right header.
 
 use crate::{
-    aggregates::local::key::{KEY_BYTES, Key},
+    aggregates::key::{KEY_BYTES, Key},
     segments::frame::{ALIGNMENT, u32_at},
 };
 
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn code(self) -> u16 {
+    pub fn code(self) -> u16 {
         match self {
             Kind::Value => 1,
             Kind::Tombstone => 2,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    fn of_code(code: u16) -> Option<Self> {
+    pub fn of_code(code: u16) -> Option<Self> {
         [Kind::Value, Kind::Tombstone, Kind::Damaged].into_iter().find(|kind| kind.code() == code)
     }
 }

@@ -1,0 +1,216 @@
+//! `gnudi benchmark engines`: gnudi and Gnocchi on engines that many processes share, and what each engine itself allows.
+//!
+//! Two kinds of work: measures pushed in batches of 5,000, and many metrics with an hour of points each until nothing waits. The
+//! engines' processor time is part of a server's.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+
+use super::{processing, report};
+use crate::{
+    context::Context,
+    findings::{Better, Findings, Table, Value},
+    measurement::Measurement,
+    peers::{
+        Peer, Server,
+        ceph::CephOptions,
+        child::output_of,
+        engines::{Engine, Engines, LIMIT_TIME, POOL},
+    },
+    rados::{
+        Kind, Load,
+        peer::{self as rados_bench, Access},
+    },
+    rows::{Bench, push},
+    table::{short, times},
+};
+
+/// Measure gnudi and Gnocchi on PostgreSQL with Redis, Ceph or S3, each started and stopped by the tool.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Where measures wait and aggregates lie, in turn.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Engine::Redis, Engine::Ceph, Engine::S3])]
+    pub only: Vec<Engine>,
+    /// The servers, in this order: gnudi, gnocchi.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
+    pub peers: Vec<Peer>,
+    /// Metrics that get an hour of points each.
+    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=300_000))]
+    pub metrics: u32,
+    /// Gnocchi, which is slow, gets one of so many of the metrics: rates are compared.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub gnocchi_divisor: u32,
+    /// How long measures are pushed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    #[command(flatten)]
+    pub ceph: CephOptions,
+}
+
+/// The row of the report that pushes batches of 5,000.
+const PUSH: &str = "push-5000";
+const CONNECTIONS: usize = 4;
+const POINTS: usize = 60;
+/// What an engine's own tool writes at once: about what a batch of 5,000 measures takes when it is stored.
+const LIMIT_BYTES: usize = 20_000;
+
+/// What a server made of the work on an engine.
+struct Done {
+    engine: Engine,
+    peer: Peer,
+    /// Measures accepted a second.
+    pushed: f64,
+    /// Measures processed a second, and in how many seconds all of them.
+    processed: f64,
+    seconds: f64,
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    for peer in &options.peers {
+        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
+        ensure!(fit, "{} does not use shared engines: choose gnudi, gnocchi", peer.name());
+    }
+    let mut findings = Findings::new("engines", "measures pushed and processed on shared engines");
+    let (mut done, mut limits) = (Vec::new(), Vec::new());
+    for &engine in &options.only {
+        for &peer in &options.peers {
+            if context.stop.is_set() {
+                break;
+            }
+            eprintln!("{}: {}", peer.name(), engine.title());
+            let outcome = measure(options, engine, peer, context, &mut limits);
+            match outcome {
+                Ok(measured) => done.push(measured),
+                Err(_) if context.stop.is_set() => {}
+                Err(error) => {
+                    let text = format!("{} on {}: not measured: {error:#}", peer.name(), engine.name());
+                    eprintln!("{text}");
+                    findings.note(text);
+                }
+            }
+        }
+    }
+    ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    tell(&mut findings, &done, &limits);
+    if options.peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
+        let divisor = options.gnocchi_divisor;
+        findings.note(format!("gnocchi gets one of {divisor} of the metrics: rates are compared"));
+    }
+    Ok(findings)
+}
+
+fn measure(
+    options: &Options,
+    engine: Engine,
+    peer: Peer,
+    context: &Context,
+    limits: &mut Vec<(Engine, String)>,
+) -> Result<Done> {
+    let mut server = Server::start_on(engine, &options.ceph, peer, context)?;
+    let report = report::Options {
+        only: vec![PUSH.to_owned()],
+        seconds: Some(options.seconds),
+        ..report::Options::default()
+    };
+    let mut bench = Bench::new(&report, context);
+    push::run(&mut bench, &mut server)?;
+    let pushed = bench.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
+    crate::rows::setup::wait_backlog(context, &server)?;
+    let metrics = match peer {
+        Peer::Gnocchi => options.metrics.div_ceil(options.gnocchi_divisor),
+        _ => options.metrics,
+    };
+    let counts = processing::Counts {
+        metrics: metrics as usize,
+        points: POINTS,
+        batches: 0,
+        held: 0,
+        connections: CONNECTIONS,
+    };
+    let fold = processing::fold(&bench, &server, counts, String::new())?;
+    let engines = server.engines().context("the server was started on engines")?;
+    if !limits.iter().any(|(known, _)| *known == engine) {
+        limits.push((engine, limit(engines, context)?));
+    }
+    Ok(Done { engine, peer, pushed, processed: fold.rate(), seconds: fold.elapsed.as_secs_f64() })
+}
+
+/// What the engine's own tool reaches, in words.
+fn limit(engines: &Engines, context: &Context) -> Result<String> {
+    if let Some(address) = engines.redis_address() {
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-t", "set", "--csv", "-c", "8"]);
+        command.args(["-n", "20000", "-d", &LIMIT_BYTES.to_string()]);
+        let rate = requests_per_second(&output_of(command)?).context("redis-benchmark printed no rate")?;
+        return Ok(format!("redis-benchmark: {} SETs of {} kB/s", short(rate), LIMIT_BYTES / 1000));
+    }
+    let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;
+    let access = Access { conf: ceph.conf(), user: "admin".to_owned(), keyring: None };
+    let load =
+        Load { kind: Kind::WriteObject, in_flight: 16, block_bytes: LIMIT_BYTES, duration: LIMIT_TIME };
+    let outcome = rados_bench::run(&access, POOL, &load, false, ceph.directory(), context)?;
+    Ok(format!("rados bench: {} objects of {} kB/s", short(outcome.rate()), LIMIT_BYTES / 1000))
+}
+
+/// The rate of `"SET","29411.76",...`.
+fn requests_per_second(csv: &str) -> Option<f64> {
+    let line = csv.lines().find(|line| line.starts_with("\"SET\""))?;
+    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
+
+fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
+    for done in done {
+        let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());
+        findings.compare(name("push"), Value::Rate(done.pushed, "measure"), Better::Higher);
+        findings.compare(name("process"), Value::Rate(done.processed, "measure"), Better::Higher);
+        findings.compare(name("process time"), Value::Seconds(done.seconds), Better::Lower);
+    }
+    let rows = done.iter().map(|one| {
+        let gnudi = done.iter().find(|other| other.peer == Peer::Gnudi && other.engine == one.engine);
+        let gnudi = gnudi.filter(|_| one.peer != Peer::Gnudi);
+        let ratio = |of: fn(&Done) -> f64| gnudi.map_or_else(String::new, |gnudi| times(of(gnudi) / of(one)));
+        let limit = limits.iter().find(|(engine, _)| *engine == one.engine && one.peer == Peer::Gnudi);
+        vec![
+            one.engine.title().to_owned(),
+            one.peer.name().to_owned(),
+            short(one.pushed),
+            ratio(|done| done.pushed),
+            short(one.processed),
+            ratio(|done| done.processed),
+            format!("{:.2} s", one.seconds),
+            limit.map_or_else(String::new, |(_, text)| text.clone()),
+        ]
+    });
+    let headings = [
+        "engines",
+        "",
+        "pushed, measures/s",
+        "gnudi is",
+        "processed, measures/s",
+        "gnudi is",
+        "processed in",
+        "the engine allows",
+    ];
+    findings.tables.push(Table {
+        title: "Batches of 5,000 measures; an hour of points of many metrics, until processed".to_owned(),
+        headings: headings.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_redis_benchmark_is_read() {
+        let csv = "\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"29411.76\",\"0.1\"\n";
+        assert_eq!(requests_per_second(csv), Some(29411.76));
+        assert_eq!(requests_per_second("ERR\n"), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! `gnudi benchmark sack-split`: what clients feel while the sacks of gnudi are split under them, and those of Ceph while a
+//! placement group is.
+//!
+//! gnudi runs on engines that many processes share, as it is started for `engines`; `gnudi split-sacks` doubles the count of its sacks
+//! while measures are posted. Every measure is counted afterwards: none may be lost, none may be there twice.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use gnudi_client::MeasuresFilter;
+use gnudi_model::{AggregationMethod, MetricId, Statistic};
+
+use super::report;
+use crate::{
+    body::{START_MS, Span, Values},
+    context::{Context, Stop},
+    findings::{Axis, Better, Findings, Mark, Plot, Table, Value},
+    load::{Load, Order, Outcome, Requests, Until, requests::with_length},
+    peers::{
+        Peer, Server,
+        ceph::CephOptions,
+        child::{Guarded, Signal},
+        engines::Engine,
+        program,
+    },
+    rados::split::{self, Plan},
+    rows::{Bench, setup},
+    timeline::{self, Call},
+};
+
+/// Double the sacks of gnudi while measures are posted, and split a placement group of Ceph beside it.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Where measures wait and aggregates lie.
+    #[arg(long, value_enum, default_value_t = Engine::Redis)]
+    pub engine: Engine,
+    /// Seconds before the split.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Seconds to go on after the old sacks are empty.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub after: u64,
+    /// How often the count is doubled.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub splits: u32,
+    /// Connections that post, a measure a call.
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub connections: u32,
+    /// Leave Ceph's split out.
+    #[arg(long)]
+    pub without_ceph: bool,
+    #[command(flatten)]
+    pub ceph: CephOptions,
+}
+
+/// A multiple of any number of connections that is a power of two.
+const METRICS: usize = 512;
+/// Measures of each metric at most.
+const STEPS: usize = 4_000;
+const STEP_MS: i64 = 1_000;
+/// Kept by the minute, for as long as there are steps.
+const POLICY: &str = "gnudi-bench-split";
+/// How long a split may take, the end of its draining included.
+const SPLIT_MAX: Duration = Duration::from_mins(2);
+/// What the published split of a placement group shows.
+const AIM: &str = "aim: no request over 50 ms, where Ceph stalls for 10 to 16 s";
+
+/// A split, in seconds since the clients began: when the command was started, and when it had ended.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    begin_s: f64,
+    settled_s: f64,
+}
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
+    let mut findings = Findings::new("sack-split", title);
+    let (calls, moments) = of_gnudi(options, context, &mut findings)?;
+    let first = moments.first().map_or(0.0, |moment| moment.begin_s);
+    let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
+    let [latency, rate] = timeline::lines(["gnudi, longest post", "posts"], &calls, end_s, first);
+    let mut lines = vec![latency];
+    let mut rows = vec![row("gnudi, sacks doubled", &calls, &moments)];
+    if !options.without_ceph && !context.stop.is_set() {
+        match of_ceph(options, context) {
+            Ok((calls, moment)) => {
+                let [latency, _] = timeline::lines(["Ceph, longest create", ""], &calls, 0.0, moment.begin_s);
+                lines.push(latency);
+                rows.push(row("Ceph, placement group split and moved", &calls, &[moment]));
+            }
+            Err(error) => findings.note(format!("Ceph: not measured: {error:#}")),
+        }
+    }
+    let marks = moments.iter().flat_map(|moment| {
+        let mark = |x: f64, label: &str| Mark { x: x - first, label: label.to_owned() };
+        [mark(moment.begin_s, "split"), mark(moment.settled_s, "settled")]
+    });
+    let marks: Vec<Mark> = marks.collect();
+    findings.plots.push(Plot {
+        title: "The longest call under way, with the split at 0".to_owned(),
+        x: Axis::linear("seconds"),
+        y: Axis::logarithmic("milliseconds"),
+        lines,
+        marks: marks.clone(),
+    });
+    findings.plots.push(Plot {
+        title: "Posts to gnudi".to_owned(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear("posts/s"),
+        lines: vec![rate],
+        marks,
+    });
+    let headings = [
+        "",
+        "longest before",
+        "longest from the split on",
+        "until settled",
+        "calls/s before",
+        "calls/s meanwhile",
+    ];
+    let headings = headings.map(str::to_owned).to_vec();
+    findings.tables.push(Table { title: "Split under load".to_owned(), headings, rows });
+    findings.note(AIM);
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    Ok(findings)
+}
+
+/// Posts to a gnudi that is split meanwhile, and counts what is there afterwards.
+fn of_gnudi(
+    options: &Options,
+    context: &Context,
+    findings: &mut Findings,
+) -> Result<(Vec<Call>, Vec<Moment>)> {
+    let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
+    let defaults = report::Options::default();
+    let bench = Bench::new(&defaults, context);
+    setup::create_policy(context, &server, POLICY, &[(60, STEPS)])?;
+    let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
+    let requests = requests(&server, &metrics);
+    let mut moments = Vec::new();
+    let (outcome, carried_out) = post(options, &server, &requests, context, &mut moments);
+    carried_out?;
+    setup::check(&outcome)?;
+    ensure!(
+        outcome.calls < requests.distinct(),
+        "the server is too fast: measures came twice; give fewer --seconds"
+    );
+    setup::wait_backlog(context, &server)?;
+    let found = count(context, &server, &metrics)?;
+    let lost = outcome.calls as f64 - found;
+    findings.tell("measures posted", Value::Count(outcome.calls));
+    findings.tell("measures lost", Value::Text(format!("{lost}")));
+    ensure!(lost == 0.0, "{} measures were acknowledged, {found} are in the aggregates", outcome.calls);
+    findings.tell("refused for now", Value::Count(outcome.refused));
+    let begin = moments.first().map_or(f64::MAX, |moment: &Moment| moment.begin_s);
+    if let Some(stall) = timeline::longest_s(&outcome.timeline, begin, f64::MAX) {
+        findings.compare("longest stall", Value::Seconds(stall), Better::Lower);
+    }
+    if let Some(before) = timeline::longest_s(&outcome.timeline, 0.0, begin) {
+        findings.compare("longest call before", Value::Seconds(before), Better::Lower);
+    }
+    let mut calls = outcome.timeline;
+    calls.sort_by(|one, other| one.begin_s.total_cmp(&other.begin_s));
+    Ok((calls, moments))
+}
+
+/// A measure of a metric each, each a second after the metric's one before.
+fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
+    let head = |metric: &MetricId| server.headers.open_json_head(&format!("/v1/metric/{metric}/measures"));
+    let mut values = Values::new(1);
+    let body = |step: usize| {
+        let span = Span { start_ms: START_MS + step as i64 * STEP_MS, step_ms: STEP_MS, count: 1 };
+        let mut body = Vec::new();
+        span.write_gnocchi(&mut values, &mut body);
+        with_length(&body, 0)
+    };
+    Requests::Grid { heads: metrics.iter().map(head).collect(), bodies: (0..STEPS).map(body).collect() }
+}
+
+/// Posts until the plan is carried out.
+fn post(
+    options: &Options,
+    server: &Server,
+    requests: &Requests,
+    context: &Context,
+    moments: &mut Vec<Moment>,
+) -> (Outcome, Result<()>) {
+    let end = Stop::default();
+    let load = Load {
+        connections: options.connections as usize,
+        // A metric's measures come one after the other.
+        order: Order::Lanes,
+        keep_calls: true,
+        ..Load::new(server.address, requests, Until::Elapsed(Duration::MAX / 4), &end)
+    };
+    std::thread::scope(|scope| {
+        let start = Instant::now();
+        let posting = scope.spawn(|| load.run());
+        let outcome = carry_out(options, server, context, start, moments, &|| posting.is_finished());
+        end.set();
+        (posting.join().expect("the load does not panic"), outcome)
+    })
+}
+
+fn carry_out(
+    options: &Options,
+    server: &Server,
+    context: &Context,
+    start: Instant,
+    moments: &mut Vec<Moment>,
+    ended: &dyn Fn() -> bool,
+) -> Result<()> {
+    let cut = || context.stop.is_set() || ended();
+    for _ in 0..options.splits {
+        if !pause(Duration::from_secs(options.seconds), &cut) {
+            return Ok(());
+        }
+        let begin_s = start.elapsed().as_secs_f64();
+        split_sacks(server, context, &cut)?;
+        moments.push(Moment { begin_s, settled_s: start.elapsed().as_secs_f64() });
+    }
+    pause(Duration::from_secs(options.after), &cut);
+    Ok(())
+}
+
+/// Runs `gnudi split-sacks`, which ends when the old sacks are empty.
+fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Result<()> {
+    let configuration = server.configuration().context("the server runs here")?;
+    let mut command = Command::new(program(&context.programs)?);
+    command.arg("split-sacks").arg("--config-file").arg(&configuration);
+    let log = configuration.with_file_name("split-sacks.log");
+    let mut process = Guarded::start(command, &log, Signal::Term, &context.leftovers)?;
+    let begin = Instant::now();
+    let status = process.wait_end(|| cut() || begin.elapsed() > SPLIT_MAX)?;
+    match status {
+        Some(status) if !status.success() => {
+            bail!("gnudi split-sacks ended with {status}: {}", process.log_end())
+        }
+        None if !cut() => bail!("gnudi split-sacks has not ended after {} s", SPLIT_MAX.as_secs()),
+        _ => Ok(()),
+    }
+}
+
+/// Measures in the aggregates of all the metrics.
+fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64> {
+    let client = server.client()?;
+    let filter = MeasuresFilter {
+        aggregation: Some(AggregationMethod::new(Statistic::Count)),
+        granularity: Some("60".to_owned()),
+        ..MeasuresFilter::default()
+    };
+    let mut found = 0.0;
+    for metric in metrics {
+        let points = context.runtime.block_on(client.get_measures(*metric, &filter))?;
+        found += points.iter().map(|point| point.value).sum::<f64>();
+    }
+    Ok(found)
+}
+
+fn of_ceph(options: &Options, context: &Context) -> Result<(Vec<Call>, Moment)> {
+    let plan = Plan {
+        setup: Duration::from_secs(options.seconds),
+        between: Duration::from_secs(3),
+        after: Duration::from_secs(options.after),
+    };
+    let timeline = split::run(&options.ceph, &plan, context)?;
+    let begin_s = timeline.moments.pg_num.context("cut before the split")?;
+    let settled_s = timeline.moments.clean.unwrap_or(timeline.moments.end);
+    Ok((timeline.creates, Moment { begin_s, settled_s }))
+}
+
+fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
+    let begin = moments.first().map_or(f64::MAX, |moment| moment.begin_s);
+    let settled = moments.last().map_or(f64::MAX, |moment| moment.settled_s);
+    let ms = |time: Option<f64>| time.map_or_else(String::new, |time| format!("{:.1} ms", time * 1e3));
+    let rate = |begin: f64, end: f64| {
+        let ended = |call: &&Call| (begin..end).contains(&(call.begin_s + call.latency_s));
+        let seconds = end - begin;
+        if seconds > 0.0 && seconds.is_finite() && seconds < f64::MAX / 2.0 {
+            format!("{:.0}", calls.iter().filter(ended).count() as f64 / seconds)
+        } else {
+            String::new()
+        }
+    };
+    vec![
+        name.to_owned(),
+        ms(timeline::longest_s(calls, 0.0, begin)),
+        ms(timeline::longest_s(calls, begin, f64::MAX)),
+        moments
+            .iter()
+            .map(|moment| format!("{:.2} s", moment.settled_s - moment.begin_s))
+            .collect::<Vec<_>>()
+            .join(", "),
+        rate(0.0, begin),
+        rate(begin, settled),
+    ]
+}
+
+/// Waits; `false` if it was cut short.
+fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        if cut() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !cut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_tells_the_longest_before_and_from_the_split_on() {
+        let calls = [(0.0, 0.001), (1.0, 0.004), (2.1, 0.03), (9.0, 0.002)];
+        let calls = calls.map(|(begin_s, latency_s)| Call { begin_s, latency_s });
+        let moments = [Moment { begin_s: 2.0, settled_s: 4.0 }];
+        assert_eq!(row("x", &calls, &moments), ["x", "4.0 ms", "30.0 ms", "2.00 s", "1", "0"]);
+        assert_eq!(row("x", &calls, &[])[1..], ["30.0 ms", "", "", "", ""]);
+    }
+
+    #[test]
+    fn no_measure_is_posted_twice() {
+        let server = Server::nowhere(Peer::Gnudi);
+        let requests = requests(&server, &[MetricId(uuid::Uuid::nil()), MetricId(uuid::Uuid::max())]);
+        assert_eq!(requests.distinct(), 2 * STEPS as u64);
+        let texts: std::collections::HashSet<Vec<u8>> =
+            (0..20).map(|index| requests.parts(index).concat()).collect();
+        assert_eq!(texts.len(), 20);
+    }
+}

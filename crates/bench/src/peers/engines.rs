@@ -1,0 +1,203 @@
+//! The engines that many processes share, under gnudi and under Gnocchi alike: PostgreSQL for the index, and Redis, Ceph, or S3 (Ceph's
+//! gateway) for measures and aggregates.
+//!
+//! Started for one server, with places of its own; what each promises is said by its settings: Redis syncs every write.
+
+use std::{
+    fmt::Write as _,
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use gnudi_rados::Librados;
+
+use super::{
+    Programs, START_DELAY_MAX, answers_anything,
+    ceph::{Ceph, CephOptions, check_installed, create_pool},
+    child::{Guarded, Leftovers, Signal, run_to_end},
+    free_address,
+    postgres::Postgres,
+};
+
+/// Where measures wait and aggregates lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    Redis,
+    Ceph,
+    S3,
+}
+
+/// The pool that measures and aggregates go to.
+pub const POOL: &str = "measured";
+/// As many as a small production pool has; of one copy.
+const PLACEMENT_GROUPS: u32 = 16;
+const USER: &str = "bench";
+const ACCESS_KEY: &str = "bench-access";
+const SECRET_KEY: &str = "bench-secret";
+
+impl Engine {
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Redis => "redis",
+            Engine::Ceph => "ceph",
+            Engine::S3 => "s3",
+        }
+    }
+
+    /// What is under the server, and what an accepted write is worth.
+    pub fn title(self) -> &'static str {
+        match self {
+            Engine::Redis => "PostgreSQL + Redis + Redis (appendfsync always)",
+            Engine::Ceph => "PostgreSQL + Ceph + Ceph (two OSDs on the memory store)",
+            Engine::S3 => "PostgreSQL + S3 + S3 (Ceph's gateway, on two OSDs on the memory store)",
+        }
+    }
+}
+
+/// Running engines, which end with this value, in the reverse order of their start.
+pub struct Engines {
+    pub engine: Engine,
+    postgres: Postgres,
+    redis: Option<(Guarded, SocketAddr)>,
+    gateway: Option<(Guarded, SocketAddr)>,
+    ceph: Option<Ceph>,
+}
+
+impl Engines {
+    /// `directory` must be one that PostgreSQL's user may enter.
+    pub fn start(
+        engine: Engine,
+        programs: &Programs,
+        ceph: &CephOptions,
+        directory: &Path,
+        leftovers: &Leftovers,
+    ) -> Result<Self> {
+        let postgres = Postgres::start(programs, directory, "gnudi", leftovers)?;
+        let mut engines = Engines { engine, postgres, redis: None, gateway: None, ceph: None };
+        if engine == Engine::Redis {
+            engines.redis = Some(start_redis(directory, leftovers)?);
+            return Ok(engines);
+        }
+        let librados = Librados::load(&ceph.librados)?;
+        let ceph = engines.ceph.insert(Ceph::start(&librados, ceph, leftovers).context("starting Ceph")?);
+        create_pool(ceph.cluster(), POOL, PLACEMENT_GROUPS)?;
+        if engine == Engine::S3 {
+            engines.gateway = Some(start_gateway(&ceph.conf(), directory, leftovers)?);
+        }
+        Ok(engines)
+    }
+
+    pub fn database(&self) -> String {
+        self.postgres.url()
+    }
+
+    /// The process ids of the engines, whose processor time belongs to the work.
+    pub fn pids(&self) -> Vec<u32> {
+        let others = [&self.redis, &self.gateway].into_iter().flatten().map(|(process, _)| process.pid());
+        let ceph = self.ceph.iter().flat_map(Ceph::pids);
+        std::iter::once(self.postgres.process.pid()).chain(others).chain(ceph).collect()
+    }
+
+    /// `redis://...`, where Redis runs.
+    pub fn redis_url(&self) -> Option<String> {
+        self.redis.as_ref().map(|(_, address)| format!("redis://{address}"))
+    }
+
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.redis.as_ref().map(|(_, address)| *address)
+    }
+
+    pub fn ceph(&self) -> Option<&Ceph> {
+        self.ceph.as_ref()
+    }
+
+    /// The sections [indexer], [incoming] and [storage] of a gnocchi.conf, the same for gnudi and for Gnocchi.
+    pub fn configuration(&self) -> String {
+        let mut options = format!("driver = {}\n", self.engine.name());
+        let mut set = |name: &str, value: &str| {
+            writeln!(options, "{name} = {value}").expect("a String takes it");
+        };
+        match (self.engine, &self.ceph, &self.gateway) {
+            (Engine::Ceph, Some(ceph), _) => {
+                set("ceph_pool", POOL);
+                set("ceph_username", "admin");
+                set("ceph_conffile", &ceph.conf().display().to_string());
+            }
+            (Engine::S3, _, Some((_, address))) => {
+                set("s3_endpoint_url", &format!("http://{address}"));
+                set("s3_region_name", "default");
+                set("s3_access_key_id", ACCESS_KEY);
+                set("s3_secret_access_key", SECRET_KEY);
+                set("s3_bucket_prefix", "measured");
+            }
+            _ => set("redis_url", &self.redis_url().expect("Redis runs where nothing else does")),
+        }
+        format!("[indexer]\nurl = {}\n[incoming]\n{options}[storage]\n{options}", self.database())
+    }
+}
+
+impl Drop for Engines {
+    fn drop(&mut self) {
+        // The gateway writes to Ceph until its end.
+        drop(self.gateway.take());
+        drop(self.ceph.take());
+    }
+}
+
+/// A Redis that syncs every write.
+fn start_redis(directory: &Path, leftovers: &Leftovers) -> Result<(Guarded, SocketAddr)> {
+    check_installed(&[("redis-server", "redis-server")])?;
+    let address = free_address()?;
+    let data = directory.join("redis");
+    std::fs::create_dir(&data)?;
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(["--appendonly", "yes", "--appendfsync", "always", "--dir"])
+        .arg(data);
+    let log = directory.join("redis.log");
+    let mut redis = Guarded::start(command, &log, Signal::Term, leftovers)?;
+    redis.wait_ready(START_DELAY_MAX, || TcpStream::connect(address).is_ok())?;
+    Ok((redis, address))
+}
+
+fn start_gateway(conf: &Path, directory: &Path, leftovers: &Leftovers) -> Result<(Guarded, SocketAddr)> {
+    check_installed(&[("radosgw", "radosgw"), ("radosgw-admin", "radosgw")])?;
+    let address = free_address()?;
+    let mut command = Command::new("radosgw");
+    command
+        .args(["-f", "-n", "client.rgw.a", "-c"])
+        .arg(conf)
+        .arg(format!("--rgw-frontends=beast endpoint={address}"));
+    let log = directory.join("radosgw.log");
+    let mut gateway = Guarded::start(command, &log, Signal::Kill, leftovers)?;
+    gateway.wait_ready(START_DELAY_MAX, || answers_anything(address))?;
+    let mut command = Command::new("radosgw-admin");
+    command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=-1"]);
+    command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);
+    command.arg(format!("--secret-key={SECRET_KEY}"));
+    run_to_end(command)?;
+    Ok((gateway, address))
+}
+
+/// A directory with Debian's binding of librados and nothing else, for a virtual environment that has none.
+pub fn python_rados(directory: &Path) -> Result<PathBuf> {
+    const INSTALLED: &str = "/usr/lib/python3/dist-packages";
+    let own = directory.join("python-rados");
+    std::fs::create_dir(&own)?;
+    let entries = std::fs::read_dir(INSTALLED).context("python3-rados is not installed")?;
+    let binding = entries.flatten().find(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with("rados.") && name.to_string_lossy().ends_with(".so")
+    });
+    let Some(binding) = binding else { bail!("python3-rados is not installed: Gnocchi cannot use Ceph") };
+    std::os::unix::fs::symlink(binding.path(), own.join(binding.file_name()))?;
+    Ok(own)
+}
+
+/// How long an engine is measured by its own tool.
+pub const LIMIT_TIME: Duration = Duration::from_secs(3);

@@ -1,0 +1,352 @@
+//! Aggregates on a store of objects (Ceph, S3, Swift, a shared file system), shared by any number of processes.
+//!
+//! Metrics are spread over a fixed number of shards by their ids; a shard is a small log-structured merge store of its own.
+//! What a pass writes becomes one immutable object, a *segment* (`segment`), however many metrics it has; a *manifest* says
+//! which segments count, version by version (`manifest`, `chain`). A version is created only where there is none: that is
+//! both the commit and the fence, since the raised fences stand in the manifest, and whoever was overtaken must read it
+//! before it can try again. So a pass takes three requests: one that asks whether there is a newer manifest, the segment, and
+//! the manifest. A sack normally lies in one shard: its count is that of the shards, or twice as much after a split.
+//!
+//! Segments are merged (`merge`), so that few are asked and what is superseded goes; old ones stay for a while, for those who
+//! still read them (`tend`). Indexes and heads are held in memory, within a bound (`cache`).
+//!
+//! An entry that is damaged is known by its key, from the index, and hides what older segments have: a head that is not
+//! known to be the newest is never served. Of a manifest there are two copies in one object. If both are damaged, and no newer
+//! version follows, all of the shard answers [`StoreError::Damaged`], as nobody knows what counts; removing that object takes
+//! the shard back to the version before.
+
+mod cache;
+mod chain;
+pub mod clock;
+mod manifest;
+mod merge;
+mod names;
+mod read;
+mod requests;
+mod segment;
+mod tend;
+mod write;
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU16,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gnudi_model::{MetricId, Sack, SackCount};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use self::{
+    chain::Shard,
+    clock::{Clock, SystemClock},
+    requests::Requests,
+    segment::Entries,
+    tend::Tending,
+    write::{enter, enter_deletion, shard_of},
+};
+use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use crate::{
+    OpenError,
+    objects::{ObjectError, Objects},
+};
+
+const FORMAT_VERSION: u32 = 1;
+
+/// Limits of the store. Those of memory are per process.
+#[derive(Clone, Debug)]
+pub struct ObjectAggregatesOptions {
+    /// Into how many shards metrics are spread. Counts when the store is made; later what it was made with.
+    pub shards: SackCount,
+    /// What is held in memory of indexes, heads and new segments.
+    pub cache_bytes_max: u64,
+    /// How many requests are under way at once.
+    pub requests_max: usize,
+    /// A request takes this long at most, and so does a write that meets other writers.
+    pub deadline_ms: u64,
+    /// Larger segments are divided. Ceph takes no objects above 128 MiB.
+    pub segment_bytes_max: u64,
+    /// So many runs of similar size are merged.
+    pub merged_runs_min: usize,
+    /// At this many runs in a shard the newest are merged, whatever their sizes; at twice as many writers wait for it.
+    pub runs_max: usize,
+    /// How long merged segments are kept, for those who still read them: at least four deadlines.
+    pub grace_ms: u64,
+    /// How long manifests are kept at least. The clocks of all machines must agree within half of it.
+    pub retain_ms: u64,
+    /// How often a shard that is written is searched for segments that belong to nobody; those as old as this are removed.
+    pub sweep_ms: u64,
+}
+
+impl Default for ObjectAggregatesOptions {
+    fn default() -> Self {
+        Self {
+            shards: SackCount(NonZeroU16::new(128).expect("not zero")),
+            cache_bytes_max: 256 << 20,
+            requests_max: 64,
+            deadline_ms: 10_000,
+            segment_bytes_max: 32 << 20,
+            merged_runs_min: 6,
+            runs_max: 16,
+            grace_ms: 60_000,
+            retain_ms: 60_000,
+            sweep_ms: 3_600_000,
+        }
+    }
+}
+
+/// Figures of this process since the start, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectAggregateFigures {
+    /// Requests to the store of objects.
+    pub requests: u64,
+    /// Bytes of segments that writes made, and that merges made.
+    pub written_bytes: u64,
+    pub merged_bytes: u64,
+    pub merges: u64,
+    /// Held in memory now.
+    pub cache_bytes: u64,
+    /// The runs of all shards, as far as this process knows them.
+    pub runs: u64,
+    /// Damaged places found.
+    pub damaged: u64,
+}
+
+/// What the store was made with.
+#[derive(Serialize, Deserialize)]
+struct Format {
+    version: u32,
+    shards: NonZeroU16,
+    cluster: Uuid,
+}
+
+/// What a shard is about to answer, one for each item.
+type Asked<A> = Pin<Box<dyn Future<Output = Result<Vec<Result<A, StoreError>>, StoreError>> + Send>>;
+
+pub struct ObjectAggregates {
+    requests: Arc<Requests>,
+    shards: Vec<Arc<Shard>>,
+    count: SackCount,
+    tending: Tending,
+}
+
+impl ObjectAggregates {
+    /// Opens the cluster's store in `objects`, making it where there is none.
+    pub async fn open(
+        objects: Arc<dyn Objects>,
+        cluster: Uuid,
+        options: ObjectAggregatesOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_at(objects, cluster, options, Arc::new(SystemClock)).await
+    }
+
+    /// As [`ObjectAggregates::open`], by another clock.
+    pub async fn open_at(
+        objects: Arc<dyn Objects>,
+        cluster: Uuid,
+        options: ObjectAggregatesOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        assert!(options.grace_ms >= 4 * options.deadline_ms, "a grace time of {} ms", options.grace_ms);
+        assert!(options.merged_runs_min >= 2 && options.runs_max >= options.merged_runs_min, "{options:?}");
+        let requests = Arc::new(Requests::new(objects, options, clock));
+        let count = open_format(&requests, cluster).await?;
+        let shards = count.iter().map(|id| Arc::new(Shard::new(id.0))).collect();
+        Ok(Arc::new(Self { requests, shards, count, tending: Tending::default() }))
+    }
+
+    pub fn figures(&self) -> ObjectAggregateFigures {
+        let counters = &self.requests.counters;
+        ObjectAggregateFigures {
+            requests: counters.requests.load(Ordering::Relaxed),
+            written_bytes: counters.written_bytes.load(Ordering::Relaxed),
+            merged_bytes: counters.merged_bytes.load(Ordering::Relaxed),
+            merges: counters.merges.load(Ordering::Relaxed),
+            cache_bytes: self.requests.cache.bytes(),
+            runs: self
+                .shards
+                .iter()
+                .filter_map(|shard| shard.known())
+                .map(|known| known.runs.len() as u64)
+                .sum(),
+            damaged: counters.damaged.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until nothing is merged or tidied up any more.
+    pub async fn settle(&self) {
+        self.tending.settle().await;
+    }
+
+    fn deadline(&self) -> Duration {
+        // Some requests follow each other, each of which may be tried again.
+        Duration::from_millis(self.requests.options.deadline_ms)
+    }
+
+    /// Items by shard, with where they stood.
+    fn by_shard<T: Copy>(
+        &self,
+        items: &[T],
+        metric: impl Fn(&T) -> MetricId,
+    ) -> BTreeMap<usize, (Vec<usize>, Vec<T>)> {
+        let mut by_shard: BTreeMap<usize, (Vec<usize>, Vec<T>)> = BTreeMap::new();
+        for (at, item) in items.iter().enumerate() {
+            let (places, items) = by_shard.entry(shard_of(self.count, metric(item))).or_default();
+            places.push(at);
+            items.push(*item);
+        }
+        by_shard
+    }
+
+    /// Asks each shard for its items, all at once, and puts the answers in order.
+    async fn ask<T: Copy, A>(
+        &self,
+        items: &[T],
+        metric: impl Fn(&T) -> MetricId,
+        ask: impl Fn(Arc<Requests>, Arc<Shard>, Vec<T>) -> Asked<A>,
+    ) -> Vec<Result<A, StoreError>> {
+        let (mut places, mut asked) = (Vec::new(), Vec::new());
+        for (shard, (places_of_shard, items)) in self.by_shard(items, metric) {
+            let answers = ask(self.requests.clone(), self.shards[shard].clone(), items);
+            asked.push(tokio::time::timeout(self.deadline(), answers));
+            places.push(places_of_shard);
+        }
+        let late = || StoreError::Unavailable(format!("{}: too slow", self.requests.objects.place()));
+        let mut answers = Vec::with_capacity(items.len());
+        for (places, of_shard) in places.into_iter().zip(join_all(asked).await) {
+            match of_shard.unwrap_or_else(|_| Err(late())) {
+                Ok(of_shard) => answers.extend(places.into_iter().zip(of_shard)),
+                Err(error) => answers.extend(places.into_iter().map(|place| (place, Err(error.clone())))),
+            }
+        }
+        answers.sort_unstable_by_key(|(place, _)| *place);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    async fn read(
+        &self,
+        ranges: &[BlockRange],
+        with_bytes: bool,
+    ) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        self.ask(
+            ranges,
+            |range| range.metric,
+            |requests, shard, ranges| {
+                Box::pin(async move {
+                    let blocks = requests.read_blocks(&shard, &ranges, with_bytes).await?;
+                    Ok(blocks.into_iter().map(Ok).collect())
+                })
+            },
+        )
+        .await
+    }
+
+    /// Writes each shard's entries, all at once; `shard_of_item` says where each item's are.
+    async fn add(
+        &self,
+        fence: Fence,
+        entries: BTreeMap<usize, Entries>,
+        shard_of_item: Vec<usize>,
+    ) -> Vec<Result<(), StoreError>> {
+        let answers = join_all(entries.into_iter().map(|(shard, entries)| async move {
+            let at = &self.shards[shard];
+            let answer = self.requests.add_run(at, fence, entries).await;
+            if answer.is_ok() {
+                self.tending.after_write(&self.requests, at).await;
+            }
+            (shard, answer)
+        }));
+        let answers: BTreeMap<usize, Result<(), StoreError>> = answers.await.into_iter().collect();
+        shard_of_item.iter().map(|shard| answers[shard].clone()).collect()
+    }
+}
+
+async fn open_format(requests: &Requests, own: Uuid) -> Result<SackCount, OpenError> {
+    let place = requests.objects.place();
+    let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
+    let path = || PathBuf::from(requests.place(names::FORMAT));
+    let format = Format { version: FORMAT_VERSION, shards: requests.options.shards.0, cluster: own };
+    let text = serde_json::to_vec(&format).expect("plain data");
+    let mut found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
+    if found.is_none() {
+        let created = requests.create_object(names::FORMAT, text.into()).await;
+        if let Err(error @ (ObjectError::NoSpace(_) | ObjectError::Refused(_))) = created {
+            return Err(engine(error.to_string()));
+        }
+        found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
+    }
+    let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
+    let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
+    // A newer program may have changed everything but this.
+    let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+    let version = version["version"].as_u64().unwrap_or_default() as u32;
+    if version > FORMAT_VERSION {
+        return Err(OpenError::TooNew { path: path(), found: version, known: FORMAT_VERSION });
+    }
+    let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
+    if cluster != own {
+        return Err(OpenError::OtherCluster { place, found: cluster, own });
+    }
+    Ok(SackCount(shards))
+}
+
+#[async_trait]
+impl AggregateStore for ObjectAggregates {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        self.ask(
+            metrics,
+            |metric| *metric,
+            |requests, shard, metrics| Box::pin(async move { requests.read_heads(&shard, &metrics).await }),
+        )
+        .await
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        self.read(ranges, true).await
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        let keys = |blocks: Vec<(BlockKey, Bytes)>| blocks.into_iter().map(|(key, _)| key).collect();
+        self.read(ranges, false).await.into_iter().map(|answer| answer.map(keys)).collect()
+    }
+
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        let shared =
+            self.count.sacks().zip(&self.shards).filter(|(sack, _): &(Sack, _)| sack.intersects(fence.sack));
+        let raised = join_all(shared.map(|(_, shard)| self.requests.raise(shard, fence))).await;
+        raised.into_iter().collect()
+    }
+
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
+        let mut shard_of_item = Vec::with_capacity(writes.len());
+        for write in &writes {
+            let shard = shard_of(self.count, write.metric);
+            enter(entries.entry(shard).or_default(), write);
+            shard_of_item.push(shard);
+        }
+        self.add(fence, entries, shard_of_item).await
+    }
+
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
+        let mut shard_of_item = Vec::with_capacity(metrics.len());
+        for metric in metrics {
+            let shard = shard_of(self.count, *metric);
+            enter_deletion(entries.entry(shard).or_default(), *metric);
+            shard_of_item.push(shard);
+        }
+        self.add(fence, entries, shard_of_item).await
+    }
+
+    /// Nothing to do: what was written is durable.
+    async fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! What the objects are called.
+//!
+//! ```text
+//! aggregates/format                                    what this is, and whose
+//! aggregates/shard/<shard>/hint                        where to begin to look for the newest manifest
+//! aggregates/shard/<shard>/manifest/<version>
+//! aggregates/shard/<shard>/segment/<milliseconds>-<id>
+//! aggregates/quarantine/<shard>-<milliseconds>-<id>-<offset>
+//! ```
+//!
+//! Numbers in names are hexadecimal and of one length, so that names sort as what they stand for.
+
+use uuid::Uuid;
+
+pub const FORMAT: &str = "aggregates/format";
+
+pub fn hint(shard: u16) -> String {
+    format!("aggregates/shard/{shard}/hint")
+}
+
+pub fn manifests(shard: u16) -> String {
+    format!("aggregates/shard/{shard}/manifest/")
+}
+
+pub fn manifest(shard: u16, version: u64) -> String {
+    format!("aggregates/shard/{shard}/manifest/{version:016x}")
+}
+
+/// The inverse of [`manifest`].
+pub fn version_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
+}
+
+pub fn segments(shard: u16) -> String {
+    format!("aggregates/shard/{shard}/segment/")
+}
+
+/// Of a segment that is written at this time, in milliseconds since 1970.
+pub fn segment(shard: u16, now_ms: u64, id: Uuid) -> String {
+    format!("aggregates/shard/{shard}/segment/{now_ms:012x}-{}", id.simple())
+}
+
+/// When the segment was written.
+pub fn written_ms(segment: &str) -> Option<u64> {
+    let (written_ms, _) = segment.rsplit('/').next()?.split_once('-')?;
+    u64::from_str_radix(written_ms, 16).ok()
+}
+
+/// Of a copy of damaged bytes that were found in an object.
+pub fn quarantine(object: &str, offset: u64) -> String {
+    let object = object.strip_prefix("aggregates/shard/").unwrap_or(object);
+    format!("aggregates/quarantine/{}-{offset}", object.replace('/', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_they_were_made_of() {
+        assert_eq!(version_of(&manifest(3, 0xabc)), Some(0xabc));
+        assert!(manifest(3, 9) < manifest(3, 10) && manifest(3, 10).starts_with(&manifests(3)));
+        let name = segment(7, 1_700_000_000_000, Uuid::from_u128(5));
+        assert_eq!(written_ms(&name), Some(1_700_000_000_000));
+        assert!(name.starts_with(&segments(7)));
+        assert!(quarantine(&name, u64::MAX).len() < 200);
+        assert_eq!(version_of("aggregates/shard/3/manifest/x"), None);
+        assert_eq!(written_ms("aggregates/shard/3/segment/5"), None);
+    }
+}

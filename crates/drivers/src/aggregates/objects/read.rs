@@ -1,0 +1,364 @@
+//! Reading: which segments say something of what is asked, then the bytes, in one wave of requests each.
+//!
+//! However many metrics are asked for: a segment's index is one request, its heads one, or as many as there are stretches of
+//! what is wanted, at most [`STRETCHES_MAX`]. Requests of different shards and segments go at once.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use gnudi_model::MetricId;
+use uuid::Uuid;
+
+use super::{
+    cache::Held,
+    chain::Shard,
+    manifest::{Manifest, Part},
+    requests::Requests,
+    segment::{Index, Row},
+};
+use crate::aggregates::{BlockKey, BlockRange, StoreError, entry::Kind, key::Key};
+
+/// How many stretches of a segment are read for one call, at most.
+pub const STRETCHES_MAX: usize = 16;
+/// What lies between two entries is read with them if it is not larger than this.
+const GAP_BYTES: u32 = 16 << 10;
+/// If heads of this many in all are wanted, all are read, and kept.
+const ALL_HEADS_SHARE: u32 = 4;
+/// How many times a read begins again since segments were merged meanwhile.
+const TRIES: usize = 4;
+
+/// Why a read of a shard ended early.
+pub enum Stop {
+    /// A segment that the manifest names is not there.
+    Gone,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// The tries of one read: each with the newest manifest. A segment that is gone from a manifest that is certainly still the newest is lost.
+#[derive(Default)]
+struct Tries {
+    made: usize,
+    before: Option<Uuid>,
+}
+
+impl Tries {
+    fn is_last(&self, manifest: &Manifest) -> bool {
+        self.before == Some(manifest.id)
+    }
+
+    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+        self.made += 1;
+        self.before = Some(manifest.id);
+        shard.distrust();
+        if self.made < TRIES {
+            return Ok(());
+        }
+        Err(StoreError::Unavailable("segments are merged faster than they are read".to_owned()))
+    }
+}
+
+type HeadAnswer = Result<Option<Bytes>, StoreError>;
+
+/// The indexes of the parts of a manifest that a read is concerned with, by name.
+type Indexes = HashMap<String, Arc<Index>>;
+
+impl Requests {
+    pub async fn read_heads(
+        &self,
+        shard: &Shard,
+        metrics: &[MetricId],
+    ) -> Result<Vec<HeadAnswer>, StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let manifest = self.newest(shard).await?;
+            match self.heads(&manifest, metrics, tries.is_last(&manifest)).await {
+                Ok(answers) => return Ok(answers),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Gone) => tries.again(shard, &manifest)?,
+            }
+        }
+    }
+
+    /// Blocks, or their keys alone.
+    pub async fn read_blocks(
+        &self,
+        shard: &Shard,
+        ranges: &[BlockRange],
+        with_bytes: bool,
+    ) -> Result<Vec<Vec<(BlockKey, Bytes)>>, StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let manifest = self.newest(shard).await?;
+            match self.blocks(&manifest, ranges, with_bytes, tries.is_last(&manifest)).await {
+                Ok(answers) => return Ok(answers),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Gone) => tries.again(shard, &manifest)?,
+            }
+        }
+    }
+
+    async fn heads(
+        &self,
+        manifest: &Manifest,
+        metrics: &[MetricId],
+        last: bool,
+    ) -> Result<Vec<HeadAnswer>, Stop> {
+        let indexes = self.indexes(manifest, metrics.iter().copied(), last).await?;
+        let mut wanted: BTreeMap<&str, (&Part, Vec<Row>)> = BTreeMap::new();
+        let found: Vec<Head> = metrics.iter().map(|metric| find_head(manifest, &indexes, *metric)).collect();
+        for head in &found {
+            if let Head::At(part, row) = head {
+                wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
+            }
+        }
+        let stretches =
+            try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
+        let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
+        let answer = |head: Head| match head {
+            Head::None => Ok(None),
+            Head::Unknown(part) => Err(StoreError::Damaged(self.place(&part.name))),
+            Head::At(part, row) => self.open(part, &row, &stretches[part.name.as_str()]).map(Some),
+        };
+        Ok(found.into_iter().map(answer).collect())
+    }
+
+    async fn blocks(
+        &self,
+        manifest: &Manifest,
+        ranges: &[BlockRange],
+        with_bytes: bool,
+        last: bool,
+    ) -> Result<Vec<Vec<(BlockKey, Bytes)>>, Stop> {
+        let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
+        let found: Vec<BTreeMap<Key, (&Part, Row)>> =
+            ranges.iter().map(|range| find_blocks(manifest, &indexes, range)).collect();
+        if !with_bytes {
+            let keys =
+                |found: BTreeMap<Key, _>| found.into_keys().map(|key| (name(&key), Bytes::new())).collect();
+            return Ok(found.into_iter().map(keys).collect());
+        }
+        let mut wanted: BTreeMap<&str, (&Part, Vec<Row>)> = BTreeMap::new();
+        for (part, row) in found.iter().flat_map(BTreeMap::values) {
+            wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
+        }
+        let stretches =
+            try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
+        let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
+        let open = |(key, (part, row)): (Key, (&Part, Row))| {
+            // Damage is reported, and the block left out.
+            let bytes = self.open(part, &row, &stretches[part.name.as_str()]).ok()?;
+            Some((name(&key), bytes))
+        };
+        Ok(found.into_iter().map(|blocks| blocks.into_iter().filter_map(open).collect()).collect())
+    }
+
+    /// The indexes of all parts that may have something of the metrics.
+    async fn indexes(
+        &self,
+        manifest: &Manifest,
+        metrics: impl Iterator<Item = MetricId>,
+        last: bool,
+    ) -> Result<Indexes, Stop> {
+        let mut parts = BTreeMap::new();
+        for metric in metrics {
+            for part in manifest.runs.iter().filter_map(|run| run.part_of(metric)) {
+                parts.insert(part.name.as_str(), part);
+            }
+        }
+        let load = parts.into_values().map(|part| async move {
+            let index = self.index(part, last).await?;
+            Ok::<_, Stop>((part.name.clone(), index))
+        });
+        Ok(try_join_all(load).await?.into_iter().collect())
+    }
+
+    /// `last`: a segment that is not there is lost.
+    pub async fn index(&self, part: &Part, last: bool) -> Result<Arc<Index>, Stop> {
+        if let Some(index) = self.cache.get(&part.name).index {
+            return Ok(index);
+        }
+        let start = u64::from(part.index_start);
+        let index = match self.get_range(&part.name, start, part.bytes - start).await? {
+            Some(rows) => match Index::parse(part, rows.clone()) {
+                Some(index) => index,
+                None => {
+                    self.report("index of a segment", &part.name, start, &rows);
+                    let segment = self.get(&part.name).await?.ok_or(Stop::Gone)?;
+                    Index::rebuild(part, &segment)
+                }
+            },
+            None if last => {
+                self.report("segment, which is gone", &part.name, 0, &Bytes::new());
+                return Ok(Arc::new(Index::gone(part)));
+            }
+            None => return Err(Stop::Gone),
+        };
+        let index = Arc::new(index);
+        self.cache.add(&part.name, Held { index: Some(index.clone()), front: None });
+        Ok(index)
+    }
+
+    /// The bytes of a segment in which the rows lie.
+    async fn fetch<'a>(
+        &self,
+        part: &'a Part,
+        mut rows: Vec<Row>,
+        last: bool,
+    ) -> Result<(&'a str, Stretches), Stop> {
+        let front = self.cache.get(&part.name).front.unwrap_or_default();
+        rows.retain(|row| row.end() as usize > front.len());
+        rows.sort_unstable_by_key(|row| row.offset);
+        let mut stretches = vec![(0, front)];
+        let heads = rows.iter().filter(|row| row.end() <= part.heads_end);
+        let heads_bytes: u32 = heads.map(|row| row.end() - row.offset).sum();
+        let all_heads = heads_bytes > 0
+            && u64::from(heads_bytes) * u64::from(ALL_HEADS_SHARE) >= u64::from(part.heads_end);
+        let mut wanted: Vec<Range<u32>> = Vec::new();
+        if all_heads {
+            wanted.push(0..part.heads_end);
+            rows.retain(|row| row.end() > part.heads_end);
+        }
+        wanted.extend(joined(&rows));
+        let get = |range: Range<u32>| async move {
+            match self.get_range(&part.name, range.start.into(), range.len() as u64).await? {
+                // Without the bytes each of its entries is damaged.
+                None if last => Ok((range.start, Bytes::new())),
+                None => Err(Stop::Gone),
+                Some(bytes) => Ok((range.start, bytes)),
+            }
+        };
+        let fetched = try_join_all(wanted.into_iter().map(get)).await?;
+        if all_heads {
+            self.cache.add(&part.name, Held { index: None, front: Some(fetched[0].1.clone()) });
+        }
+        stretches.extend(fetched);
+        stretches.sort_unstable_by_key(|(start, _)| *start);
+        Ok((&part.name, Stretches(stretches)))
+    }
+
+    /// The value of a row, or a report that it is damaged.
+    fn open(&self, part: &Part, row: &Row, stretches: &Stretches) -> Result<Bytes, StoreError> {
+        let entry = stretches.from(row);
+        if row.kind == Kind::Value
+            && let Some(value) = row.open(&entry)
+        {
+            return Ok(value);
+        }
+        // What was found damaged before it was merged has been reported.
+        if row.kind == Kind::Value {
+            let length = entry.len().min((row.end() - row.offset) as usize);
+            self.report("entry", &part.name, row.offset.into(), &entry.slice(..length));
+        }
+        Err(StoreError::Damaged(format!("{} at {}", self.place(&part.name), row.offset)))
+    }
+
+    /// For merging: the entries of the rows, damaged ones as such.
+    pub async fn entries(&self, part: &Part, rows: Vec<Row>) -> Result<Vec<(Key, Kind, Bytes)>, Stop> {
+        let (_, stretches) = self.fetch(part, rows.clone(), false).await?;
+        let open = |row: Row| match row.kind {
+            Kind::Value => match self.open(part, &row, &stretches) {
+                Ok(value) => (row.key, Kind::Value, Bytes::copy_from_slice(&value)),
+                Err(_) => (row.key, Kind::Damaged, Bytes::new()),
+            },
+            kind => (row.key, kind, Bytes::new()),
+        };
+        Ok(rows.into_iter().map(open).collect())
+    }
+}
+
+/// Parts of a segment, by where they start.
+struct Stretches(Vec<(u32, Bytes)>);
+
+impl Stretches {
+    /// What is there from the row's entry on.
+    fn from(&self, row: &Row) -> Bytes {
+        let has = |(start, bytes): &&(u32, Bytes)| {
+            *start <= row.offset && u64::from(row.end()) <= u64::from(*start) + bytes.len() as u64
+        };
+        let stretch = self.0.iter().rev().find(has);
+        stretch.map_or_else(Bytes::new, |(start, bytes)| bytes.slice((row.offset - start) as usize..))
+    }
+}
+
+/// Where to read for rows in the order of their offsets: neighbours together, and never more than [`STRETCHES_MAX`].
+fn joined(rows: &[Row]) -> Vec<Range<u32>> {
+    let mut gap = GAP_BYTES;
+    loop {
+        let mut joined: Vec<Range<u32>> = Vec::new();
+        for row in rows {
+            match joined.last_mut() {
+                Some(last) if row.offset <= last.end.saturating_add(gap) => {
+                    last.end = last.end.max(row.end())
+                }
+                _ => joined.push(row.offset..row.end()),
+            }
+        }
+        if joined.len() <= STRETCHES_MAX {
+            return joined;
+        }
+        gap = gap.saturating_mul(2);
+    }
+}
+
+enum Head<'a> {
+    None,
+    Unknown(&'a Part),
+    At(&'a Part, Row),
+}
+
+/// Newest first.
+fn find_head<'a>(manifest: &'a Manifest, indexes: &Indexes, metric: MetricId) -> Head<'a> {
+    for part in manifest.runs.iter().rev().filter_map(|run| run.part_of(metric)) {
+        let index = &indexes[&part.name];
+        if let Some(row) = index.find(&Key::head(metric)) {
+            return match row.kind {
+                Kind::Tombstone => Head::None,
+                Kind::Value | Kind::Damaged => Head::At(part, row),
+            };
+        }
+        if index.may_have_had(metric) {
+            return Head::Unknown(part);
+        }
+        if index.find(&Key::deletion(metric)).is_some() {
+            return Head::None;
+        }
+    }
+    Head::None
+}
+
+/// Oldest first, the newer hiding the older.
+fn find_blocks<'a>(
+    manifest: &'a Manifest,
+    indexes: &Indexes,
+    range: &BlockRange,
+) -> BTreeMap<Key, (&'a Part, Row)> {
+    let mut found = BTreeMap::new();
+    for part in manifest.runs.iter().filter_map(|run| run.part_of(range.metric)) {
+        let index = &indexes[&part.name];
+        if index.find(&Key::deletion(range.metric)).is_some() {
+            found.clear();
+        }
+        for row in index.blocks(range) {
+            match row.kind {
+                Kind::Value => drop(found.insert(row.key, (part, row))),
+                Kind::Tombstone | Kind::Damaged => drop(found.remove(&row.key)),
+            }
+        }
+    }
+    found
+}
+
+fn name(key: &Key) -> BlockKey {
+    key.as_block().expect("only blocks are looked for")
+}

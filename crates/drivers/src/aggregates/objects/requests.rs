@@ -1,0 +1,162 @@
+//! The requests to the store of objects: bounded, with a deadline, and tried again where that is safe; and the report of damage.
+
+use std::{
+    collections::HashSet,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{
+    ObjectAggregatesOptions,
+    cache::Cache,
+    clock::{Clock, Moment},
+    names,
+};
+use crate::{
+    aggregates::StoreError,
+    objects::{ObjectError, Objects},
+};
+
+/// How many times a request that changes nothing, or may happen twice, is tried.
+const TRIES: u32 = 3;
+/// Before the second try; twice as long before each further one.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Beyond so many bytes damage is reported and counted, but no longer copied.
+const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
+/// How many damaged places are remembered; beyond it some may be reported more than once.
+const KNOWN_MAX: usize = 10_000;
+
+/// What all of a store's calls share.
+pub struct Requests {
+    pub objects: Arc<dyn Objects>,
+    pub options: ObjectAggregatesOptions,
+    pub cache: Cache,
+    pub counters: Counters,
+    clock: Arc<dyn Clock>,
+    running: Semaphore,
+    /// Object and offset of what was reported.
+    damaged: Mutex<HashSet<(String, u64)>>,
+}
+
+#[derive(Default)]
+pub struct Counters {
+    pub requests: AtomicU64,
+    pub written_bytes: AtomicU64,
+    pub merged_bytes: AtomicU64,
+    pub merges: AtomicU64,
+    pub damaged: AtomicU64,
+    quarantined_bytes: AtomicU64,
+}
+
+impl Requests {
+    pub fn new(objects: Arc<dyn Objects>, options: ObjectAggregatesOptions, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            objects,
+            cache: Cache::new(options.cache_bytes_max),
+            running: Semaphore::new(options.requests_max),
+            options,
+            clock,
+            counters: Counters::default(),
+            damaged: Mutex::default(),
+        }
+    }
+
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub async fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        self.again(|| self.objects.get(name)).await
+    }
+
+    pub async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, StoreError> {
+        self.again(|| self.objects.get_range(name, start, length)).await
+    }
+
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.again(|| self.objects.list(prefix)).await
+    }
+
+    pub async fn put(&self, name: &str, bytes: &Bytes) -> Result<(), StoreError> {
+        self.again(|| self.objects.put(name, bytes.clone())).await
+    }
+
+    pub async fn remove(&self, names: &[String]) -> Result<(), StoreError> {
+        self.again(|| self.objects.delete(names)).await
+    }
+
+    /// Once: it may have happened although the answer is [`ObjectError::Unavailable`].
+    pub async fn create_object(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.once(self.objects.create(name, bytes)).await
+    }
+
+    async fn again<T, F: Future<Output = Result<T, ObjectError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES {
+            match self.once(request()).await {
+                Err(ObjectError::Unavailable(_)) => tokio::time::sleep(pause).await,
+                answer => return answer.map_err(|error| self.failure(error)),
+            }
+            pause *= 2;
+        }
+        self.once(request()).await.map_err(|error| self.failure(error))
+    }
+
+    async fn once<T>(&self, request: impl Future<Output = Result<T, ObjectError>>) -> Result<T, ObjectError> {
+        let _running = self.running.acquire().await.expect("never closed");
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let deadline = Duration::from_millis(self.options.deadline_ms);
+        let late = || ObjectError::Unavailable(format!("no answer within {} s", deadline.as_secs_f32()));
+        tokio::time::timeout(deadline, request).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    pub fn failure(&self, error: ObjectError) -> StoreError {
+        let place = self.objects.place();
+        match error {
+            ObjectError::NoSpace(reason) => StoreError::NoSpace(format!("{place}: {reason}")),
+            ObjectError::Unavailable(reason) => StoreError::Unavailable(format!("{place}: {reason}")),
+            error @ (ObjectError::Refused(_) | ObjectError::Exists(_)) => {
+                StoreError::Io(format!("{place}: {error}"))
+            }
+        }
+    }
+
+    /// For messages.
+    pub fn place(&self, name: &str) -> String {
+        format!("{name} in {}", self.objects.place())
+    }
+
+    /// Reports damaged bytes once, and copies them to where nobody removes them.
+    pub fn report(&self, what: &str, name: &str, offset: u64, bytes: &Bytes) {
+        let mut damaged = self.damaged.lock();
+        if damaged.len() < KNOWN_MAX && !damaged.insert((name.to_owned(), offset)) {
+            return;
+        }
+        drop(damaged);
+        self.counters.damaged.fetch_add(1, Ordering::Relaxed);
+        let place = self.place(name);
+        tracing::error!(object = place, offset, length = bytes.len(), "damaged {what}: set aside");
+        let length = bytes.len() as u64;
+        let copied = self.counters.quarantined_bytes.fetch_add(length, Ordering::Relaxed);
+        if bytes.is_empty() || copied + length > QUARANTINE_BYTES_MAX {
+            return;
+        }
+        let (objects, copy, bytes) = (self.objects.clone(), names::quarantine(name, offset), bytes.clone());
+        tokio::spawn(async move {
+            if let Err(error) = objects.put(&copy, bytes).await {
+                tracing::error!("the bytes could not be copied to {copy}: {error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! Segments: immutable objects with the entries of one write or merge.
+//!
+//! ```text
+//! heads   entries of heads and deletion marks, see `entry`, in the order of their keys
+//! blocks  entries of blocks, likewise
+//! index   for every entry, in the same order: key 40 bytes | offset u32 | value's length u32 | kind u32
+//! ```
+//!
+//! Heads lie together, so that one range reads those of a whole pass. The manifest says where each part ends, and has the
+//! checksum of the index. Should the index be damaged, it is made again from the entries, each of which has its own.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use gnudi_model::MetricId;
+
+use super::manifest::Part;
+use crate::{
+    aggregates::{
+        BlockRange,
+        entry::{self, Header, Kind, Piece},
+        key::{KEY_BYTES, Key},
+    },
+    segments::frame::u32_at,
+};
+
+pub const ROW_BYTES: usize = KEY_BYTES + 12;
+
+/// What a segment is made of.
+pub type Entries = BTreeMap<Key, (Kind, Bytes)>;
+
+/// What an entry takes in a segment.
+pub fn stored_bytes(value: usize) -> usize {
+    entry::HEADER_BYTES + value + ROW_BYTES
+}
+
+/// The bytes of a segment and what a manifest says of it. `entries` are not empty.
+pub fn encode(name: String, entries: &Entries) -> (Part, Bytes) {
+    let (mut bytes, mut index) = (Vec::new(), Vec::with_capacity(entries.len() * ROW_BYTES));
+    let mut put = |wanted: &dyn Fn(&Key) -> bool| {
+        for (key, (kind, value)) in entries.iter().filter(|(key, _)| wanted(key)) {
+            index.extend_from_slice(key.bytes());
+            for number in [bytes.len() as u32, value.len() as u32, u32::from(kind.code())] {
+                index.extend_from_slice(&number.to_le_bytes());
+            }
+            entry::put(&mut bytes, key, *kind, value);
+        }
+        (bytes.len() as u32, (index.len() / ROW_BYTES) as u32)
+    };
+    let (heads_end, head_rows) = put(&|key| key.as_block().is_none());
+    let (index_start, _) = put(&|key| key.as_block().is_some());
+    let index_checksum = crc_fast::crc32_iscsi(&index);
+    bytes.extend_from_slice(&index);
+    let (first, _) = entries.first_key_value().expect("a segment has entries");
+    let (last, _) = entries.last_key_value().expect("a segment has entries");
+    let part = Part {
+        name,
+        bytes: bytes.len() as u64,
+        heads_end,
+        index_start,
+        head_rows,
+        index_checksum,
+        first: first.metric(),
+        last: last.metric(),
+    };
+    (part, bytes.into())
+}
+
+/// Where an entry lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub key: Key,
+    pub offset: u32,
+    /// Of the value.
+    pub length: u32,
+    pub kind: Kind,
+}
+
+impl Row {
+    /// Where the entry ends, without what fills it up.
+    pub fn end(&self) -> u32 {
+        self.offset + entry::HEADER_BYTES as u32 + self.length
+    }
+
+    /// The value, of bytes that begin with the entry; `None` where they are damaged.
+    pub fn open(&self, bytes: &Bytes) -> Option<Bytes> {
+        let header = Header::parse(bytes)?;
+        let end = entry::HEADER_BYTES + self.length as usize;
+        let value = bytes.get(entry::HEADER_BYTES..end)?;
+        let right = header.key == self.key && header.kind == self.kind && header.fits(value);
+        right.then(|| bytes.slice(entry::HEADER_BYTES..end))
+    }
+}
+
+/// A segment's index.
+#[derive(Debug)]
+pub struct Index {
+    rows: Bytes,
+    head_rows: usize,
+    /// Heads between two keys, which do not belong to it, may have been here: their entries are damaged.
+    unknown: Vec<(Key, Key)>,
+}
+
+impl Index {
+    /// `None` where the bytes are damaged.
+    pub fn parse(part: &Part, rows: Bytes) -> Option<Self> {
+        let right =
+            crc_fast::crc32_iscsi(&rows) == part.index_checksum && rows.len().is_multiple_of(ROW_BYTES);
+        right.then(|| Self { rows, head_rows: part.head_rows as usize, unknown: Vec::new() })
+    }
+
+    /// Of a segment whose index is damaged, from its entries.
+    pub fn rebuild(part: &Part, segment: &[u8]) -> Self {
+        let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+        let end = segment.len().min(part.index_start as usize);
+        let heads = &segment[..end.min(part.heads_end as usize)];
+        let mut before = Key::SMALLEST;
+        let mut gap = false;
+        for piece in entry::walk(heads) {
+            match piece {
+                Piece::Entry(offset, header) => {
+                    if std::mem::take(&mut gap) {
+                        unknown.push((before, header.key));
+                    }
+                    before = header.key;
+                    put_row(&mut rows, offset, &header);
+                }
+                Piece::Gap(..) => gap = true,
+            }
+        }
+        if gap || heads.len() < part.heads_end as usize {
+            unknown.push((before, Key::last_of(part.last)));
+        }
+        let head_rows = rows.len() / ROW_BYTES;
+        for piece in entry::walk(&segment[heads.len()..end]) {
+            if let Piece::Entry(offset, header) = piece {
+                put_row(&mut rows, heads.len() + offset, &header);
+            }
+        }
+        Self { rows: rows.into(), head_rows, unknown }
+    }
+
+    /// Of a segment that is gone: all that it may have had is unknown.
+    pub fn gone(part: &Part) -> Self {
+        Self::rebuild(part, &[])
+    }
+
+    /// Whether something is missing.
+    pub fn is_whole(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> {
+        (0..self.rows.len() / ROW_BYTES).map(|at| self.row(at))
+    }
+
+    /// Whether an entry about the metric's head may have been here.
+    pub fn may_have_had(&self, metric: MetricId) -> bool {
+        let keys = [Key::deletion(metric), Key::head(metric)];
+        self.unknown.iter().any(|(low, high)| keys.iter().any(|key| low < key && key < high))
+    }
+
+    pub fn find(&self, key: &Key) -> Option<Row> {
+        let at = self.lower_bound(key);
+        (at < self.end_of(key)).then(|| self.row(at)).filter(|row| row.key == *key)
+    }
+
+    /// Those of blocks that may lie in the range, in their order.
+    pub fn blocks(&self, range: &BlockRange) -> impl Iterator<Item = Row> {
+        let (low, high) = Key::bounds(range);
+        let to = range.to;
+        (self.lower_bound(&low)..self.rows.len() / ROW_BYTES).map(|at| self.row(at)).take_while(move |row| {
+            row.key <= high && row.key.as_block().is_some_and(|block| block.first <= to)
+        })
+    }
+
+    /// The first row whose key is not smaller, among the heads for a head, among the blocks for a block.
+    pub fn lower_bound(&self, key: &Key) -> usize {
+        let (mut low, mut high) = match key.as_block() {
+            None => (0, self.head_rows),
+            Some(_) => (self.head_rows, self.rows.len() / ROW_BYTES),
+        };
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.row(middle).key < *key { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    fn end_of(&self, key: &Key) -> usize {
+        if key.as_block().is_none() { self.head_rows } else { self.rows.len() / ROW_BYTES }
+    }
+
+    pub fn row(&self, at: usize) -> Row {
+        let bytes = &self.rows[at * ROW_BYTES..][..ROW_BYTES];
+        Row {
+            key: Key::from_bytes(bytes[..KEY_BYTES].try_into().expect("forty bytes")),
+            offset: u32_at(bytes, KEY_BYTES),
+            length: u32_at(bytes, KEY_BYTES + 4),
+            // Rows are checked as a whole, or made from headers: there is no other kind.
+            kind: Kind::of_code(u32_at(bytes, KEY_BYTES + 8) as u16).unwrap_or(Kind::Damaged),
+        }
+    }
+}
+
+fn put_row(rows: &mut Vec<u8>, offset: usize, header: &Header) {
+    rows.extend_from_slice(header.key.bytes());
+    for number in [offset as u32, header.length, u32::from(header.kind.code())] {
+        rows.extend_from_slice(&number.to_le_bytes());
+    }
+}

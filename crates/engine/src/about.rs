@@ -1,0 +1,103 @@
+//! What a process says of itself to the others, by way of the coordinator.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use gnudi_model::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, figures::Figures};
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Takes requests, and owns no sacks.
+    Api,
+    /// Has workers.
+    Metricd,
+    /// Of another version: what it is is not known here.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// As JSON in [`gnudi_drivers::coordination::Member::about`]. What a process of another version leaves out is zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    pub kind: Kind,
+    /// How many sacks it processes at the same time.
+    pub workers: usize,
+    /// Units that it owns and processes.
+    pub units: usize,
+    pub passes_per_second: f64,
+    pub measures_per_second: f64,
+    /// What waits in the whole cluster, as it saw last.
+    pub backlog_measures: u64,
+    pub backlog_bytes: u64,
+    /// When it joined first, in seconds since the epoch.
+    pub since: i64,
+}
+
+impl About {
+    /// What a member has said; nothing where it does not read as this.
+    pub fn read(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    pub fn write(&self) -> String {
+        serde_json::to_string(self).expect("figures are JSON")
+    }
+}
+
+/// Watches an engine between two looks.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    about: About,
+    seen: Option<(tokio::time::Instant, u64, u64)>,
+}
+
+impl Observer {
+    pub(crate) fn new(kind: Kind, workers: usize, now: Timestamp) -> Self {
+        let since = now.secs();
+        Observer { about: About { kind, workers, since, ..About::default() }, seen: None }
+    }
+
+    /// What there is to say now; the rates are since the last look. Asks the store no longer than `limit`.
+    pub(crate) async fn look(&mut self, engine: &Engine, limit: Duration) -> String {
+        let now = tokio::time::Instant::now();
+        let Figures { passes, measures_folded, .. } = engine.figures();
+        let (passes, measures) = (passes.load(Relaxed), measures_folded.load(Relaxed));
+        if let Some((at, passes_then, measures_then)) = self.seen.replace((now, passes, measures)) {
+            let seconds = (now - at).max(Duration::from_millis(1)).as_secs_f64();
+            self.about.passes_per_second = (passes - passes_then) as f64 / seconds;
+            self.about.measures_per_second = (measures - measures_then) as f64 / seconds;
+        }
+        self.about.units = engine.units.len();
+        // An outage of the store must not end the membership.
+        let asked = tokio::time::timeout(limit, engine.backlog());
+        if let Ok(Ok(backlog)) = asked.await {
+            (self.about.backlog_measures, self.about.backlog_bytes) = (backlog.measures, backlog.bytes);
+        }
+        self.about.write()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let about =
+            About { kind: Kind::Metricd, workers: 3, units: 7, passes_per_second: 0.5, ..About::default() };
+        assert_eq!(About::read(&about.write()), about);
+    }
+
+    #[test]
+    fn other_versions_are_read_as_far_as_they_go() {
+        assert_eq!(About::read(r#"{"kind":"api","colour":"green"}"#).kind, Kind::Api);
+        assert_eq!(About::read(r#"{"kind":"oracle","units":4}"#), About { units: 4, ..About::default() });
+        assert_eq!(About::read("nonsense"), About::default());
+    }
+}

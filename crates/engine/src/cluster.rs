@@ -1,0 +1,113 @@
+//! Who is there, who owns which sacks and how far they have come, for `gnudi status`.
+
+use std::collections::BTreeMap;
+
+use gnudi_drivers::coordination::{Member, Ownership, Session};
+use gnudi_model::{Sack, SackId};
+use serde::Serialize;
+
+use crate::{About, Engine, EngineError};
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterStatus {
+    /// New measures go to so many sacks.
+    pub sacks: u16,
+    /// Where a split drains: how far it has come.
+    pub split: Option<SplitProgress>,
+    /// By name. Empty where one process has the stores to itself.
+    pub processes: Vec<Process>,
+    /// By number. Empty where one process has the stores to itself.
+    pub units: Vec<UnitStatus>,
+    pub backlog_measures: u64,
+    pub backlog_bytes: u64,
+}
+
+/// Of the sacks before the split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SplitProgress {
+    pub old_sacks: usize,
+    /// How many of them are worked off.
+    pub drained: usize,
+}
+
+/// A member, in its own words.
+#[derive(Clone, Debug, Serialize)]
+pub struct Process {
+    pub name: String,
+    #[serde(flatten)]
+    pub about: About,
+    /// Units on which it has a lease, as the coordinator knows.
+    pub leases: usize,
+}
+
+/// A unit of processing: a sack, or while a split drains an old sack with those that take its place.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnitStatus {
+    pub id: u16,
+    /// The name of its owner.
+    pub owner: Option<String>,
+    /// Of the lease.
+    pub token: u64,
+    /// Whether anything waits in it.
+    pub idle: bool,
+}
+
+impl Engine {
+    /// Asks the coordinator and the incoming store, in a few calls however many sacks there are.
+    pub async fn cluster(&self) -> Result<ClusterStatus, EngineError> {
+        let numbering = self.incoming.numbering();
+        let (members, owned) = match &self.coordinator {
+            Some(coordinator) => (coordinator.members().await?, coordinator.ownerships().await?),
+            None => Default::default(),
+        };
+        let units = numbering.units();
+        let sacks: Vec<Sack> = units.iter().flat_map(|unit| numbering.sacks_of_unit(unit)).collect();
+        let mut idle: BTreeMap<SackId, bool> = units.iter().map(|unit| (unit, true)).collect();
+        let mut drained = 0;
+        for (sack, positions) in sacks.iter().zip(self.incoming.positions(&sacks).await?) {
+            *idle.get_mut(&numbering.unit_of(*sack)).expect("all units are in it") &= positions.is_idle();
+            drained += usize::from(sack.count == units && positions.is_idle());
+        }
+        let backlog = self.backlog().await?;
+        let old_sacks = usize::from(units.get());
+        Ok(ClusterStatus {
+            sacks: numbering.count.get(),
+            split: numbering.draining.then_some(SplitProgress { old_sacks, drained }),
+            processes: processes(&members, &owned),
+            units: if self.coordinator.is_some() {
+                unit_statuses(&idle, &members, &owned, units)
+            } else {
+                Vec::new()
+            },
+            backlog_measures: backlog.measures,
+            backlog_bytes: backlog.bytes,
+        })
+    }
+}
+
+fn processes(members: &[Member], owned: &[Ownership]) -> Vec<Process> {
+    let leases = |session| owned.iter().filter(|owned| owned.session == session).count();
+    let process = |member: &Member| Process {
+        name: member.name.clone(),
+        about: About::read(&member.about),
+        leases: leases(member.session),
+    };
+    members.iter().map(process).collect()
+}
+
+fn unit_statuses(
+    idle: &BTreeMap<SackId, bool>,
+    members: &[Member],
+    owned: &[Ownership],
+    count: gnudi_model::SackCount,
+) -> Vec<UnitStatus> {
+    let names: BTreeMap<Session, &str> =
+        members.iter().map(|member| (member.session, member.name.as_str())).collect();
+    let owned: BTreeMap<Sack, &Ownership> = owned.iter().map(|owned| (owned.sack, owned)).collect();
+    let unit = |(id, idle): (&SackId, &bool)| {
+        let owned = owned.get(&Sack { count, id: *id });
+        let owner = owned.and_then(|owned| names.get(&owned.session)).map(|name| (*name).to_owned());
+        UnitStatus { id: id.0, owner, token: owned.map_or(0, |owned| owned.token), idle: *idle }
+    };
+    idle.iter().map(unit).collect()
+}

@@ -1,0 +1,127 @@
+//! Which units a process should have, and what it is to do about it. Pure: who is there and who owns what are arguments.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use gnudi_drivers::coordination::{Ownership, Session};
+use gnudi_model::{Numbering, Sack, SackCount};
+
+use super::ring::Ring;
+
+/// Who shares the units, and how they are shared; computed anew only where that has changed.
+#[derive(Debug, Default)]
+pub struct Assignment {
+    key: Option<(Vec<String>, SackCount)>,
+    own: BTreeSet<Sack>,
+}
+
+impl Assignment {
+    /// The units that are the process's own by the ring: none where it is no worker, as far as the others know.
+    pub fn wanted(&mut self, name: &str, workers: Vec<String>, numbering: Numbering) -> &BTreeSet<Sack> {
+        let key = Some((workers, numbering.units()));
+        if self.key != key {
+            self.key = key;
+            let (workers, units) = self.key.as_ref().expect("set above");
+            self.own = match workers.iter().position(|worker| worker == name) {
+                Some(own) => {
+                    let ring = Ring::new(workers, *units);
+                    units.sacks().filter(|sack| ring.owner(sack.id) == own).collect()
+                }
+                None => BTreeSet::new(),
+            };
+        }
+        &self.own
+    }
+}
+
+/// What is leased but no longer wanted. Of another count too: units that were renumbered are wanted by nobody.
+pub fn surplus(leased: &BTreeMap<Sack, u64>, wanted: &BTreeSet<Sack>) -> Vec<Sack> {
+    leased.keys().filter(|sack| !wanted.contains(sack)).copied().collect()
+}
+
+/// Which of the missing units may be asked for: not those that share metrics with what another owns by an older or newer numbering.
+/// He releases it once he has learned of the new one; the fence would stop him, but until then he goes on by himself.
+pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
+    let Some(units) = missing.first().map(|sack| sack.count) else { return Vec::new() };
+    let (mut exact, mut others) = (HashSet::new(), BTreeMap::<u16, HashSet<u16>>::new());
+    for Ownership { sack, session, .. } in owned {
+        if sack.count == units {
+            if *session != own {
+                exact.insert(*sack);
+            }
+        } else {
+            // Two sacks share metrics where their numbers agree modulo what divides both counts.
+            let common = common_divisor(sack.count.get(), units.get());
+            others.entry(common).or_default().insert(sack.id.0 % common);
+        }
+    }
+    let taken = |sack: &Sack| {
+        exact.contains(sack) || others.iter().any(|(common, ids)| ids.contains(&(sack.id.0 % common)))
+    };
+    missing.iter().filter(|sack| !taken(sack)).copied().collect()
+}
+
+fn common_divisor(a: u16, b: u16) -> u16 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use gnudi_model::SackId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(count: u16) -> SackCount {
+        SackCount(NonZeroU16::new(count).unwrap())
+    }
+
+    fn sack(sacks: u16, id: u16) -> Sack {
+        Sack { count: count(sacks), id: SackId(id % sacks) }
+    }
+
+    #[test]
+    fn all_units_are_wanted_by_one_worker_each() {
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        for numbering in [Numbering::settled(count(12)), Numbering { count: count(24), draining: true }] {
+            let mut wanted = BTreeSet::new();
+            for name in &names {
+                let mut assignment = Assignment::default();
+                let own = assignment.wanted(name, names.clone(), numbering).clone();
+                assert!(own.is_disjoint(&wanted));
+                wanted.extend(own);
+            }
+            assert_eq!(wanted, count(12).sacks().collect::<BTreeSet<_>>());
+            assert!(Assignment::default().wanted("d", names.clone(), numbering).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_renumbered_unit_is_surplus() {
+        let leased = BTreeMap::from([(sack(4, 1), 1), (sack(4, 2), 2), (sack(8, 2), 3)]);
+        assert_eq!(surplus(&leased, &BTreeSet::from([sack(4, 1)])), [sack(4, 2), sack(8, 2)]);
+    }
+
+    proptest! {
+        /// A unit may be asked for if and only if nothing that intersects it is owned, but for the very same by this session.
+        #[test]
+        fn what_is_free_intersects_nothing(
+            units in 1_u16..9,
+            owned in proptest::collection::vec((prop_oneof![1_u16..9, Just(16), Just(32)], 0_u16..32, 1_u64..3), 0..12),
+        ) {
+            let owned: Vec<Ownership> = owned
+                .into_iter()
+                .map(|(sacks, id, session)| Ownership { sack: sack(sacks, id), session: Session(session), token: 1 })
+                .collect();
+            let missing: Vec<Sack> = count(units).sacks().collect();
+            let free = free(&missing, &owned, Session(1));
+            for unit in missing {
+                let taken = owned.iter().any(|other| {
+                    other.sack.intersects(unit) && !(other.sack == unit && other.session == Session(1))
+                });
+                prop_assert_eq!(free.contains(&unit), !taken, "{}", unit);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! This process among the others: joins, renews in time, and knows by its own clock until when its leases are good.
+//!
+//! It owns nothing: see `ownership`.
+
+use std::{sync::Arc, time::Duration};
+
+use gnudi_drivers::coordination::{CoordinationError, Coordinator, Session};
+use tokio::time::{Instant, timeout};
+
+use crate::outage::Outage;
+
+/// A lease counts as good for this part of its time after the last renewal, so that clocks may differ in speed.
+const VALID_PART: f64 = 0.8;
+/// It is renewed so often within its time.
+const RENEWALS: u32 = 3;
+
+pub(crate) struct Membership {
+    pub coordinator: Arc<dyn Coordinator>,
+    pub name: String,
+    pub lease: Duration,
+    pub outage: Outage,
+    life: Option<Life>,
+}
+
+/// A session and when it was renewed last: the time just before the call that did.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    session: Session,
+    renewed: Instant,
+}
+
+/// What has become of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It goes on.
+    Same(Session),
+    /// It is new: whatever an earlier one owned is lost.
+    New(Session),
+}
+
+impl Membership {
+    pub fn new(coordinator: Arc<dyn Coordinator>, name: String, lease: Duration) -> Self {
+        Membership { coordinator, name, lease, outage: Outage::new("the coordinator"), life: None }
+    }
+
+    /// How long between two renewals.
+    pub fn renewal_delay(&self) -> Duration {
+        self.lease / RENEWALS
+    }
+
+    /// Until when what the session owns may be used.
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.life.map(|life| life.renewed + self.lease.mul_f64(VALID_PART))
+    }
+
+    /// How long until the session has to be renewed; zero where there is none.
+    pub fn due_in(&self) -> Duration {
+        let due = self.life.map(|life| life.renewed + self.renewal_delay());
+        due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Gives the session up: the next [`Membership::keep`] begins another.
+    pub fn forget(&mut self) {
+        self.life = None;
+    }
+
+    /// Renews the session if it is time, or begins one.
+    pub async fn keep(&mut self, about: &str) -> Result<Kept, CoordinationError> {
+        if self.valid_until().is_some_and(|until| Instant::now() >= until) {
+            tracing::warn!("the lease could not be renewed in time: what was owned is given up");
+            self.forget();
+        }
+        if let Some(Life { session, .. }) = self.life {
+            let renewed = Instant::now();
+            match self.within(self.coordinator.renew(session, about)).await {
+                Err(CoordinationError::Expired) => {
+                    tracing::warn!("the lease was not renewed in time: what was owned is lost");
+                    self.forget();
+                }
+                answer => {
+                    answer?;
+                    self.life = Some(Life { session, renewed });
+                    return Ok(Kept::Same(session));
+                }
+            }
+        }
+        let renewed = Instant::now();
+        let session = self.within(self.coordinator.join(&self.name, about, self.lease)).await?;
+        self.life = Some(Life { session, renewed });
+        Ok(Kept::New(session))
+    }
+
+    /// Ends the session, so that others need not wait for its end.
+    pub async fn leave(&mut self) {
+        if let Some(Life { session, .. }) = self.life.take()
+            && let Err(error) = self.within(self.coordinator.leave(session)).await
+        {
+            tracing::warn!(%error, "the coordinator was not told of the end of this process");
+        }
+    }
+
+    /// A call that takes longer than there is time between two renewals has failed.
+    pub async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, CoordinationError>>,
+    ) -> Result<T, CoordinationError> {
+        let limit = self.renewal_delay();
+        let late = |_| CoordinationError::Unavailable(format!("no answer for {} s", limit.as_secs_f64()));
+        timeout(limit, call).await.map_err(late)?
+    }
+}

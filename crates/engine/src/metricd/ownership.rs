@@ -1,0 +1,273 @@
+//! Leases units and opens them to the workers of this process, as many as are its own by the ring.
+//!
+//! A unit is opened in this order: lease, fence, then passes; and closed in this: no new pass, the running one ends, release. A process
+//! that can't renew its lease closes all at once, by its own clock and without asking anybody; what it may still write then, the
+//! fence refuses once the unit has its next owner. What should be whose says `assignment`, whether this process is still a member
+//! `membership`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use gnudi_drivers::{
+    aggregates::{Fence, StoreError},
+    coordination::{CoordinationError, Session},
+};
+use gnudi_model::{Sack, SackCount};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use super::{
+    assignment::{self, Assignment},
+    membership::{Kept, Membership},
+    scheduler::Queue,
+};
+use crate::{
+    Engine,
+    about::{About, Kind, Observer},
+    units::Unit,
+};
+
+/// How many fences are raised at the same time.
+const RAISES_AT_ONCE: usize = 16;
+/// How often within the time of a lease a unit that is missing is asked for again.
+const RETRIES: u32 = 20;
+/// How often within the time of a lease it is looked whether the sacks were renumbered.
+const LOOKS: u32 = 40;
+
+pub(super) struct Owner {
+    engine: Arc<Engine>,
+    queue: Arc<Queue>,
+    membership: Membership,
+    observer: Observer,
+    assignment: Assignment,
+    /// Who has workers; `None` where that is to be asked.
+    workers: Option<Vec<String>>,
+    session: Option<Session>,
+    /// What the session has leased, with the tokens, and of it what has been opened.
+    leased: BTreeMap<Sack, u64>,
+    opened: BTreeSet<Sack>,
+    /// Closed units whose last pass may still run.
+    closing: BTreeMap<Sack, Arc<Unit>>,
+    count: SackCount,
+}
+
+impl Owner {
+    pub fn new(engine: Arc<Engine>, queue: Arc<Queue>, membership: Membership, observer: Observer) -> Self {
+        let count = engine.incoming.numbering().units();
+        engine.units.renumber(count);
+        Owner {
+            engine,
+            queue,
+            membership,
+            observer,
+            assignment: Assignment::default(),
+            workers: None,
+            session: None,
+            leased: BTreeMap::new(),
+            opened: BTreeSet::new(),
+            closing: BTreeMap::new(),
+            count,
+        }
+    }
+
+    /// Until told to leave, which frees what is left for others.
+    pub async fn run(mut self, mut leaving: watch::Receiver<bool>) {
+        while !*leaving.borrow() {
+            let pause = match self.round().await {
+                Ok(missing) => {
+                    self.membership.outage.answered();
+                    if missing { self.membership.lease / RETRIES } else { Duration::MAX }
+                }
+                Err(error) => {
+                    if error == CoordinationError::Expired {
+                        self.membership.forget();
+                    } else {
+                        self.membership.outage.failed(&error);
+                    }
+                    self.membership.lease / RETRIES
+                }
+            };
+            self.wait(pause.min(self.membership.due_in()), &mut leaving).await;
+        }
+        self.give_up();
+        self.membership.leave().await;
+    }
+
+    /// Until the next round: after a pause, when a unit was lost, or when the sacks were renumbered.
+    async fn wait(&self, pause: Duration, leaving: &mut watch::Receiver<bool>) {
+        let until = Instant::now() + pause.max(Duration::from_millis(1));
+        while Instant::now() < until {
+            let look = until.min(Instant::now() + self.membership.lease / LOOKS);
+            tokio::select! {
+                biased;
+                _ = leaving.wait_for(|leave| *leave) => return,
+                () = self.engine.units.lost.notified() => return,
+                () = tokio::time::sleep_until(look) => {}
+            }
+            if self.engine.incoming.numbering().units() != self.count {
+                return;
+            }
+        }
+    }
+
+    /// Looks who is there, and what is to be had and given up; returns whether something of this process's own is still missing.
+    async fn round(&mut self) -> Result<bool, CoordinationError> {
+        let session = self.keep().await?;
+        self.renumber();
+        let numbering = self.engine.incoming.numbering();
+        let workers = self.workers.clone().unwrap_or_default();
+        let wanted = self.assignment.wanted(&self.membership.name, workers, numbering).clone();
+        self.release(session, &wanted).await?;
+        let missing: Vec<Sack> = wanted
+            .iter()
+            .filter(|sack| !self.opened.contains(sack) && sack.count == self.count)
+            .copied()
+            .collect();
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
+        let free = assignment::free(&missing, &owned, session);
+        if !free.is_empty() {
+            let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await?;
+            let leased =
+                free.into_iter().zip(tokens).filter_map(|(sack, token)| Some((sack, token?))).collect();
+            self.open(session, leased).await?;
+        }
+        Ok(wanted.iter().any(|sack| !self.opened.contains(sack)))
+    }
+
+    /// Stays a member, and learns who else is.
+    async fn keep(&mut self) -> Result<Session, CoordinationError> {
+        let session = match self.session {
+            Some(session) if !self.membership.due_in().is_zero() => session,
+            _ => self.renew().await?,
+        };
+        if self.workers.is_none() {
+            let members = self.membership.within(self.membership.coordinator.members()).await?;
+            let workers =
+                members.into_iter().filter(|member| About::read(&member.about).kind == Kind::Metricd);
+            self.workers = Some(workers.map(|member| member.name).collect());
+        }
+        Ok(session)
+    }
+
+    async fn renew(&mut self) -> Result<Session, CoordinationError> {
+        let about = self.observer.look(&self.engine, self.membership.renewal_delay() / 2).await;
+        let session = match self.membership.keep(&about).await? {
+            Kept::Same(session) => session,
+            Kept::New(session) => {
+                self.give_up();
+                session
+            }
+        };
+        self.session = Some(session);
+        self.engine.units.extend(self.membership.valid_until().expect("it was just renewed"));
+        self.workers = None;
+        Ok(session)
+    }
+
+    /// Closes all units: the leases on them are gone.
+    fn give_up(&mut self) {
+        self.engine.units.renumber(self.count);
+        self.leased.clear();
+        self.opened.clear();
+        self.closing.clear();
+    }
+
+    /// Closes all units where there is another count of them now. The leases are released once their passes have ended.
+    fn renumber(&mut self) {
+        let count = self.engine.incoming.numbering().units();
+        if count == self.count {
+            return;
+        }
+        tracing::info!(from = self.count.get(), to = count.get(), "the sacks were renumbered");
+        self.count = count;
+        self.closing
+            .extend(self.engine.units.renumber(count).into_iter().map(|unit| (unit.fence.sack, unit)));
+        self.opened.clear();
+        self.queue.renumber(count);
+    }
+
+    /// Releases what is not wanted, and what was lost, so that it may be had again with a new token.
+    async fn release(&mut self, session: Session, wanted: &BTreeSet<Sack>) -> Result<(), CoordinationError> {
+        let lost = self.opened.iter().filter(|sack| !self.engine.units.is_open(**sack)).copied();
+        let mut given_up: BTreeSet<Sack> = lost.collect();
+        given_up.extend(assignment::surplus(&self.leased, wanted));
+        if given_up.is_empty() {
+            return Ok(());
+        }
+        for sack in &given_up {
+            if self.opened.remove(sack)
+                && let Some(unit) = self.engine.units.close(*sack)
+            {
+                self.closing.insert(*sack, unit);
+            }
+        }
+        // A pass that runs too long is waited for again in the next round.
+        let _ = timeout(self.membership.renewal_delay() / 4, async {
+            for unit in self.closing.values() {
+                unit.rest().await;
+            }
+        })
+        .await;
+        self.closing.retain(|_, unit| !unit.rests());
+        let released: Vec<Sack> =
+            given_up.into_iter().filter(|sack| !self.closing.contains_key(sack)).collect();
+        if !released.is_empty() {
+            self.membership.within(self.membership.coordinator.release(session, &released)).await?;
+            for sack in &released {
+                self.leased.remove(sack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the fences of leased units, then hands the units to the workers.
+    async fn open(&mut self, session: Session, leased: Vec<(Sack, u64)>) -> Result<(), CoordinationError> {
+        self.leased.extend(leased.iter().copied());
+        let (engine, queue) = (&self.engine, &self.queue);
+        let mut opened = Vec::new();
+        let mut refused = Vec::new();
+        let raises = stream::iter(leased)
+            .map(async |(sack, token)| {
+                let fence = Fence { sack, token };
+                (fence, engine.store.raise(fence).await)
+            })
+            .buffer_unordered(RAISES_AT_ONCE);
+        let opening = async {
+            tokio::pin!(raises);
+            while let Some((fence, raised)) = raises.next().await {
+                match raised {
+                    Ok(()) => {
+                        engine.outage.answered();
+                        engine.units.insert(fence);
+                        queue.push_now(fence.sack.id);
+                        opened.push(fence.sack);
+                    }
+                    Err(StoreError::Fenced { held, .. }) => refused.push((fence.sack, held)),
+                    Err(error) => engine.outage.failed(&error),
+                }
+            }
+        };
+        // The session must be renewed meanwhile: what is not raised by then has its turn in the next round.
+        let limit = self.membership.due_in() + self.membership.renewal_delay() / 2;
+        let _ = timeout(limit, opening).await;
+        self.opened.extend(opened);
+        let Some(held) = refused.iter().map(|(_, held)| *held).max() else { return Ok(()) };
+        tracing::warn!(held, units = refused.len(), "the store knows of higher leases: they are passed over");
+        self.membership.within(self.membership.coordinator.advance_tokens(held)).await?;
+        let refused: Vec<Sack> = refused.into_iter().map(|(sack, _)| sack).collect();
+        self.membership.within(self.membership.coordinator.release(session, &refused)).await?;
+        for sack in &refused {
+            self.leased.remove(sack);
+        }
+        Ok(())
+    }
+}

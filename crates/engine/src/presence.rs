@@ -1,0 +1,63 @@
+//! A process without workers among the others, so that `gnudi status` shows it. It owns nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use gnudi_model::Timestamp;
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    Engine,
+    about::{Kind, Observer},
+    metricd::membership::Membership,
+};
+
+/// The membership of a process of the API, as long as it lives.
+pub struct Presence {
+    leave: watch::Sender<bool>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Presence {
+    /// Joins, on the current runtime; `name` is unique among all processes. Where the engine's stores are not shared there is nobody to
+    /// join.
+    pub fn start(engine: Arc<Engine>, name: String, lease: Duration, now: Timestamp) -> Self {
+        let (leave, leaving) = watch::channel(false);
+        let task = engine.coordinator.clone().map(|coordinator| {
+            let membership = Membership::new(coordinator, name, lease);
+            tokio::spawn(run(engine, membership, now, leaving))
+        });
+        Presence { leave, task }
+    }
+
+    /// Leaves.
+    pub async fn stop(self) {
+        let _ = self.leave.send(true);
+        if let Some(task) = self.task
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "the membership ended badly");
+        }
+    }
+}
+
+async fn run(
+    engine: Arc<Engine>,
+    mut membership: Membership,
+    now: Timestamp,
+    mut leaving: watch::Receiver<bool>,
+) {
+    let mut observer = Observer::new(Kind::Api, 0, now);
+    while !*leaving.borrow() {
+        let about = observer.look(&engine, membership.renewal_delay()).await;
+        match membership.keep(&about).await {
+            Ok(_) => membership.outage.answered(),
+            Err(error) => membership.outage.failed(&error),
+        }
+        tokio::select! {
+            biased;
+            _ = leaving.wait_for(|leave| *leave) => {}
+            () = tokio::time::sleep(membership.renewal_delay()) => {}
+        }
+    }
+    membership.leave().await;
+}

@@ -1,0 +1,120 @@
+//! Waits until sacks of other processes are worked off.
+//!
+//! However many wait, one task asks, for all sacks in one call, again and again with a growing pause, as long as anybody waits.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use gnudi_drivers::incoming::{Incoming, IncomingError, Position, Positions};
+use gnudi_model::{Numbering, Sack};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// Between two questions, at first and at most.
+pub const POLL_DELAY: Duration = Duration::from_millis(5);
+pub const POLL_DELAY_MAX: Duration = Duration::from_millis(50);
+
+pub(crate) struct Watcher {
+    incoming: Arc<dyn Incoming>,
+    own: Weak<Watcher>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    asking: bool,
+    /// Since the last question.
+    new: Vec<Wait>,
+}
+
+/// Somebody who waits.
+struct Wait {
+    /// With the newest positions when they were asked for first.
+    sacks: Vec<(Sack, Option<Position>)>,
+    done: oneshot::Sender<Result<(), IncomingError>>,
+}
+
+impl Watcher {
+    pub(crate) fn new(incoming: Arc<dyn Incoming>) -> Arc<Self> {
+        Arc::new_cyclic(|own| Watcher { incoming, own: own.clone(), state: Mutex::default() })
+    }
+
+    /// Returns once all that was accepted before the call is in the aggregates. Give up by dropping the future.
+    pub(crate) async fn processed(&self, sacks: Vec<Sack>) -> Result<(), IncomingError> {
+        let (done, answer) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            state.new.push(Wait { sacks: sacks.into_iter().map(|sack| (sack, None)).collect(), done });
+            if !state.asking {
+                state.asking = true;
+                let own = self.own.upgrade().expect("it is being used");
+                tokio::spawn(async move { own.ask().await });
+            }
+        }
+        answer.await.unwrap_or_else(|_| Err(IncomingError::Unavailable("the process is stopping".to_owned())))
+    }
+
+    async fn ask(&self) {
+        let mut waits: Vec<Wait> = Vec::new();
+        let mut delay = POLL_DELAY;
+        loop {
+            {
+                let mut state = self.state.lock();
+                waits.retain(|wait| !wait.done.is_closed());
+                if !state.new.is_empty() {
+                    delay = POLL_DELAY;
+                    waits.append(&mut state.new);
+                }
+                if waits.is_empty() {
+                    state.asking = false;
+                    return;
+                }
+            }
+            let sacks: BTreeMap<Sack, ()> =
+                waits.iter().flat_map(|wait| &wait.sacks).map(|(sack, _)| (*sack, ())).collect();
+            let sacks: Vec<Sack> = sacks.into_keys().collect();
+            match self.incoming.positions(&sacks).await {
+                Ok(positions) => {
+                    let numbering = self.incoming.numbering();
+                    let positions: HashMap<Sack, Positions> = sacks.into_iter().zip(positions).collect();
+                    let still = waits.into_iter().filter_map(|wait| wait.after(&positions, numbering));
+                    waits = still.collect();
+                }
+                Err(error) => {
+                    for wait in waits.drain(..) {
+                        let _ = wait.done.send(Err(error.clone()));
+                    }
+                }
+            }
+            if !waits.is_empty() {
+                tokio::time::sleep(delay).await;
+                delay = (delay * 3 / 2).min(POLL_DELAY_MAX);
+            }
+        }
+    }
+}
+
+impl Wait {
+    /// What is still waited for, once the sacks stand there; whoever waits for nothing is told.
+    fn after(mut self, positions: &HashMap<Sack, Positions>, numbering: Numbering) -> Option<Self> {
+        self.sacks.retain_mut(|(sack, newest)| {
+            let Positions { acknowledged, newest: now } = positions[sack];
+            let newest = *newest.get_or_insert(now);
+            // A split ended: the old sacks were idle, and are gone.
+            acknowledged < newest && !is_gone(*sack, numbering)
+        });
+        if self.sacks.is_empty() {
+            let _ = self.done.send(Ok(()));
+            return None;
+        }
+        Some(self)
+    }
+}
+
+/// Whether the sack is of a count before the last split, which has ended.
+fn is_gone(sack: Sack, numbering: Numbering) -> bool {
+    sack.count < numbering.units()
+}

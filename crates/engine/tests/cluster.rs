@@ -1,0 +1,104 @@
+//! Processes that share stores: who owns what, and what is seen from where.
+
+mod support;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use gnudi_engine::{EngineError, Metricd, Presence, about::Kind};
+use gnudi_model::Timestamp;
+use support::{Cluster, batch, metric, options, until};
+
+const LEASE: Duration = Duration::from_millis(600);
+const SACKS: u16 = 16;
+const METRICS: u128 = 40;
+
+/// Waits until each unit has an owner, and returns who they are.
+async fn owners(engine: &gnudi_engine::Engine) -> BTreeSet<String> {
+    let mut owners = BTreeSet::new();
+    until("all sacks have owners", async || {
+        let cluster = engine.cluster().await.unwrap();
+        owners = cluster.units.iter().filter_map(|unit| unit.owner.clone()).collect();
+        cluster.units.iter().all(|unit| unit.owner.is_some())
+    })
+    .await;
+    owners
+}
+
+#[tokio::test]
+async fn an_api_process_refreshes_what_others_process() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let api = cluster.engine();
+    let presence = Presence::start(api.clone(), "api".to_owned(), LEASE, Timestamp::from_secs(7));
+    api.append(batch(0..METRICS, 0)).await.unwrap();
+    let refused = api.refresh(&[metric(1)], Duration::from_millis(100)).await.unwrap_err();
+    assert!(matches!(refused, EngineError::RefreshTimeout(id) if id == metric(1)), "nobody works");
+    let workers = ["one", "two", "three"].map(|name| Metricd::start(cluster.engine(), &options(name, LEASE)));
+    let all: Vec<_> = (0..METRICS).map(metric).collect();
+    api.refresh(&all, Duration::from_secs(10)).await.unwrap();
+    for number in 0..METRICS {
+        assert_eq!(cluster.counts(&api, number).await.into_values().sum::<f64>(), 1.0);
+    }
+    assert_eq!(api.figures().measures_folded.load(std::sync::atomic::Ordering::Relaxed), 0);
+    until("each has its share", async || owners(&api).await.len() == 3).await;
+    let status = api.cluster().await.unwrap();
+    let kinds: Vec<_> =
+        status.processes.iter().map(|process| (process.name.as_str(), process.about.kind)).collect();
+    let metricd = Kind::Metricd;
+    assert_eq!(kinds, [("api", Kind::Api), ("one", metricd), ("three", metricd), ("two", metricd)]);
+    assert_eq!(status.processes[0].about.since, 7);
+    assert_eq!(status.processes.iter().map(|process| process.leases).sum::<usize>(), usize::from(SACKS));
+    presence.stop().await;
+    for worker in workers {
+        worker.stop().await;
+    }
+    assert!(api.cluster().await.unwrap().processes.is_empty());
+}
+
+#[tokio::test]
+async fn sacks_pass_on_as_workers_come_and_go() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let api = cluster.engine();
+    let one = Metricd::start(cluster.engine(), &options("one", LEASE));
+    assert_eq!(owners(&api).await.len(), 1);
+    let two = Metricd::start(cluster.engine(), &options("two", LEASE));
+    until("the new one has its share", async || owners(&api).await.len() == 2).await;
+    api.append(batch(0..METRICS, 0)).await.unwrap();
+    let all: Vec<_> = (0..METRICS).map(metric).collect();
+    api.refresh(&all, Duration::from_secs(10)).await.unwrap();
+    one.stop().await;
+    let left = std::time::Instant::now();
+    until("the other has all", async || owners(&api).await.len() == 1).await;
+    assert!(left.elapsed() < LEASE, "who leaves frees his sacks at once");
+    api.append(batch(0..METRICS, 300)).await.unwrap();
+    api.refresh(&all, Duration::from_secs(10)).await.unwrap();
+    for number in 0..METRICS {
+        assert_eq!(cluster.counts(&api, number).await.into_values().collect::<Vec<_>>(), [1.0, 1.0]);
+    }
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn a_split_ends_while_measures_come() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let api = cluster.engine();
+    let workers = ["one", "two"].map(|name| Metricd::start(cluster.engine(), &options(name, LEASE)));
+    for round in 0..60 {
+        api.append(batch(0..METRICS, round)).await.unwrap();
+        if round % 20 == 10 {
+            let numbering = api.split_sacks().await.unwrap();
+            assert!(numbering.draining);
+            until("the split ends", async || !api.numbering().draining).await;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(api.numbering().count.get(), 8 * SACKS);
+    let all: Vec<_> = (0..METRICS).map(metric).collect();
+    api.refresh(&all, Duration::from_secs(10)).await.unwrap();
+    for number in 0..METRICS {
+        assert_eq!(cluster.counts(&api, number).await.into_values().sum::<f64>(), 60.0, "metric {number}");
+    }
+    assert_eq!(owners(&api).await.len(), 2);
+    for worker in workers {
+        worker.stop().await;
+    }
+}

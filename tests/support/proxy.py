@@ -1,0 +1,106 @@
+"""A TCP proxy before a server, which can make it slow, refuse for it, or hang up: what engines do on bad days.
+
+It knows of HTTP only how to answer 503, and that is to connections which it takes while it is told to refuse.
+"""
+
+import socket
+import threading
+import time
+
+REFUSAL = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+CHUNK_BYTES = 65536
+
+
+class Proxy:
+    """Listens on `port` of loopback and passes all on to `target` (a port). Its moods can be changed at any time."""
+
+    def __init__(self, target):
+        self.target = target
+        self.delay_s = 0.0
+        self.refusing = False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.refused = 0
+        self._open = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def start(self):
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def stop(self):
+        self._closed = True
+        self.listener.close()
+        self.hang_up()
+
+    def hang_up(self):
+        """Ends all connections in the middle of whatever they do."""
+        with self._lock:
+            sockets, self._open = self._open, set()
+        for one in sockets:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def refuse(self, refusing):
+        """While true, new requests are answered with 503; connections that are open are ended."""
+        self.refusing = refusing
+        if refusing:
+            self.hang_up()
+
+    def _accept(self):
+        while not self._closed:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        with client:
+            if self.refusing:
+                self._refuse(client)
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target), timeout=10)
+            except OSError:
+                return
+            with server:
+                server.settimeout(None)
+                with self._lock:
+                    self._open |= {client, server}
+                back = threading.Thread(target=self._pass, args=(server, client), daemon=True)
+                back.start()
+                self._pass(client, server)
+                back.join()
+                with self._lock:
+                    self._open -= {client, server}
+
+    def _refuse(self, client):
+        client.settimeout(5)
+        try:
+            client.recv(CHUNK_BYTES)
+            client.sendall(REFUSAL)
+            self.refused += 1
+            # What is still under way must not turn the answer into a reset.
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(CHUNK_BYTES):
+                pass
+        except OSError:
+            pass
+
+    def _pass(self, source, target):
+        try:
+            while data := source.recv(CHUNK_BYTES):
+                if self.delay_s:
+                    time.sleep(self.delay_s)
+                target.sendall(data)
+        except OSError:
+            pass
+        for one in (source, target):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
