@@ -108,7 +108,10 @@ impl From<IndexerError> for ApiError {
             | IndexerError::InvalidFilterValue { .. }
             | IndexerError::FilterTooLarge { .. }
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
-            IndexerError::NoSpace(_) | IndexerError::Database(_) => {
+            IndexerError::NoSpace(_)
+            | IndexerError::Unavailable(_)
+            | IndexerError::Contended(_)
+            | IndexerError::Database(_) => {
                 tracing::error!(%error, "the index failed a request");
                 StatusCode::SERVICE_UNAVAILABLE
             }

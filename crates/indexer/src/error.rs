@@ -58,6 +58,12 @@ pub enum IndexerError {
     /// No space, for now: nothing was changed (503).
     #[error("the index has no space left: {0}")]
     NoSpace(String),
+    /// The database is away, or takes too long: it is not known whether what was asked was done, unless it was a read (503).
+    #[error("the index is not available: {0}")]
+    Unavailable(String),
+    /// Others came in between again and again: nothing was changed (503).
+    #[error("the index is contended: {0}")]
+    Contended(String),
     /// The database does not answer as it should (503).
     #[error("the index is out of order: {0}")]
     Database(String),

@@ -35,7 +35,7 @@ pub use resource::{
     ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
-pub use sql::{OpenError, SqlIndexer, SqliteOptions};
+pub use sql::{IndexOptions, InvalidUrl, OpenError, ServerOptions, SqlIndexer, SqliteOptions};
 
 /// All metadata. An implementation covers every noun.
 pub trait Indexer:

@@ -75,6 +75,51 @@ impl Pattern {
         }
         glob
     }
+
+    /// Whether one character may be any.
+    pub(crate) fn has_any_character(&self) -> bool {
+        self.0.contains(&Token::Character)
+    }
+
+    /// The same with this escape.
+    pub(crate) fn like(&self, escape: char) -> String {
+        let mut like = String::new();
+        for token in &self.0 {
+            match *token {
+                Token::Text => like.push('%'),
+                Token::Character => like.push('_'),
+                Token::This(special) if special == '%' || special == '_' || special == escape => {
+                    like.extend([escape, special]);
+                }
+                Token::This(character) => like.push(character),
+            }
+        }
+        like
+    }
+
+    /// The same as a regular expression of `PostgreSQL`, for texts as `encode(text, 'escape')` writes them: backslashes
+    /// doubled, bytes that are zero or no ASCII as a backslash and three octal digits.
+    pub(crate) fn escaped_regex(&self) -> String {
+        const CHARACTER: &str = r"(?:[^\\]|\\(?:\\|000|3[0-7][0-7](?:\\2[0-7][0-7])+))";
+        let mut regex = String::from("^");
+        for token in &self.0 {
+            match token {
+                Token::Text => regex.extend([CHARACTER, "*"]),
+                Token::Character => regex.push_str(CHARACTER),
+                Token::This(character) => {
+                    for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                        match byte {
+                            0 | 0x80.. => regex.push_str(&format!(r"\\{byte:03o}")),
+                            b'\\' => regex.push_str(r"\\\\"),
+                            byte if byte.is_ascii_alphanumeric() => regex.push(char::from(byte)),
+                            byte => regex.extend(['\\', char::from(byte)]),
+                        }
+                    }
+                }
+            }
+        }
+        regex + "$"
+    }
 }
 
 #[cfg(test)]

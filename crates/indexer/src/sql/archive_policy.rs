@@ -5,10 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
 
 use super::{
-    Connection, DatabaseRow, SqlIndexer,
+    Connection, Row, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::{Change, Context},
 };
@@ -26,13 +25,13 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
-        let row = sqlx::query(SELECT_ONE).bind(name).fetch_optional(&self.readers).await;
+        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await;
         let row = row.map_err(|error| indexer_error(&error))?;
         row.map(|row| decode(&row).map(Arc::new)).transpose()
     }
 
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
-        let rows = sqlx::query(SELECT_ALL).fetch_all(&self.readers).await;
+        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await;
         let rows = rows.map_err(|error| indexer_error(&error))?;
         rows.iter().map(|row| decode(row).map(Arc::new)).collect()
     }
@@ -57,20 +56,19 @@ struct Create(ArchivePolicy);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(policy) = self;
-        let inserted = sqlx::query(
-            "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods) VALUES (?, ?, ?, ?)",
-        )
-        .bind(&policy.name)
-        .bind(policy.back_window as i64)
-        .bind(encode_definition(&policy.definition))
-        .bind(encode_methods(&policy.aggregation_methods))
-        .execute(connection)
-        .await;
-        match inserted {
+        let insert = connection
+            .statement(
+                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods) VALUES (?, ?, ?, ?)",
+            )
+            .bind(&policy.name)
+            .bind(policy.back_window as i64)
+            .bind(encode_definition(&policy.definition))
+            .bind(encode_methods(&policy.aggregation_methods));
+        match connection.try_execute(insert).await {
             Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name)))
+                Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
             }
             inserted => Ok(inserted.map(|_| ())?),
         }
@@ -87,22 +85,22 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ArchivePolicy>;
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<Arc<ArchivePolicy>, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<Arc<ArchivePolicy>, Failure> {
         let Update { name, definition, back_window } = self;
-        let row = sqlx::query(SELECT_ONE).bind(&name).fetch_optional(&mut *connection).await?;
+        let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
         let Some(row) = row else {
-            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name)));
+            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
         };
         let mut policy = decode(&row).map_err(Failure::Refused)?;
-        check_change(&policy, &definition).map_err(Failure::Refused)?;
-        policy.definition = definition;
+        check_change(&policy, definition).map_err(Failure::Refused)?;
+        policy.definition.clone_from(definition);
         policy.back_window = back_window.unwrap_or(policy.back_window);
-        sqlx::query("UPDATE archive_policy SET back_window = ?, definition = ? WHERE name = ?")
+        let update = connection
+            .statement("UPDATE archive_policy SET back_window = ?, definition = ? WHERE name = ?")
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
-            .bind(&name)
-            .execute(connection)
-            .await?;
+            .bind(name);
+        connection.execute(update).await?;
         Ok(Arc::new(policy))
     }
 }
@@ -113,17 +111,14 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
-        let deleted =
-            sqlx::query("DELETE FROM archive_policy WHERE name = ?").bind(&name).execute(connection).await;
-        match deleted {
+        let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
+        match connection.try_execute(delete).await {
             Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name)))
+                Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name.clone())))
             }
-            Ok(done) if done.rows_affected() == 0 => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name)))
-            }
+            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
             deleted => Ok(deleted.map(|_| ())?),
         }
     }
@@ -143,9 +138,9 @@ fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
     serde_json::to_string(methods).expect("names are JSON")
 }
 
-fn decode(row: &DatabaseRow) -> Result<ArchivePolicy, IndexerError> {
+fn decode(row: &Row) -> Result<ArchivePolicy, IndexerError> {
     let parts = || -> Result<_, sqlx::Error> {
-        Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?, row.try_get(3)?))
+        Ok((row.try_get(0)?, row.try_get::<i64>(1)?, row.try_get(2)?, row.try_get(3)?))
     };
     let (name, back_window, definition, methods): (String, i64, &str, &str) =
         parts().map_err(|error| indexer_error(&error))?;

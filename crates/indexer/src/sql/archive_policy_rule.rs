@@ -2,10 +2,9 @@
 
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
-use sqlx::Row;
 
 use super::{
-    Connection, DatabaseRow, SqlIndexer,
+    Connection, Row, SqlIndexer,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::{Change, Context},
 };
@@ -23,12 +22,12 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
-        let row = sqlx::query(SELECT_ONE).bind(name).fetch_optional(&self.readers).await;
+        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await;
         row.and_then(|row| row.map(|row| decode(&row)).transpose()).map_err(|error| indexer_error(&error))
     }
 
     async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
-        let rows = sqlx::query(SELECT_ALL).fetch_all(&self.readers).await;
+        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await;
         rows.and_then(|rows| rows.iter().map(decode).collect()).map_err(|error| indexer_error(&error))
     }
 
@@ -55,22 +54,21 @@ struct Create(ArchivePolicyRule);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(rule) = self;
-        let inserted = sqlx::query(
-            "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
-        )
-        .bind(&rule.name)
-        .bind(&rule.metric_pattern)
-        .bind(&rule.archive_policy_name)
-        .execute(connection)
-        .await;
-        match inserted {
+        let insert = connection
+            .statement(
+                "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
+            )
+            .bind(&rule.name)
+            .bind(&rule.metric_pattern)
+            .bind(&rule.archive_policy_name);
+        match connection.try_execute(insert).await {
             Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name)))
+                Err(Failure::Refused(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())))
             }
             Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name)))
+                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())))
             }
             inserted => Ok(inserted.map(|_| ())?),
         }
@@ -86,24 +84,24 @@ struct Rename {
 impl Change for Rename {
     type Answer = ArchivePolicyRule;
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<ArchivePolicyRule, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<ArchivePolicyRule, Failure> {
         let Rename { name, new_name } = self;
-        let renamed = sqlx::query("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
-            .bind(&new_name)
-            .bind(&name)
-            .execute(&mut *connection)
-            .await;
-        match renamed {
+        let rename = connection
+            .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
+            .bind(new_name)
+            .bind(name);
+        match connection.try_execute(rename).await {
             Err(error) if is_unique_violation(&error) => {
                 let message = format!("Archive policy rule {new_name} already exists.");
-                Err(Failure::Refused(IndexerError::UnsupportedArchivePolicyRuleChange { name, message }))
+                Err(Failure::Refused(IndexerError::UnsupportedArchivePolicyRuleChange {
+                    name: name.clone(),
+                    message,
+                }))
             }
-            Ok(done) if done.rows_affected() == 0 => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name)))
-            }
+            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
             Err(error) => Err(error.into()),
             Ok(_) => {
-                let row = sqlx::query(SELECT_ONE).bind(&new_name).fetch_one(connection).await?;
+                let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
                 Ok(decode(&row)?)
             }
         }
@@ -116,20 +114,17 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
-        let done = sqlx::query("DELETE FROM archive_policy_rule WHERE name = ?")
-            .bind(&name)
-            .execute(connection)
-            .await?;
-        match done.rows_affected() {
-            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name))),
+        let delete = connection.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
+        match connection.execute(delete).await? {
+            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
             _ => Ok(()),
         }
     }
 }
 
-fn decode(row: &DatabaseRow) -> Result<ArchivePolicyRule, sqlx::Error> {
+fn decode(row: &Row) -> Result<ArchivePolicyRule, sqlx::Error> {
     Ok(ArchivePolicyRule {
         name: row.try_get(0)?,
         metric_pattern: row.try_get(1)?,

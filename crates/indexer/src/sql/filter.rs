@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 
 use gnudi_model::Text;
-use sqlx::QueryBuilder;
 
 use super::{
-    Database,
+    Dialect, Statement,
     resource::{push_name, sortable},
     types::StoredAttribute,
 };
@@ -123,8 +122,13 @@ pub(super) fn is_driven(columns: Columns<'_>, condition: &Condition, negate: boo
 }
 
 /// A row with a column for each comparison: how many values it finds, up to so many.
-pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_max: u32) -> Query {
-    let mut query = QueryBuilder::new("SELECT ");
+pub(super) fn measuring(
+    dialect: Dialect,
+    columns: Columns<'_>,
+    measured: &[Measured<'_>],
+    rows_max: u32,
+) -> Query {
+    let mut query = Statement::new(dialect, "SELECT ");
     let (table, ..) = columns.rows.values();
     for (at, Measured { attribute, test, negate }) in measured.iter().enumerate() {
         query.push(if at > 0 { ", " } else { "" }).push("(SELECT COUNT(*) FROM (SELECT 1 FROM ");
@@ -141,7 +145,7 @@ pub(super) fn measuring(columns: Columns<'_>, measured: &[Measured<'_>], rows_ma
             }
             (None, _) => unreachable!("creators are measured by patterns"),
         }
-        query.push(format_args!(" LIMIT {rows_max}))"));
+        query.push(format_args!(" LIMIT {rows_max}) AS few)"));
     }
     query
 }
@@ -197,7 +201,7 @@ impl<'t> Leaf<'t> {
     }
 }
 
-pub(super) type Query = QueryBuilder<Database>;
+pub(super) type Query = Statement;
 
 /// Longer lists of values are not filled up to a power of two, so that the parameters of a statement suffice.
 const VALUES_FILLED_UP_MAX: usize = 1024;
@@ -255,7 +259,9 @@ fn push_test(query: &mut Query, columns: Columns<'_>, field: &Field, test: &Test
             leaf => push_leaf(query, "r.creator", false, &leaf, bind),
         },
         (Field::OriginalResourceId, Rows::Current) => push_name(query, &leaf),
-        (field, rows) => push_leaf(query, column_of(field, rows), field.is_nullable(), &leaf, bind),
+        (field, rows) => {
+            push_leaf(query, column_of(query.dialect, field, rows), field.is_nullable(), &leaf, bind);
+        }
     }
 }
 
@@ -266,7 +272,7 @@ fn push_truth(query: &mut Query, truth: Option<bool>, negate: bool) {
 }
 
 /// The expression of a field that is a column.
-pub(super) const fn column_of(field: &Field, rows: Rows) -> &'static str {
+pub(super) const fn column_of(dialect: Dialect, field: &Field, rows: Rows) -> &'static str {
     match (field, rows) {
         (Field::Id, _) => "r.id",
         (Field::Type, _) => "(SELECT name FROM resource_type WHERE number = r.type_number)",
@@ -277,9 +283,9 @@ pub(super) const fn column_of(field: &Field, rows: Rows) -> &'static str {
         (Field::StartedAt, _) => "r.started_at",
         (Field::EndedAt, _) => "r.ended_at",
         (Field::RevisionStart, _) => "r.revision_start",
-        (Field::RevisionEnd, Rows::Current) => "NULL",
+        (Field::RevisionEnd, Rows::Current) => dialect.no_integer(),
         (Field::RevisionEnd, Rows::Past) => "r.revision_end",
-        (Field::Revision, Rows::Current) => "-1",
+        (Field::Revision, Rows::Current) => dialect.current(),
         (Field::Revision, Rows::Past) => "r.revision",
         (Field::Lifespan, _) => "(r.ended_at - r.started_at)",
         (Field::Attribute { .. }, _) => panic!("attributes are no columns"),
@@ -289,8 +295,8 @@ pub(super) const fn column_of(field: &Field, rows: Rows) -> &'static str {
 /// Binds the value of a column.
 pub(super) fn bind(query: &mut Query, value: &Scalar) {
     match value {
-        Scalar::Text(text) => query.push_bind(text.clone()),
-        Scalar::Uuid(id) => query.push_bind(id.as_bytes().to_vec()),
+        Scalar::Text(text) => query.push_bind(text),
+        Scalar::Uuid(id) => query.push_bind(*id),
         Scalar::Integer(number) | Scalar::Time(number) | Scalar::Span(number) => query.push_bind(*number),
         Scalar::Number(_) | Scalar::Bool(_) => unreachable!("no column has such values"),
     };
@@ -308,6 +314,10 @@ pub(super) fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, 
     match leaf {
         Leaf::IsNull => drop(query.push(format_args!("{expression} IS NULL"))),
         Leaf::IsNotNull => drop(query.push(format_args!("{expression} IS NOT NULL"))),
+        Leaf::Differs(value) if is_nullable && query.dialect == Dialect::Mysql => {
+            bind(query.push(format_args!("NOT ({expression} <=> ")), value);
+            query.push(")");
+        }
         Leaf::Differs(value) => {
             let differs = if is_nullable { "IS DISTINCT FROM" } else { "<>" };
             bind(query.push(format_args!("{expression} {differs} ")), value);
@@ -318,9 +328,7 @@ pub(super) fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, 
         Leaf::In(values) => push_list(query.push(format_args!("{expression} IN (")), values, bind),
         Leaf::NotIn(values) => push_list(query.push(format_args!("{expression} NOT IN (")), values, bind),
         Leaf::Like(pattern) => push_like(query, expression, pattern, bind),
-        Leaf::NotLike(pattern) => {
-            query.push(format_args!("{} NOT GLOB ", text_of(expression))).push_bind(pattern.glob());
-        }
+        Leaf::NotLike(pattern) => push_matches(query, expression, false, pattern),
         Leaf::Never => drop(query.push("FALSE")),
     }
 }
@@ -349,7 +357,7 @@ fn push_list(query: &mut Query, values: &[Scalar], bind: Bind) {
     query.push(")");
 }
 
-/// `SQLite`'s `LIKE` ignores case, `GLOB` does not. An index serves the range of what the pattern begins with.
+/// An index serves the range of what the pattern begins with.
 fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind) {
     if let Some(text) = pattern.literal() {
         bind(query.push(format_args!("{expression} = ")), &Scalar::Text(text));
@@ -365,13 +373,35 @@ fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind)
         }
         query.push(" AND ");
     }
-    query.push(format_args!("{} GLOB ", text_of(expression))).push_bind(pattern.glob());
+    push_matches(query, expression, true, pattern);
     query.push(")");
 }
 
-/// The values' index has bytes.
-fn text_of(expression: &str) -> &str {
-    if expression == VALUE { "CAST(value AS TEXT)" } else { expression }
+/// Appends whether a text, which servers and the values' index have as bytes, matches.
+fn push_matches(query: &mut Query, expression: &str, is_so: bool, pattern: &Pattern) {
+    let not = if is_so { "" } else { "NOT " };
+    match query.dialect {
+        // Its LIKE ignores case.
+        Dialect::Sqlite => {
+            let text = if expression == VALUE { "CAST(value AS TEXT)" } else { expression };
+            query.push(format_args!("{text} {not}GLOB ")).push_bind(pattern.glob());
+        }
+        // Bytes are as good as characters, unless the pattern has one that may be any.
+        Dialect::Postgres if !pattern.has_any_character() => {
+            query.push(format_args!("{expression} {not}LIKE ")).push_bind(pattern.like('\\'));
+        }
+        Dialect::Postgres => {
+            let not = if is_so { "" } else { "!" };
+            query.push(format_args!("encode({expression}, 'escape') {not}~ convert_from("));
+            query.push_bind(pattern.escaped_regex()).push(", 'UTF8')");
+        }
+        Dialect::Mysql => {
+            query.push(format_args!(
+                "CONVERT({expression} USING utf8mb4) COLLATE utf8mb4_bin {not}LIKE CONVERT("
+            ));
+            query.push_bind(pattern.like('|')).push(" USING utf8mb4) ESCAPE '|'");
+        }
+    }
 }
 
 /// The column of the values' index.
@@ -397,11 +427,11 @@ fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
 /// creator that it has.
 fn push_creators(query: &mut Query, pattern: &Pattern) {
     query.push(
-        "WITH RECURSIVE c (creator) AS (SELECT MIN(creator) FROM resource UNION ALL \
-         SELECT (SELECT MIN(creator) FROM resource WHERE creator > c.creator) FROM c WHERE c.creator IS NOT NULL) \
-         SELECT creator FROM c WHERE creator GLOB ",
+        "WITH RECURSIVE c (creator) AS (SELECT (SELECT creator FROM resource ORDER BY creator LIMIT 1) UNION ALL \
+         SELECT (SELECT o.creator FROM resource o WHERE o.creator > c.creator ORDER BY o.creator LIMIT 1) FROM c \
+         WHERE c.creator IS NOT NULL) SELECT creator FROM c WHERE ",
     );
-    query.push_bind(pattern.glob());
+    push_matches(query, "creator", true, pattern);
 }
 
 /// The least text above all that begin with the prefix.
@@ -460,7 +490,7 @@ impl Fills {
 
 impl Attribute<'_> {
     fn push(&self, query: &mut Query, leaf: &Leaf<'_>) {
-        let own = own_type(self.stored.number);
+        let own = own_type(query.dialect, self.rows, self.stored.number);
         match (leaf, &self.fills) {
             (Leaf::Never, _) => drop(query.push("FALSE")),
             // What holds for null, and for all but a few.
@@ -483,7 +513,8 @@ impl Attribute<'_> {
             Leaf::IsNull | Leaf::Never => drop(query.push("FALSE")),
             Leaf::IsNotNull => drop(query.push(format_args!("{own} IS NOT NULL"))),
             leaf if self.is_common => {
-                push_leaf(query, &own_value(self.stored.number), false, leaf, bind_json);
+                let own = own_value(query.dialect, self.rows, self.stored.number);
+                push_leaf(query, &own, false, leaf, bind_own);
             }
             leaf if leaf.excludes() => {
                 query.push(format_args!("({own} IS NOT NULL AND "));
@@ -510,14 +541,22 @@ fn equal(value: &Scalar) -> Leaf<'_> {
     Leaf::Compare(Comparison::Equal, value)
 }
 
-/// The JSON type of a row's own value; NULL where it has none.
-fn own_type(number: i64) -> String {
-    format!("json_type(r.attributes, '$.\"{number}\"')")
+/// What is NULL where a row has no value of its own.
+fn own_type(dialect: Dialect, rows: Rows, number: i64) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("json_type(r.attributes, '$.\"{number}\"')"),
+        Dialect::Postgres | Dialect::Mysql => own_value(dialect, rows, number),
+    }
 }
 
-/// A row's own value as its JSON has it; NULL where it has none.
-fn own_value(number: i64) -> String {
-    format!("json_extract(r.attributes, '$.\"{number}\"')")
+/// A row's own value; NULL where it has none. `SQLite` takes it from the row's JSON, servers from the values' index, as it
+/// sorts.
+fn own_value(dialect: Dialect, rows: Rows, number: i64) -> String {
+    if dialect == Dialect::Sqlite {
+        return format!("json_extract(r.attributes, '$.\"{number}\"')");
+    }
+    let (table, row, own_row) = rows.values();
+    format!("(SELECT value FROM {table} WHERE attribute_number = {number} AND {row} = {own_row})")
 }
 
 fn versions(fills: &Fills) -> String {
@@ -535,8 +574,8 @@ fn versions(fills: &Fills) -> String {
 }
 
 /// The expression that orders rows by an attribute; its values compare as the attribute's do.
-pub(super) fn push_attribute(query: &mut Query, attribute: &StoredAttribute) {
-    let own = own_value(attribute.number);
+pub(super) fn push_attribute(query: &mut Query, rows: Rows, attribute: &StoredAttribute) {
+    let own = own_value(query.dialect, rows, attribute.number);
     if attribute.fills.is_empty() {
         query.push(own);
         return;
@@ -545,17 +584,20 @@ pub(super) fn push_attribute(query: &mut Query, attribute: &StoredAttribute) {
     for fill in &attribute.fills {
         query.push(format_args!(" WHEN r.type_version < {} THEN ", fill.version));
         match Scalar::of(&fill.value) {
-            Some(value) => bind_json(query, &value),
-            None => drop(query.push("NULL")),
+            Some(value) => bind_own(query, &value),
+            None => drop(query.push(query.dialect.no_bytes())),
         }
     }
     query.push(" END)");
 }
 
-/// Binds a value of an attribute as its JSON has it.
-pub(super) fn bind_json(query: &mut Query, value: &Scalar) {
+/// Binds a value of an attribute as [`push_attribute`] has it.
+pub(super) fn bind_own(query: &mut Query, value: &Scalar) {
+    if query.dialect.is_server() {
+        return bind_sortable(query, value);
+    }
     match value {
-        Scalar::Text(text) => query.push_bind(text.clone()),
+        Scalar::Text(text) => query.push_bind(text),
         Scalar::Uuid(id) => query.push_bind(id.to_string()),
         // A text, which is above all numbers.
         Scalar::Number(number) if number.is_nan() => query.push_bind("NaN"),

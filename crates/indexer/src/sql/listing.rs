@@ -9,15 +9,15 @@
 use std::sync::Arc;
 
 use gnudi_model::{Metric, MetricId, MetricStatus};
-use sqlx::QueryBuilder;
 
 use super::{
-    Database, SqlIndexer,
+    Dialect, SqlIndexer, Statement,
+    database::Value,
     failure::indexer_error,
     metric::{COLUMNS, status_code},
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, SortDirection, SortKey,
+    IndexerError, MetricFilter, MetricListing, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
@@ -36,8 +36,8 @@ pub(super) async fn list(
         if missing == 0 {
             break;
         }
-        let mut query = statement(&listing.filter, piece, &sorts, missing);
-        let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
+        let query = statement(&listing.filter, piece, &sorts, missing, indexer.readers.dialect());
+        let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
         for row in &rows {
             page.push(Arc::new(indexer.decode(row)?));
         }
@@ -57,12 +57,15 @@ async fn marker(
 
 /// A part of the order whose leading keys have the marker's values.
 struct Piece {
-    equal: Vec<(SortKey, Value)>,
+    equal: Vec<(SortKey, Key)>,
     /// Where the key after those begins.
     bound: Option<(SortKey, Bound)>,
     /// The first key that still orders the piece.
     from: usize,
 }
+
+/// A value of a key; `None` is NULL.
+type Key = Option<Value>;
 
 enum Bound {
     Above(Value),
@@ -71,21 +74,13 @@ enum Bound {
     IsNotNull,
 }
 
-#[derive(Clone)]
-enum Value {
-    Null,
-    Text(String),
-    Bytes(Vec<u8>),
-    Number(i64),
-}
-
 fn pieces_behind(marker: &Metric, sorts: &[MetricSort]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (from, sort) in sorts.iter().enumerate().rev() {
         let bounds = match (value_of(marker, sort.key), sort.direction.nulls_first()) {
-            (Value::Null, true) => vec![Bound::IsNotNull],
-            (Value::Null, false) => vec![],
-            (value, nulls_first) => {
+            (None, true) => vec![Bound::IsNotNull],
+            (None, false) => vec![],
+            (Some(value), nulls_first) => {
                 let behind =
                     if sort.direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
                 if nulls_first || !is_nullable(sort.key) { vec![behind] } else { vec![behind, Bound::IsNull] }
@@ -104,10 +99,11 @@ fn statement(
     piece: &Piece,
     sorts: &[MetricSort],
     limit: usize,
-) -> QueryBuilder<Database> {
+    dialect: Dialect,
+) -> Statement {
     // Statuses are written out, so that the planner may use an index made for one of them.
     let status = status_code(filter.status.unwrap_or(MetricStatus::Active));
-    let mut query = QueryBuilder::new(format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
+    let mut query = Statement::new(dialect, format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
     let texts = [
         ("creator", &filter.creator),
         ("name", &filter.name),
@@ -116,55 +112,40 @@ fn statement(
     ];
     for (column, wanted) in texts {
         if let Some(wanted) = wanted {
-            query.push(format_args!(" AND {column} = ")).push_bind(wanted.clone());
+            query.push(format_args!(" AND {column} = ")).push_bind(wanted);
         }
     }
     if let Some(id) = filter.id {
-        query.push(" AND id = ").push_bind(id.0.as_bytes().to_vec());
+        query.push(" AND id = ").push_bind(id.0);
     }
     if let Some(id) = filter.resource_id {
-        query.push(" AND resource_id = ").push_bind(id.as_bytes().to_vec());
+        query.push(" AND resource_id = ").push_bind(id);
     }
     for (key, value) in &piece.equal {
         let column = column_of(*key);
         match value {
-            Value::Null => drop(query.push(format_args!(" AND {column} IS NULL"))),
-            value => push_value(query.push(format_args!(" AND {column} = ")), value),
-        }
+            None => query.push(format_args!(" AND {column} IS NULL")),
+            Some(value) => query.push(format_args!(" AND {column} = ")).push_bind(value.clone()),
+        };
     }
     if let Some((key, bound)) = &piece.bound {
         let column = column_of(*key);
         match bound {
-            Bound::IsNull => drop(query.push(format_args!(" AND {column} IS NULL"))),
-            Bound::IsNotNull => drop(query.push(format_args!(" AND {column} IS NOT NULL"))),
-            Bound::Above(value) => push_value(query.push(format_args!(" AND {column} > ")), value),
-            Bound::Below(value) => push_value(query.push(format_args!(" AND {column} < ")), value),
-        }
+            Bound::IsNull => query.push(format_args!(" AND {column} IS NULL")),
+            Bound::IsNotNull => query.push(format_args!(" AND {column} IS NOT NULL")),
+            Bound::Above(value) => query.push(format_args!(" AND {column} > ")).push_bind(value.clone()),
+            Bound::Below(value) => query.push(format_args!(" AND {column} < ")).push_bind(value.clone()),
+        };
     }
-    let order: Vec<String> = sorts[piece.from..].iter().map(|sort| order_term(*sort)).collect();
+    let order: Vec<String> = sorts[piece.from..].iter().map(|sort| order_term(*sort, dialect)).collect();
     query.push(format_args!(" ORDER BY {} LIMIT ", order.join(", ")));
     query.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
     query
 }
 
-/// `SQLite` and `MySQL` take NULL for the least of values, and only a listing that wants it otherwise says so.
-fn order_term(sort: MetricSort) -> String {
-    let direction = if sort.direction.is_ascending() { "ASC" } else { "DESC" };
-    let nulls = match sort.direction {
-        SortDirection::AscendingNullsLast if is_nullable(sort.key) => " NULLS LAST",
-        SortDirection::DescendingNullsFirst if is_nullable(sort.key) => " NULLS FIRST",
-        _ => "",
-    };
-    format!("{} {direction}{nulls}", column_of(sort.key))
-}
-
-fn push_value(query: &mut QueryBuilder<Database>, value: &Value) {
-    match value {
-        Value::Null => unreachable!("NULL is not compared"),
-        Value::Text(text) => query.push_bind(text.clone()),
-        Value::Bytes(bytes) => query.push_bind(bytes.clone()),
-        Value::Number(number) => query.push_bind(*number),
-    };
+fn order_term(sort: MetricSort, dialect: Dialect) -> String {
+    let MetricSort { key, direction } = sort;
+    dialect.order_term(column_of(key), direction.is_ascending(), is_nullable(key), direction.nulls_first())
 }
 
 const fn column_of(key: SortKey) -> &'static str {
@@ -183,25 +164,21 @@ const fn is_nullable(key: SortKey) -> bool {
     matches!(key, SortKey::Name | SortKey::Unit | SortKey::ResourceId)
 }
 
-fn value_of(metric: &Metric, key: SortKey) -> Value {
-    let text = |text: &str| Value::Text(text.to_owned());
+fn value_of(metric: &Metric, key: SortKey) -> Key {
     match key {
-        SortKey::Id => Value::Bytes(metric.id.0.as_bytes().to_vec()),
-        SortKey::Creator => text(&metric.creator),
-        SortKey::Name => metric.name.as_deref().map_or(Value::Null, text),
-        SortKey::Unit => metric.unit.as_deref().map_or(Value::Null, text),
-        SortKey::ArchivePolicyName => text(&metric.archive_policy_name),
-        SortKey::ResourceId => {
-            metric.resource_id.map_or(Value::Null, |id| Value::Bytes(id.as_bytes().to_vec()))
-        }
-        SortKey::Status => Value::Number(status_code(metric.status)),
+        SortKey::Id => Some(metric.id.0.into()),
+        SortKey::Creator => Some(metric.creator.as_str().into()),
+        SortKey::Name => metric.name.as_deref().map(Into::into),
+        SortKey::Unit => metric.unit.as_deref().map(Into::into),
+        SortKey::ArchivePolicyName => Some(metric.archive_policy_name.as_str().into()),
+        SortKey::ResourceId => metric.resource_id.map(Into::into),
+        SortKey::Status => Some(status_code(metric.status).into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use gnudi_model::{ArchivePolicy, Timestamp};
-    use sqlx::Row;
     use uuid::Uuid;
 
     use super::*;
@@ -228,12 +205,6 @@ mod tests {
         indexer.close().await;
         // Opened anew, the planner knows the tables.
         (folder, SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap())
-    }
-
-    async fn plan(indexer: &SqlIndexer, query: &mut QueryBuilder<Database>) -> String {
-        let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
-        let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
-        rows.iter().map(|row| row.get::<String, _>(3)).collect::<Vec<_>>().join("; ")
     }
 
     /// Every piece of the common listings is a search in an index, without a sort.
@@ -266,13 +237,9 @@ mod tests {
             let mut pieces = pieces_behind(marker, &sorts);
             pieces.push(Piece { equal: Vec::new(), bound: None, from: 0 });
             for piece in &pieces {
-                let mut query = statement(filter, piece, &sorts, 10);
-                let plan = plan(&indexer, &mut query).await;
-                assert!(
-                    plan.contains(index) && !plan.contains("TEMP B-TREE"),
-                    "{}: {plan}",
-                    query.sql().as_str()
-                );
+                let query = statement(filter, piece, &sorts, 10, Dialect::Sqlite);
+                let plan = indexer.readers.plan(&query).await.join("; ");
+                assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{}: {plan}", query.sql());
             }
         }
     }

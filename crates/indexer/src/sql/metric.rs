@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row};
 use uuid::Uuid;
 
 use super::{
-    Connection, Database, DatabaseRow, SqlIndexer,
+    Connection, Dialect, Row, SqlIndexer, Statement,
+    database::Value,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     interner::Texts,
     listing,
@@ -26,8 +26,8 @@ const ROWS_INSERTED_MAX: usize = 64;
 const IDS_NAMED_MAX: usize = 1024;
 /// As with ids, for names of resources' metrics.
 const NAMES_LOOKED_UP_MAX: usize = 512;
-/// How many prepared statements a connection keeps: those above, and listings of many shapes.
-pub(super) const STATEMENTS_MAX: usize = 256;
+/// As [`ROWS_INSERTED_MAX`], where one statement is for any number of rows.
+const COLUMNS_ROWS_MAX: usize = 2048;
 
 /// The columns that [`decode`] takes, in its order.
 pub(super) const COLUMNS: &str =
@@ -55,8 +55,8 @@ impl Metrics for SqlIndexer {
     async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
         let mut found = HashMap::with_capacity(names.len());
         for names in names.chunks(NAMES_LOOKED_UP_MAX) {
-            let mut query = named_statement(names);
-            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            let rows = self.readers.fetch_all(named_statement(self.readers.dialect(), names)).await;
+            let rows = rows.map_err(|error| indexer_error(&error))?;
             for row in &rows {
                 let metric = Arc::new(self.decode(row)?);
                 found.insert((metric.resource_id, metric.name.clone().unwrap_or_default()), metric);
@@ -80,14 +80,12 @@ impl Metrics for SqlIndexer {
         after: Option<MetricId>,
         limit: usize,
     ) -> Result<Vec<MetricId>, IndexerError> {
+        const MARKED: &str = "SELECT id FROM metric WHERE status = 1 AND id > ? ORDER BY id LIMIT ?";
         // The id of zeros is nobody's.
         let after = after.map_or(Uuid::nil(), |metric| metric.0);
-        let rows = sqlx::query("SELECT id FROM metric WHERE status = 1 AND id > ? ORDER BY id LIMIT ?")
-            .bind(after.as_bytes().as_slice())
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&self.readers)
-            .await;
-        let rows = rows.map_err(|error| indexer_error(&error))?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let marked = self.readers.statement(MARKED).bind(after).bind(limit);
+        let rows = self.readers.fetch_all(marked).await.map_err(|error| indexer_error(&error))?;
         rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?))).collect()
     }
 
@@ -106,11 +104,12 @@ impl SqlIndexer {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(IDS_NAMED_MAX) {
             let status = status_code(status);
-            let mut query = QueryBuilder::new(format!(
-                "SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id IN ("
-            ));
-            push_ids(&mut query, ids);
-            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            let mut query = Statement::new(
+                self.readers.dialect(),
+                format!("SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id"),
+            );
+            query.push_among(ids.iter().map(|id| id.0));
+            let rows = self.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
             for row in &rows {
                 let metric = self.decode(row)?;
                 found.insert(metric.id, Arc::new(metric));
@@ -134,22 +133,22 @@ impl SqlIndexer {
     }
 
     /// A row of [`COLUMNS`].
-    pub(super) fn decode(&self, row: &DatabaseRow) -> Result<Metric, IndexerError> {
+    pub(super) fn decode(&self, row: &Row) -> Result<Metric, IndexerError> {
         decode(row, &self.texts)
     }
 }
 
-pub(super) fn decode(row: &DatabaseRow, texts: &Texts) -> Result<Metric, IndexerError> {
+pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric, IndexerError> {
     let Texts { labels, names } = texts;
     let parts = || -> Result<Metric, sqlx::Error> {
         Ok(Metric {
             id: MetricId(Uuid::nil()),
             creator: labels.intern(row.try_get(1)?),
-            name: row.try_get::<Option<&str>, _>(2)?.map(|name| names.intern(name)),
-            unit: row.try_get::<Option<&str>, _>(3)?.map(|unit| labels.intern(unit)),
+            name: row.try_get::<Option<&str>>(2)?.map(|name| names.intern(name)),
+            unit: row.try_get::<Option<&str>>(3)?.map(|unit| labels.intern(unit)),
             archive_policy_name: labels.intern(row.try_get(4)?),
             resource_id: None,
-            status: match row.try_get::<i64, _>(6)? {
+            status: match row.try_get::<i64>(6)? {
                 0 => MetricStatus::Active,
                 _ => MetricStatus::Delete,
             },
@@ -162,7 +161,7 @@ pub(super) fn decode(row: &DatabaseRow, texts: &Texts) -> Result<Metric, Indexer
     Ok(metric)
 }
 
-fn uuid_at(row: &DatabaseRow, column: usize) -> Result<Option<Uuid>, IndexerError> {
+fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>, IndexerError> {
     let bytes: Option<&[u8]> = row.try_get(column).map_err(|error| indexer_error(&error))?;
     bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
 }
@@ -171,38 +170,44 @@ fn damaged() -> IndexerError {
     IndexerError::Database("a metric's id is damaged".to_owned())
 }
 
-fn push_ids(query: &mut QueryBuilder<Database>, ids: &[MetricId]) {
-    push_filled_up(query, ids.iter().map(|id| id.0));
-}
-
-pub(super) fn named_statement(names: &[(Uuid, &str)]) -> QueryBuilder<Database> {
-    let mut query = QueryBuilder::new("WITH wanted (resource, called) AS (VALUES ");
+pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> Statement {
+    let mut query = Statement::new(dialect, "");
     let last = names.last().into_iter().cycle();
-    let mut list = query.separated(", ");
-    for (resource, name) in names.iter().chain(last).take(names.len().next_power_of_two()) {
-        list.push("(").push_bind_unseparated(resource.as_bytes().to_vec());
-        list.push_unseparated(", ").push_bind_unseparated((*name).to_owned()).push_unseparated(")");
+    let filled_up = names.iter().chain(last).take(names.len().next_power_of_two());
+    match dialect {
+        Dialect::Postgres => {
+            let resources = names.iter().map(|(resource, _)| Some(resource.as_bytes().to_vec())).collect();
+            let called = names.iter().map(|(_, name)| Some(name.as_bytes().to_vec())).collect();
+            query.push(format_args!("SELECT {COLUMNS} FROM UNNEST(")).push_bind(Value::Bytess(resources));
+            query.push(", ").push_bind(Value::Bytess(called));
+            query.push(
+                ") AS wanted (resource, called) JOIN metric ON resource_id = resource AND name = called",
+            );
+        }
+        Dialect::Sqlite => {
+            let mut before = "WITH wanted (resource, called) AS (VALUES (";
+            for (resource, name) in filled_up {
+                query.push(before).push_bind(*resource).push(", ").push_bind(*name);
+                before = "), (";
+            }
+            // CROSS: the names first, then each by the index.
+            query.push(format_args!(
+                ")) SELECT {COLUMNS} FROM wanted CROSS JOIN metric ON resource_id = resource AND name = called"
+            ));
+        }
+        Dialect::Mysql => {
+            query.push(format_args!("SELECT {COLUMNS} FROM metric WHERE (resource_id, name) IN ("));
+            let mut before = "(";
+            for (resource, name) in filled_up {
+                query.push(before).push_bind(*resource).push(", ").push_bind(*name);
+                before = "), (";
+            }
+            query.push(")) AND status = 0");
+            return query;
+        }
     }
-    // CROSS: the names first, then each by the index.
-    query.push(format_args!(
-        ") SELECT {COLUMNS} FROM wanted CROSS JOIN metric ON resource_id = resource AND name = called WHERE status = 0"
-    ));
+    query.push(" WHERE status = 0");
     query
-}
-
-/// The end of a list of ids, one of few lengths.
-pub(super) fn push_uuids(query: &mut QueryBuilder<Database>, ids: &[Uuid]) {
-    push_filled_up(query, ids.iter().copied());
-}
-
-fn push_filled_up(query: &mut QueryBuilder<Database>, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
-    let count = ids.len().next_power_of_two();
-    let last = ids.clone().last().into_iter().cycle();
-    let mut list = query.separated(", ");
-    for id in ids.chain(last).take(count) {
-        list.push_bind(id.as_bytes().to_vec());
-    }
-    list.push_unseparated(")");
 }
 
 /// Inserts metrics, one answer each; of those that exclude each other the first wins.
@@ -233,14 +238,16 @@ async fn insert_into_resources(
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
     let mut outcomes = vec![Ok(()); metrics.len()];
+    let rows_max = rows_inserted_max(connection.dialect());
     let mut ranges: Vec<Range<usize>> = (0..metrics.len())
-        .step_by(ROWS_INSERTED_MAX)
-        .map(|start| start..(start + ROWS_INSERTED_MAX).min(metrics.len()))
+        .step_by(rows_max)
+        .map(|start| start..(start + rows_max).min(metrics.len()))
         .rev()
         .collect();
     // A statement that fails changes nothing and leaves the transaction as it was, so halves find the row to blame.
     while let Some(range) = ranges.pop() {
-        let Err(error) = insert_rows(connection, &metrics[range.clone()]).await else { continue };
+        let insert = insert_statement(connection.dialect(), &metrics[range.clone()]);
+        let Err(error) = connection.try_execute(insert).await else { continue };
         let metric = &metrics[range.start];
         let refusal = if is_unique_violation(&error) {
             named_metric_already_exists(metric.name.as_deref())
@@ -268,9 +275,9 @@ async fn resources_missing(
     let mut missing: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
     let wanted: Vec<Uuid> = missing.iter().copied().collect();
     for ids in wanted.chunks(IDS_NAMED_MAX) {
-        let mut query = QueryBuilder::<Database>::new("SELECT id FROM resource WHERE id IN (");
-        push_uuids(&mut query, ids);
-        for row in query.build().fetch_all(&mut *connection).await? {
+        let mut query = Statement::new(connection.dialect(), "SELECT id FROM resource WHERE id");
+        query.push_among(ids.iter().copied());
+        for row in connection.fetch_all(query).await? {
             if let Ok(id) = Uuid::from_slice(row.try_get(0)?) {
                 missing.remove(&id);
             }
@@ -284,31 +291,52 @@ pub(super) async fn insert_active(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
 ) -> Result<(), sqlx::Error> {
-    for metrics in metrics.chunks(ROWS_INSERTED_MAX) {
-        insert_rows(connection, metrics).await?;
+    for metrics in metrics.chunks(rows_inserted_max(connection.dialect())) {
+        connection.execute(insert_statement(connection.dialect(), metrics)).await?;
     }
     Ok(())
 }
 
-async fn insert_rows(connection: &mut Connection, metrics: &[Arc<Metric>]) -> Result<(), sqlx::Error> {
-    // Shared slices are bound as they are; anything else costs a copy more.
-    let text = |text: &Text| Arc::<str>::from(text.as_str());
-    let mut query = sqlx::query(AssertSqlSafe(insert_statement(metrics.len())));
-    for metric in metrics {
-        query = query
-            .bind(metric.id.0.as_bytes().to_vec())
-            .bind(text(&metric.creator))
-            .bind(metric.name.as_ref().map(text))
-            .bind(metric.unit.as_ref().map(text))
-            .bind(text(&metric.archive_policy_name))
-            .bind(metric.resource_id.map(|id| id.as_bytes().to_vec()))
-            .bind(metric.created_at.0);
+const fn rows_inserted_max(dialect: Dialect) -> usize {
+    match dialect {
+        Dialect::Postgres => COLUMNS_ROWS_MAX,
+        Dialect::Sqlite | Dialect::Mysql => ROWS_INSERTED_MAX,
     }
-    query.execute(connection).await.map(|_| ())
+}
+
+fn insert_statement(dialect: Dialect, metrics: &[Arc<Metric>]) -> Statement {
+    if dialect == Dialect::Postgres {
+        let mut insert = Statement::new(dialect, "");
+        insert.push_insert("metric", &COLUMNS.split(", ").collect::<Vec<_>>(), metrics, |values, metric| {
+            push_values(values, metric, Some(status_code(MetricStatus::Active)));
+        });
+        return insert;
+    }
+    let mut insert = Statement::shared(dialect, insert_text(metrics.len()));
+    insert.values.reserve_exact(metrics.len() * 7);
+    for metric in metrics {
+        push_values(&mut insert.values, metric, None);
+    }
+    insert
+}
+
+/// The values of the [`COLUMNS`], with or without that of the status.
+fn push_values(values: &mut Vec<Value>, metric: &Metric, status: Option<i64>) {
+    let text = |text: &Text| Some(Arc::<str>::from(text.as_str()));
+    values.extend([
+        metric.id.0.into(),
+        Value::Text(text(&metric.creator)),
+        Value::Text(metric.name.as_ref().and_then(text)),
+        Value::Text(metric.unit.as_ref().and_then(text)),
+        Value::Text(text(&metric.archive_policy_name)),
+        metric.resource_id.into(),
+    ]);
+    values.extend(status.map(Value::from));
+    values.push(metric.created_at.0.into());
 }
 
 /// The statement for so many active metrics, up to [`ROWS_INSERTED_MAX`].
-fn insert_statement(rows: usize) -> Arc<str> {
+fn insert_text(rows: usize) -> Arc<str> {
     static STATEMENTS: OnceLock<Vec<Arc<str>>> = OnceLock::new();
     let statements = STATEMENTS.get_or_init(|| {
         (1..=ROWS_INSERTED_MAX)
@@ -326,18 +354,19 @@ pub(super) async fn mark_deleted(
     connection: &mut Connection,
     ids: &[MetricId],
 ) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+    let dialect = connection.dialect();
     let mut active = HashSet::new();
     for ids in ids.chunks(IDS_NAMED_MAX) {
-        let mut query = QueryBuilder::<Database>::new("SELECT id FROM metric WHERE status = 0 AND id IN (");
-        push_ids(&mut query, ids);
-        for row in query.build().fetch_all(&mut *connection).await? {
+        let naming = |statement| {
+            let mut statement = Statement::new(dialect, statement);
+            statement.push_among(ids.iter().map(|id| id.0));
+            statement
+        };
+        for row in connection.fetch_all(naming("SELECT id FROM metric WHERE status = 0 AND id")).await? {
             active.extend(Uuid::from_slice(row.try_get(0)?).map(MetricId));
         }
-        let mut query = QueryBuilder::<Database>::new(
-            "UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND id IN (",
-        );
-        push_ids(&mut query, ids);
-        query.build().execute(&mut *connection).await?;
+        let mark = naming("UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND id");
+        connection.execute(mark).await?;
     }
     Ok(ids
         .iter()
@@ -351,11 +380,12 @@ struct Expunge(Vec<MetricId>);
 impl Change for Expunge {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
-            let mut query = QueryBuilder::<Database>::new("DELETE FROM metric WHERE status = 1 AND id IN (");
-            push_ids(&mut query, ids);
-            query.build().execute(&mut *connection).await?;
+            let mut query =
+                Statement::new(connection.dialect(), "DELETE FROM metric WHERE status = 1 AND id");
+            query.push_among(ids.iter().map(|id| id.0));
+            connection.execute(query).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use gnudi_model::{Attribute, AttributeValue, ResourceType, Text, resource_type::
 
 use super::{
     Connection, SqlIndexer, attribute,
-    failure::{Failure, is_foreign_key_violation, is_unique_violation},
+    failure::{Failure, is_foreign_key_violation},
     types,
     types::{Fill, StoredAttribute, StoredType},
     writer::{Change, Context},
@@ -48,8 +48,10 @@ impl ResourceTypes for SqlIndexer {
 
 /// The version that a change brings, and that readers see once it is committed.
 async fn next_version(connection: &mut Connection) -> Result<i64, Failure> {
-    let next = sqlx::query_scalar("UPDATE resource_type_version SET version = version + 1 RETURNING version");
-    Ok(next.fetch_one(connection).await?)
+    connection
+        .execute(connection.statement("UPDATE resource_type_version SET version = version + 1"))
+        .await?;
+    types::version(connection).await.map_err(Failure::Broken)
 }
 
 async fn stored(connection: &mut Connection, name: &str) -> Result<Arc<StoredType>, Failure> {
@@ -63,20 +65,17 @@ struct Create(ResourceType);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Create(ResourceType { name, attributes }) = self;
-        let inserted = sqlx::query_scalar("INSERT INTO resource_type (name) VALUES (?) RETURNING number")
-            .bind(name.as_str())
-            .fetch_one(&mut *connection)
-            .await;
-        let number: i64 = match inserted {
-            Err(error) if is_unique_violation(&error) => {
-                return Err(Failure::Refused(IndexerError::ResourceTypeAlreadyExists(name.to_string())));
-            }
-            inserted => inserted?,
-        };
+        let taken =
+            connection.statement("SELECT number FROM resource_type WHERE name = ?").bind(name.as_str());
+        if connection.fetch_optional(taken).await?.is_some() {
+            return Err(Failure::Refused(IndexerError::ResourceTypeAlreadyExists(name.to_string())));
+        }
+        let create = connection.statement("INSERT INTO resource_type (name) VALUES (?)").bind(name.as_str());
+        let number = connection.insert_numbered(create, "number").await?;
         next_version(&mut *connection).await?;
-        for (name, attribute) in &attributes {
+        for (name, attribute) in attributes {
             // No resource is older than the attribute.
             insert(&mut *connection, number, name, attribute, None).await?;
         }
@@ -93,13 +92,13 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ResourceType>;
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<Arc<ResourceType>, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<Arc<ResourceType>, Failure> {
         let Update { name, change } = self;
         if name == GENERIC {
-            return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name)));
+            return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
-        let stored = stored(&mut *connection, &name).await?;
-        check_change(&stored.resource_type, &change).map_err(Failure::Refused)?;
+        let stored = stored(&mut *connection, name).await?;
+        check_change(&stored.resource_type, change).map_err(Failure::Refused)?;
         let version = next_version(&mut *connection).await?;
         for name in &change.delete {
             delete(&mut *connection, stored.attributes[name].number).await?;
@@ -113,13 +112,13 @@ impl Change for Update {
             let number = stored.attributes[name].number;
             let updated =
                 StoredAttribute { number, kind: attribute.kind, required: attribute.required, fills };
-            sqlx::query("UPDATE resource_attribute SET definition = ? WHERE number = ?")
+            let update = connection
+                .statement("UPDATE resource_attribute SET definition = ? WHERE number = ?")
                 .bind(attribute::encode(&updated))
-                .bind(number)
-                .execute(&mut *connection)
-                .await?;
+                .bind(number);
+            connection.execute(update).await?;
         }
-        Ok(Arc::new(changed(&stored.resource_type, &change)))
+        Ok(Arc::new(changed(&stored.resource_type, change)))
     }
 }
 
@@ -137,22 +136,23 @@ async fn insert(
 ) -> Result<(), Failure> {
     let Attribute { kind, required, .. } = *attribute;
     let stored = StoredAttribute { number: 0, kind, required, fills: fill.into_iter().collect() };
-    sqlx::query("INSERT INTO resource_attribute (type_number, name, definition) VALUES (?, ?, ?)")
+    let insert = connection
+        .statement("INSERT INTO resource_attribute (type_number, name, definition) VALUES (?, ?, ?)")
         .bind(type_number)
         .bind(name.as_str())
-        .bind(attribute::encode(&stored))
-        .execute(connection)
-        .await?;
+        .bind(attribute::encode(&stored));
+    connection.execute(insert).await?;
     Ok(())
 }
 
 /// From now on nobody knows the number; values that have it wait to be swept.
 async fn delete(connection: &mut Connection, number: i64) -> Result<(), Failure> {
-    sqlx::query("INSERT INTO resource_attribute_deleted (attribute_number) VALUES (?)")
-        .bind(number)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("DELETE FROM resource_attribute WHERE number = ?").bind(number).execute(connection).await?;
+    for statement in [
+        "INSERT INTO resource_attribute_deleted (attribute_number) VALUES (?)",
+        "DELETE FROM resource_attribute WHERE number = ?",
+    ] {
+        connection.execute(connection.statement(statement).bind(number)).await?;
+    }
     Ok(())
 }
 
@@ -162,23 +162,18 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
         let Delete(name) = self;
         if name == GENERIC {
-            return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name)));
+            return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
         // The attributes go with it. No resource is left, hence no value either.
-        let deleted = sqlx::query("DELETE FROM resource_type WHERE name = ?")
-            .bind(&name)
-            .execute(&mut *connection)
-            .await;
-        match deleted {
+        let delete = connection.statement("DELETE FROM resource_type WHERE name = ?").bind(name);
+        match connection.try_execute(delete).await {
             Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ResourceTypeInUse(name)))
+                Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())))
             }
-            Ok(done) if done.rows_affected() == 0 => {
-                Err(Failure::Refused(IndexerError::NoSuchResourceType(name)))
-            }
+            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone()))),
             deleted => {
                 deleted?;
                 next_version(connection).await.map(|_| ())

@@ -7,9 +7,8 @@ use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
 
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text};
 use parking_lot::RwLock;
-use sqlx::{Executor, Row};
 
-use super::{Database, attribute, failure::indexer_error};
+use super::{Connection, Row, attribute, failure::indexer_error};
 use crate::IndexerError;
 
 /// All resource types at one version.
@@ -118,35 +117,35 @@ impl TypeCache {
     }
 }
 
-pub(super) async fn version<'e>(
-    executor: impl Executor<'e, Database = Database>,
-) -> Result<i64, IndexerError> {
-    let version = sqlx::query_scalar("SELECT version FROM resource_type_version").fetch_one(executor).await;
-    version.map_err(|error| indexer_error(&error))
+pub(super) const SELECT_VERSION: &str = "SELECT version FROM resource_type_version";
+/// All types, with one statement, so that they belong together.
+pub(super) const SELECT_ALL: &str = "SELECT version, t.number, t.name, a.number, a.name, a.definition \
+    FROM resource_type_version CROSS JOIN resource_type t LEFT JOIN resource_attribute a ON a.type_number = t.number \
+    ORDER BY t.number";
+
+pub(super) async fn version(connection: &mut Connection) -> Result<i64, IndexerError> {
+    let row = connection.fetch_one(connection.statement(SELECT_VERSION)).await;
+    row.and_then(|row| row.try_get(0)).map_err(|error| indexer_error(&error))
 }
 
-/// All types, with one statement, so that they belong together.
-pub(super) async fn load<'e>(
-    executor: impl Executor<'e, Database = Database>,
-) -> Result<Arc<Types>, IndexerError> {
-    let rows = sqlx::query(
-        "SELECT version, t.number, t.name, a.number, a.name, a.definition FROM resource_type_version \
-         CROSS JOIN resource_type t LEFT JOIN resource_attribute a ON a.type_number = t.number ORDER BY t.number",
-    )
-    .fetch_all(executor)
-    .await;
-    let rows = rows.map_err(|error| indexer_error(&error))?;
+pub(super) async fn load(connection: &mut Connection) -> Result<Arc<Types>, IndexerError> {
+    let rows = connection.fetch_all(connection.statement(SELECT_ALL)).await;
+    decode(&rows.map_err(|error| indexer_error(&error))?)
+}
+
+/// The rows of [`SELECT_ALL`].
+pub(super) fn decode(rows: &[Row]) -> Result<Arc<Types>, IndexerError> {
     let mut types: Vec<(i64, Text, BTreeMap<Text, StoredAttribute>)> = Vec::new();
     let mut version = 0;
-    for row in &rows {
+    for row in rows {
         let broken = |error: sqlx::Error| indexer_error(&error);
         version = row.try_get(0).map_err(broken)?;
         let number: i64 = row.try_get(1).map_err(broken)?;
         if types.last().is_none_or(|(last, ..)| *last != number) {
-            types.push((number, Text::from(row.try_get::<&str, _>(2).map_err(broken)?), BTreeMap::new()));
+            types.push((number, Text::from(row.try_get::<&str>(2).map_err(broken)?), BTreeMap::new()));
         }
-        if let Some(attribute_number) = row.try_get::<Option<i64>, _>(3).map_err(broken)? {
-            let name = Text::from(row.try_get::<&str, _>(4).map_err(broken)?);
+        if let Some(attribute_number) = row.try_get::<Option<i64>>(3).map_err(broken)? {
+            let name = Text::from(row.try_get::<&str>(4).map_err(broken)?);
             let stored = attribute::decode(attribute_number, row.try_get(5).map_err(broken)?)?;
             types.last_mut().expect("each row has a type").2.insert(name, stored);
         }

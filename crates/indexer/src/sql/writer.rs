@@ -7,22 +7,29 @@
 //! the commit. An item that is refused leaves its neighbours alone; trouble with the database fails the whole group,
 //! and nothing of it was changed.
 //!
-//! A call that nobody waits for any more (its future was dropped) is carried out all the same.
+//! A call that nobody waits for any more (its future was dropped, or its time is over) is carried out all the same.
+//!
+//! Other processes may write too: a transaction begins when all others have ended (`Connection::begin`), so that what it has
+//! read stays true until its commit. Should a server refuse it nevertheless for the sake of another, it is tried again as a
+//! whole.
 
-use std::{mem, sync::Arc};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, Resource};
 use parking_lot::Mutex;
-use sqlx::{ConnectOptions, Connection as _, Executor, sqlite::SqliteConnectOptions};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
+    time::{sleep, timeout},
 };
 use uuid::Uuid;
 
 use super::{
-    Connection,
+    Connection, Connector, Purpose,
     failure::{Failure, indexer_error},
     interner::Texts,
     metric, refresh_statistics,
@@ -41,12 +48,18 @@ const CALLS_GROUPED_MAX: usize = 1024;
 /// many, up to the last.
 const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
 
+/// How often a group is tried that a server refuses for the sake of others.
+const ATTEMPTS_MAX: u32 = 5;
+/// How long to wait before the second attempt; twice as long before each further one.
+const PAUSE_BEFORE_ATTEMPT: Duration = Duration::from_millis(10);
+
 /// A change of something of which there is little: applied on its own, within the group's transaction.
 #[async_trait]
-pub(super) trait Change: Send + 'static {
-    type Answer: Send + 'static;
+pub(super) trait Change: Send + Sync + 'static {
+    type Answer: Send + Sync + 'static;
 
-    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure>;
+    /// May be called again after the transaction was lost.
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure>;
 }
 
 type Answers<A> = Vec<Result<A, IndexerError>>;
@@ -71,21 +84,23 @@ enum Work {
 pub(super) struct Writer {
     work: mpsc::Sender<Work>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// How long a caller waits.
+    limit: Option<Duration>,
 }
 
 impl Writer {
-    /// `options` serve to connect anew after trouble.
-    pub(super) fn start(options: SqliteConnectOptions, connection: Connection, texts: Arc<Texts>) -> Self {
+    /// The connection is made where there is none, and anew after trouble.
+    pub(super) fn start(connector: Connector, connection: Option<Connection>, texts: Arc<Texts>) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
-        let task = tokio::spawn(write_groups(options, connection, waiting, texts));
-        Writer { work, task: Mutex::new(Some(task)) }
+        let limit = connector.limit();
+        let task = tokio::spawn(write_groups(connector, connection, waiting, texts));
+        Writer { work, task: Mutex::new(Some(task)), limit }
     }
 
     pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer, IndexerError> {
         let (answer, answered) = oneshot::channel();
-        let step = Pending { change: Some(change), outcome: None, answer };
-        self.work.send(Work::Change(Box::new(step))).await.map_err(|_| stopped())?;
-        answered.await.map_err(|_| stopped())?
+        let step = Pending { change, outcome: None, answer };
+        self.ask(Work::Change(Box::new(step)), answered).await?
     }
 
     pub(super) async fn create_resources(&self, drafts: Vec<Draft>) -> Answers<Arc<Resource>> {
@@ -108,10 +123,22 @@ impl Writer {
     async fn bulk<T, A: Clone>(&self, items: Vec<T>, work: fn(Bulk<T, A>) -> Work) -> Answers<A> {
         let count = items.len();
         let (answer, answered) = oneshot::channel();
-        if self.work.send(work(Bulk { items, answer })).await.is_err() {
-            return vec![Err(stopped()); count];
+        match self.ask(work(Bulk { items, answer }), answered).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); count],
         }
-        answered.await.unwrap_or_else(|_| vec![Err(stopped()); count])
+    }
+
+    /// Hands work over and waits for its answer.
+    async fn ask<A>(&self, work: Work, answered: oneshot::Receiver<A>) -> Result<A, IndexerError> {
+        let answer = async {
+            self.work.send(work).await.map_err(|_| stopped())?;
+            answered.await.map_err(|_| stopped())
+        };
+        let Some(limit) = self.limit else { return answer.await };
+        timeout(limit, answer).await.unwrap_or_else(|_| {
+            Err(IndexerError::Unavailable(format!("no answer within {} ms", limit.as_millis())))
+        })
     }
 
     /// Carries out what waits and closes the connection.
@@ -139,7 +166,7 @@ trait Step: Send {
 }
 
 struct Pending<C: Change> {
-    change: Option<C>,
+    change: C,
     outcome: Option<Result<C::Answer, IndexerError>>,
     answer: oneshot::Sender<Result<C::Answer, IndexerError>>,
 }
@@ -147,8 +174,7 @@ struct Pending<C: Change> {
 #[async_trait]
 impl<C: Change> Step for Pending<C> {
     async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError> {
-        let change = self.change.take().expect("a change is applied once");
-        self.outcome = Some(match change.apply(connection, context).await {
+        self.outcome = Some(match self.change.apply(connection, context).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Refused(error)) => Err(error),
             Err(Failure::Broken(error)) => return Err(error),
@@ -167,6 +193,8 @@ impl<C: Change> Step for Pending<C> {
 /// What one transaction carries out.
 #[derive(Default)]
 struct Group {
+    /// Whether its transaction has begun.
+    is_begun: bool,
     changes: Vec<Box<dyn Step>>,
     resources: Gathered<Draft, Arc<Resource>>,
     metrics: Gathered<Arc<Metric>, ()>,
@@ -227,15 +255,16 @@ impl Group {
         context: &Context,
     ) -> Result<Outcomes, IndexerError> {
         let lost = |error: sqlx::Error| indexer_error(&error);
-        let bounds = self.bounds_of_resources();
+        let bounds = self.bounds_of_resources(connection);
+        self.is_begun = false;
         if !bounds.begins {
-            connection.execute("BEGIN IMMEDIATE").await.map_err(lost)?;
+            connection.begin().await.map_err(lost)?;
         }
+        self.is_begun = true;
         for change in &mut self.changes {
             change.apply(connection, context).await?;
         }
-        let drafts = mem::take(&mut self.resources.items);
-        let created = create::insert(connection, context, drafts, bounds).await?;
+        let created = create::insert(connection, context, &mut self.resources.items, bounds).await?;
         let outcomes = Outcomes {
             resources: created.outcomes,
             metrics: metric::insert(connection, &self.metrics.items).await.map_err(lost)?,
@@ -245,14 +274,14 @@ impl Group {
             deleted_resources: delete::delete(connection, context, &self.deleted_resources.items).await?,
         };
         if !created.committed {
-            connection.execute("COMMIT").await.map_err(lost)?;
+            connection.run("COMMIT").await.map_err(lost)?;
         }
         Ok(outcomes)
     }
 
-    /// Which ends of the transaction new resources take along, since each trip to the database's thread costs time.
-    fn bounds_of_resources(&self) -> create::Bounds {
-        let creates = !self.resources.items.is_empty();
+    /// Which ends of the transaction new resources take along, since each trip to `SQLite`'s thread costs time.
+    fn bounds_of_resources(&self, connection: &Connection) -> create::Bounds {
+        let creates = !self.resources.items.is_empty() && !connection.dialect().is_server();
         let others = [
             self.metrics.items.is_empty(),
             self.deleted_metrics.items.is_empty(),
@@ -322,29 +351,20 @@ impl Context {
 }
 
 async fn write_groups(
-    options: SqliteConnectOptions,
-    connection: Connection,
+    connector: Connector,
+    mut connection: Option<Connection>,
     mut waiting: mpsc::Receiver<Work>,
     texts: Arc<Texts>,
 ) {
     let mut context = Context { texts, ..Context::default() };
-    let mut connection = Some(connection);
     let mut work = Vec::new();
     let mut created = 0;
     let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
         let mut group = Group::take(&mut work);
-        let outcomes = match connect(&options, &mut connection).await {
-            Ok(open) => group.run(open, &context).await,
-            Err(error) => Err(error),
-        };
+        let outcomes = carry_out(&connector, &mut connection, &mut group, &mut context).await;
         if let Ok(outcomes) = &outcomes {
             created += outcomes.metrics.len() + outcomes.resources.len();
-        }
-        if let Err(error) = &outcomes {
-            tracing::error!(%error, "a group of index writes failed");
-            abandon(&mut connection).await;
-            context.forget();
         }
         group.answer(outcomes);
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
@@ -358,18 +378,54 @@ async fn write_groups(
         }
     }
     if let Some(connection) = connection {
-        connection.close().await.ok();
+        connection.close().await;
     }
+}
+
+/// Carries out a group, again where others are to blame that it failed, or a connection that was gone already.
+async fn carry_out(
+    connector: &Connector,
+    connection: &mut Option<Connection>,
+    group: &mut Group,
+    context: &mut Context,
+) -> Result<Outcomes, IndexerError> {
+    let start = Instant::now();
+    let mut pause = PAUSE_BEFORE_ATTEMPT;
+    for attempt in 1.. {
+        let is_new = connection.is_none();
+        let outcomes = match connect(connector, connection).await {
+            Ok(open) => group.run(open, context).await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = &outcomes else { return outcomes };
+        abandon(connection).await;
+        context.forget();
+        let may_pass = match error {
+            IndexerError::Contended(_) => true,
+            IndexerError::Unavailable(_) => !is_new && !group.is_begun,
+            _ => false,
+        };
+        // Who waited long has no more time to wait for.
+        let has_time = connector.limit().is_some_and(|limit| start.elapsed() < limit / 2);
+        if !may_pass || !has_time || attempt == ATTEMPTS_MAX {
+            tracing::error!(%error, "a group of index writes failed");
+            return outcomes;
+        }
+        tracing::debug!(%error, attempt, "a group of index writes is tried again");
+        sleep(pause).await;
+        pause *= 2;
+    }
+    unreachable!("the last attempt returns")
 }
 
 /// The connection, made anew where trouble has cost the last one.
 async fn connect<'a>(
-    options: &SqliteConnectOptions,
+    connector: &Connector,
     connection: &'a mut Option<Connection>,
 ) -> Result<&'a mut Connection, IndexerError> {
     let open = match connection.take() {
         Some(open) => open,
-        None => options.connect().await.map_err(|error| indexer_error(&error))?,
+        None => connector.connect(Purpose::Write).await.map_err(|error| indexer_error(&error))?,
     };
     Ok(connection.insert(open))
 }
@@ -377,10 +433,13 @@ async fn connect<'a>(
 /// Ends the transaction; a connection that can't even do that is dropped.
 async fn abandon(connection: &mut Option<Connection>) {
     let Some(mut open) = connection.take() else { return };
+    if open.is_lost() {
+        return;
+    }
     // SQLite ends the transaction itself on some errors, and then refuses the ROLLBACK: also a reason to start afresh.
-    if open.execute("ROLLBACK").await.is_ok() {
+    if open.run("ROLLBACK").await.is_ok() {
         *connection = Some(open);
     } else {
-        open.close().await.ok();
+        open.close().await;
     }
 }

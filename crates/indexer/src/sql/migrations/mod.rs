@@ -1,72 +1,167 @@
 //! The schema's versions, oldest first, and the way from one to the next.
 //!
-//! Each version is a file of statements, applied once, in a transaction that also writes down its number. A file that
-//! was released is never changed. There is no way back: a program that meets a newer schema than it knows refuses it.
+//! Each version is a file of statements, applied once, in a transaction that also writes down its number. `MySQL` has no
+//! transactions of this kind: there each statement is applied by itself, and one that was applied already, by a program
+//! that came no further, is passed over. A file that was released is never changed. There is no way back: a program that
+//! meets a newer schema than it knows refuses it.
 
-use sqlx::{Executor, SqliteConnection};
+use sqlx::mysql::MySqlDatabaseError;
+use uuid::Uuid;
 
-use super::OpenError;
+use super::{Connection, Dialect, OpenError, Statement};
 
-/// Number and statements of each version.
-const MIGRATIONS: &[(i64, &str)] = &[
-    (1, include_str!("sqlite/0001_metadata.sql")),
-    (2, include_str!("sqlite/0002_resources.sql")),
-    (3, include_str!("sqlite/0003_names_of_resources.sql")),
-];
+type Migrations = &'static [(i64, &'static str)];
 
-/// Brings the schema up to date. Several processes may try at once.
-pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), OpenError> {
-    migrate_with(connection, MIGRATIONS).await
+macro_rules! versions {
+    ($folder:literal) => {
+        &[
+            (1, include_str!(concat!($folder, "/0001_metadata.sql"))),
+            (2, include_str!(concat!($folder, "/0002_resources.sql"))),
+            (3, include_str!(concat!($folder, "/0003_names_of_resources.sql"))),
+            (4, include_str!(concat!($folder, "/0004_cluster.sql"))),
+        ]
+    };
 }
 
-async fn migrate_with(
-    connection: &mut SqliteConnection,
-    migrations: &'static [(i64, &'static str)],
-) -> Result<(), OpenError> {
-    connection.execute("BEGIN IMMEDIATE").await?;
+/// Number and statements of each version.
+const fn migrations_of(dialect: Dialect) -> Migrations {
+    match dialect {
+        Dialect::Sqlite => versions!("sqlite"),
+        Dialect::Postgres => versions!("postgres"),
+        Dialect::Mysql => versions!("mysql"),
+    }
+}
+
+/// How long one who wants to change the schema waits for another.
+const LOCK_SECONDS: u32 = 600;
+
+/// Brings the schema up to date. Several processes may try at once.
+pub(super) async fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
+    migrate_with(connection, migrations_of(connection.dialect())).await
+}
+
+async fn migrate_with(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
+    if connection.dialect() == Dialect::Mysql {
+        return migrate_by_statements(connection, migrations).await;
+    }
+    connection
+        .run(match connection.dialect() {
+            // "gnudi" in bytes, and another number than that of writers.
+            Dialect::Postgres => "BEGIN; SELECT pg_advisory_xact_lock(113724113578242)",
+            _ => "BEGIN IMMEDIATE",
+        })
+        .await?;
     match migrate_in_transaction(connection, migrations).await {
-        Ok(()) => {
-            connection.execute("COMMIT").await?;
-            Ok(())
-        }
+        Ok(()) => Ok(connection.run("COMMIT").await?),
         Err(error) => {
             // The caller drops the connection, which also ends the transaction.
-            connection.execute("ROLLBACK").await.ok();
+            connection.run("ROLLBACK").await.ok();
             Err(error)
         }
     }
 }
 
 async fn migrate_in_transaction(
-    connection: &mut SqliteConnection,
-    migrations: &'static [(i64, &'static str)],
+    connection: &mut Connection,
+    migrations: Migrations,
 ) -> Result<(), OpenError> {
-    connection
-        .execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)")
-        .await?;
-    let found: Option<i64> =
-        sqlx::query_scalar("SELECT MAX(version) FROM schema_version").fetch_one(&mut *connection).await?;
+    for (version, statements) in missing(connection, migrations).await? {
+        connection.run(statements).await?;
+        set_version(connection, *version).await?;
+    }
+    Ok(())
+}
+
+/// Those that the database has not seen.
+async fn missing(
+    connection: &mut Connection,
+    migrations: Migrations,
+) -> Result<impl Iterator<Item = &'static (i64, &'static str)> + use<>, OpenError> {
+    connection.run("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)").await?;
+    let select = connection.statement("SELECT MAX(version) FROM schema_version");
+    let found: Option<i64> = connection.fetch_one(select).await?.try_get(0)?;
     let found = found.unwrap_or(0);
     let known = migrations.last().map_or(0, |(version, _)| *version);
     if found > known {
         return Err(OpenError::SchemaTooNew { found, known });
     }
-    for (version, statements) in migrations.iter().filter(|(version, _)| *version > found) {
-        connection.execute(*statements).await?;
-        sqlx::query("INSERT INTO schema_version (version) VALUES (?)")
-            .bind(version)
-            .execute(&mut *connection)
-            .await?;
-        tracing::info!(version, "index schema upgraded");
+    Ok(migrations.iter().filter(move |(version, _)| *version > found))
+}
+
+async fn set_version(connection: &mut Connection, version: i64) -> Result<(), OpenError> {
+    let insert = connection.statement("INSERT INTO schema_version (version) VALUES (?)").bind(version);
+    connection.execute(insert).await?;
+    tracing::info!(version, "index schema upgraded");
+    Ok(())
+}
+
+/// Which cluster the index is of: who asks first decides, by chance.
+pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, OpenError> {
+    const SELECT: &str = "SELECT id FROM cluster";
+    let mut row = connection.fetch_optional(connection.statement(SELECT)).await?;
+    if row.is_none() {
+        let insert = connection.statement(match connection.dialect() {
+            Dialect::Mysql => "INSERT IGNORE INTO cluster (only_one, id) VALUES (1, ?)",
+            _ => "INSERT INTO cluster (only_one, id) VALUES (1, ?) ON CONFLICT DO NOTHING",
+        });
+        connection.execute(insert.bind(Uuid::new_v4())).await?;
+        row = connection.fetch_optional(connection.statement(SELECT)).await?;
+    }
+    let row = row.ok_or(sqlx::Error::RowNotFound)?;
+    Ok(Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?)
+}
+
+/// Under a lock that the session has, and loses when it ends.
+async fn migrate_by_statements(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
+    let lock = format!("SELECT GET_LOCK(CONCAT('gnudi:', MD5(DATABASE())), {LOCK_SECONDS})");
+    let taken = connection.fetch_one(Statement::new(Dialect::Mysql, lock)).await?;
+    if taken.try_get::<Option<i64>>(0)? != Some(1) {
+        let reason = "another program has been changing the schema for a long time".to_owned();
+        return Err(OpenError::Database { path: String::new(), reason });
+    }
+    let migrated = migrate_under_lock(connection, migrations).await;
+    connection.run("DO RELEASE_LOCK(CONCAT('gnudi:', MD5(DATABASE())))").await?;
+    migrated
+}
+
+async fn migrate_under_lock(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
+    for (version, statements) in missing(connection, migrations).await? {
+        for statement in statements_of(statements) {
+            match connection.run(statement).await {
+                Err(error) if is_applied(&error) => {}
+                applied => applied?,
+            }
+        }
+        set_version(connection, *version).await?;
     }
     Ok(())
 }
 
+/// Statements end with a line; comments between them belong to the next.
+fn statements_of(file: &'static str) -> impl Iterator<Item = &'static str> {
+    let is_statement =
+        |text: &&str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with("--"));
+    let ends = file.lines().filter(|line| line.ends_with(';') && !line.trim_start().starts_with("--"));
+    let offset = |line: &str| line.as_ptr() as usize - file.as_ptr() as usize + line.len();
+    let mut start = 0;
+    let pieces = ends.map(offset).map(move |end| {
+        let piece = &file[start..end];
+        start = end;
+        piece
+    });
+    pieces.filter(is_statement)
+}
+
+/// The table, the column or the index is there, or gone.
+fn is_applied(error: &sqlx::Error) -> bool {
+    let number = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
+    number.is_some_and(|error| matches!(error.number(), 1050 | 1060 | 1061 | 1091))
+}
+
 #[cfg(test)]
 mod tests {
-    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
-
     use super::*;
+    use crate::sql::{Connector, IndexOptions, Purpose, SqliteOptions};
 
     const TWO: &[(i64, &str)] = &[
         (1, "CREATE TABLE a (x BIGINT); INSERT INTO a (x) VALUES (1)"),
@@ -75,42 +170,56 @@ mod tests {
     const BROKEN: &[(i64, &str)] =
         &[TWO[0], TWO[1], (3, "CREATE TABLE b (x BIGINT); CREATE TABLE b (x BIGINT)")];
 
-    async fn connection() -> SqliteConnection {
-        SqliteConnectOptions::new().in_memory(true).connect().await.unwrap()
+    async fn connection() -> (tempfile::TempDir, Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = IndexOptions::Sqlite(SqliteOptions::new(folder.path().join("index")));
+        let connection = Connector::new(&options).connect(Purpose::Migrate).await.unwrap();
+        (folder, connection)
     }
 
-    async fn version(connection: &mut SqliteConnection) -> i64 {
-        sqlx::query_scalar("SELECT MAX(version) FROM schema_version").fetch_one(connection).await.unwrap()
+    async fn version(connection: &mut Connection) -> i64 {
+        let select = connection.statement("SELECT MAX(version) FROM schema_version");
+        connection.fetch_one(select).await.unwrap().try_get(0).unwrap()
     }
 
     #[tokio::test]
     async fn versions_follow_each_other_once() {
-        let mut connection = connection().await;
+        let (_folder, mut connection) = connection().await;
         migrate_with(&mut connection, &TWO[..1]).await.unwrap();
         for _ in 0..2 {
             migrate_with(&mut connection, TWO).await.unwrap();
             assert_eq!(version(&mut connection).await, 2);
         }
-        let rows: Vec<(i64, Option<i64>)> =
-            sqlx::query_as("SELECT x, y FROM a").fetch_all(&mut connection).await.unwrap();
-        assert_eq!(rows, [(1, None)]);
+        let row = connection.fetch_one(connection.statement("SELECT x, y FROM a")).await.unwrap();
+        assert_eq!((row.try_get(0).ok(), row.try_get::<Option<i64>>(1).ok()), (Some(1), Some(None)));
         let refused = migrate_with(&mut connection, &TWO[..1]).await.unwrap_err();
         assert!(matches!(refused, OpenError::SchemaTooNew { found: 2, known: 1 }), "{refused}");
     }
 
     #[tokio::test]
     async fn a_version_that_fails_leaves_nothing() {
-        let mut connection = connection().await;
+        let (_folder, mut connection) = connection().await;
         migrate_with(&mut connection, &TWO[..1]).await.unwrap();
         migrate_with(&mut connection, BROKEN).await.unwrap_err();
         assert_eq!(version(&mut connection).await, 1);
-        connection.execute("SELECT y FROM a").await.unwrap_err();
-        connection.execute("SELECT x FROM b").await.unwrap_err();
+        connection.run("SELECT y FROM a").await.unwrap_err();
+        connection.run("SELECT x FROM b").await.unwrap_err();
         migrate_with(&mut connection, TWO).await.unwrap();
     }
 
     #[test]
     fn numbers_ascend() {
-        assert!(MIGRATIONS.is_sorted_by(|a, b| a.0 < b.0));
+        for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
+            let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
+            assert_eq!(numbers, (1..=4).collect::<Vec<_>>(), "{dialect:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_cut_into_statements() {
+        let file = "-- One; two;\nCREATE TABLE a (\n    -- Here; too\n    x INT\n);\n\nINSERT INTO a VALUES (1);\n-- End\n";
+        let statements: Vec<_> = statements_of(file).collect();
+        assert_eq!(statements.len(), 2, "{statements:?}");
+        assert!(statements[0].contains("CREATE TABLE") && statements[1].trim_start().starts_with("INSERT"));
     }
 }

@@ -12,7 +12,6 @@ use std::{
 };
 
 use gnudi_model::{AttributeValue, Metric, MetricStatus, Resource, Text};
-use sqlx::{Executor, QueryBuilder, Row, query_builder::Separated};
 use uuid::Uuid;
 
 use super::{
@@ -25,11 +24,11 @@ use crate::{
     IndexerError, MetricsChange, NewNamedMetric, NewResource,
     resource::check_attributes,
     sql::{
-        Connection, Database, attribute,
+        Connection, Dialect, Statement, attribute,
+        database::Value,
         failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
         interner::Texts,
         metric,
-        metric::push_uuids,
         types::{StoredType, Types},
         writer::Context,
     },
@@ -158,15 +157,15 @@ pub(in crate::sql) struct Created {
 pub(in crate::sql) async fn insert(
     connection: &mut Connection,
     context: &Context,
-    mut drafts: Vec<Draft>,
+    drafts: &mut [Draft],
     bounds: Bounds,
 ) -> Result<Created, IndexerError> {
     if drafts.is_empty() {
         return Ok(Created::default());
     }
-    let known = Known::ask(connection, &drafts, bounds).await.map_err(|error| indexer_error(&error))?;
+    let known = Known::ask(connection, drafts, bounds).await.map_err(|error| indexer_error(&error))?;
     let types = context.types_at(connection, known.types_version).await?;
-    for draft in &mut drafts {
+    for draft in &mut *drafts {
         if draft.types_version != types.version {
             draft.ready = Ready::new(&draft.new, &types, &context.texts);
         }
@@ -217,33 +216,55 @@ impl Known {
     /// With one statement after the other, but one trip to the database's thread.
     async fn ask(connection: &mut Connection, drafts: &[Draft], bounds: Bounds) -> Result<Self, sqlx::Error> {
         let ids: Vec<_> = drafts.iter().map(|draft| draft.new.id).collect();
-        let (first, rest) = ids.split_at(ids.len().min(IDS_NAMED_MAX));
-        let mut query = QueryBuilder::<Database>::new(if bounds.begins { "BEGIN IMMEDIATE; " } else { "" });
-        query.push("SELECT version, (SELECT seq FROM sqlite_sequence WHERE name = 'resource') FROM resource_type_version; ");
-        query.push(TAKEN);
-        push_uuids(&mut query, first);
-        let rows = query.build().fetch_all(&mut *connection).await?;
-        let (known, taken) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
-        let numbers_used: Option<i64> = known.try_get(1)?;
-        let mut known = Known {
-            types_version: known.try_get(0)?,
-            numbers_used: numbers_used.unwrap_or(0),
-            taken: taken.iter().map(id_of).collect::<Result<_, _>>()?,
+        let dialect = connection.dialect();
+        let (first, rest) = match dialect {
+            Dialect::Sqlite => ids.split_at(ids.len().min(IDS_NAMED_MAX)),
+            Dialect::Postgres | Dialect::Mysql => (&[][..], &ids[..]),
+        };
+        let mut known = if dialect.is_server() {
+            Known::take_numbers(connection, drafts.len()).await?
+        } else {
+            let mut query = Statement::new(dialect, if bounds.begins { "BEGIN IMMEDIATE; " } else { "" });
+            query.push("SELECT version, (SELECT seq FROM sqlite_sequence WHERE name = 'resource') FROM resource_type_version; ");
+            query.push(TAKEN).push_among(first.iter().copied());
+            let rows = connection.fetch_all(query).await?;
+            let (known, taken) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+            let numbers_used: Option<i64> = known.try_get(1)?;
+            Known {
+                types_version: known.try_get(0)?,
+                numbers_used: numbers_used.unwrap_or(0),
+                taken: taken.iter().map(id_of).collect::<Result<_, _>>()?,
+            }
         };
         for ids in rest.chunks(IDS_NAMED_MAX) {
-            let mut query = QueryBuilder::<Database>::new(TAKEN);
-            push_uuids(&mut query, ids);
-            for row in query.build().fetch_all(&mut *connection).await? {
+            let mut query = Statement::new(dialect, TAKEN);
+            query.push_among(ids.iter().copied());
+            for row in connection.fetch_all(query).await? {
                 known.taken.insert(id_of(&row)?);
             }
         }
         Ok(known)
     }
+
+    /// A server counts the numbers itself; those that stay unused are lost.
+    async fn take_numbers(connection: &mut Connection, count: usize) -> Result<Self, sqlx::Error> {
+        let count = i64::try_from(count).expect("drafts fit into memory");
+        let take = connection.statement("UPDATE resource_number SET used = used + ?").bind(count);
+        connection.execute(take).await?;
+        let known = connection
+            .fetch_one(
+                connection
+                    .statement("SELECT version, used FROM resource_type_version CROSS JOIN resource_number"),
+            )
+            .await?;
+        let used: i64 = known.try_get(1)?;
+        Ok(Known { types_version: known.try_get(0)?, numbers_used: used - count, taken: HashSet::new() })
+    }
 }
 
-const SAVEPOINT: &str = "SAVEPOINT run; ";
+const SAVEPOINT: &str = "SAVEPOINT run";
 const COMMIT: &str = "COMMIT";
-const TAKEN: &str = "SELECT id FROM resource WHERE id IN (";
+const TAKEN: &str = "SELECT id FROM resource WHERE id";
 
 struct Batch<'a> {
     context: &'a Context,
@@ -332,10 +353,12 @@ impl Batch<'_> {
             && is_constraint(error)
         {
             self.known.numbers_used = used;
-            connection.execute("ROLLBACK TO run; RELEASE run").await?;
+            connection.run("ROLLBACK TO SAVEPOINT run; RELEASE SAVEPOINT run").await?;
             return inserted;
         }
-        connection.execute("RELEASE run").await?;
+        if inserted.is_ok() {
+            connection.run("RELEASE SAVEPOINT run").await?;
+        }
         inserted
     }
 
@@ -343,9 +366,9 @@ impl Batch<'_> {
     async fn insert_resources(
         &mut self,
         connection: &mut Connection,
-        opening: &str,
+        opening: &'static str,
         rows: &[&Ready],
-        closing: &str,
+        closing: &'static str,
     ) -> Result<(), sqlx::Error> {
         let numbered: Vec<(i64, &Ready)> =
             (self.known.numbers_used + 1..).zip(rows.iter().copied()).collect();
@@ -356,22 +379,36 @@ impl Batch<'_> {
             })
             .collect();
         values.sort_unstable();
-        let is_one_trip = rows.len() <= RESOURCES_INSERTED_MAX && values.len() <= VALUES_INSERTED_MAX;
-        let mut query = QueryBuilder::new(opening);
-        for part in numbered.chunks(RESOURCES_INSERTED_MAX) {
-            push_resources(&mut query, part, self.known.types_version);
+        let dialect = connection.dialect();
+        let (rows_max, values_max) = match dialect {
+            // One statement for any number.
+            Dialect::Postgres => (usize::MAX, usize::MAX),
+            Dialect::Sqlite | Dialect::Mysql => (RESOURCES_INSERTED_MAX, VALUES_INSERTED_MAX),
+        };
+        let is_one_trip = !dialect.is_server() && rows.len() <= rows_max && values.len() <= values_max;
+        let mut query = Statement::new(dialect, opening);
+        if !opening.is_empty() {
+            query.push("; ");
             if !is_one_trip {
-                mem::take(&mut query).build().execute(&mut *connection).await?;
+                connection.run(opening).await?;
+                query = Statement::new(dialect, "");
             }
         }
-        for part in values.chunks(VALUES_INSERTED_MAX) {
+        for part in numbered.chunks(rows_max) {
+            push_resources(&mut query, part, self.known.types_version);
+            if !is_one_trip {
+                connection.execute(mem::replace(&mut query, Statement::new(dialect, ""))).await?;
+            }
+        }
+        for part in values.chunks(values_max) {
             push_values(&mut query, "resource_value", "resource_number", part);
             if !is_one_trip {
-                mem::take(&mut query).build().execute(&mut *connection).await?;
+                connection.execute(mem::replace(&mut query, Statement::new(dialect, ""))).await?;
             }
         }
         if is_one_trip && !rows.is_empty() {
-            query.push(closing).build().execute(connection).await?;
+            query.push(closing);
+            connection.execute(query).await?;
             self.committed = closing == COMMIT;
         }
         self.known.numbers_used += i64::try_from(rows.len()).expect("a run is short");
@@ -409,12 +446,12 @@ impl Batch<'_> {
             }
             Err(Failure::Refused(error)) => {
                 self.known.numbers_used = used;
-                connection.execute("ROLLBACK TO run").await.map_err(lost)?;
+                connection.run("ROLLBACK TO SAVEPOINT run").await.map_err(lost)?;
                 Err(error)
             }
             Err(Failure::Broken(error)) => return Err(error),
         };
-        connection.execute("RELEASE run").await.map_err(lost)?;
+        connection.run("RELEASE SAVEPOINT run").await.map_err(lost)?;
         Ok(outcome)
     }
 }
@@ -423,61 +460,47 @@ fn is_constraint(error: &sqlx::Error) -> bool {
     is_unique_violation(error) || is_foreign_key_violation(error)
 }
 
-fn push_resources(query: &mut QueryBuilder<Database>, rows: &[(i64, &Ready)], types_version: i64) {
-    const COLUMNS: &str = "number, id, type_number, original_resource_id, named, creator, user_id, project_id, \
-        started_at, ended_at, revision_start, attributes, type_version";
-    const COLUMNS_COUNT: usize = 13;
-    let text = |text: &Text| Arc::<str>::from(text.as_str());
-    push_insert(query, "resource", COLUMNS, COLUMNS_COUNT, rows, |list, (number, ready)| {
+fn push_resources(query: &mut Statement, rows: &[(i64, &Ready)], types_version: i64) {
+    const COLUMNS: [&str; 13] = [
+        "number",
+        "id",
+        "type_number",
+        "original_resource_id",
+        "named",
+        "creator",
+        "user_id",
+        "project_id",
+        "started_at",
+        "ended_at",
+        "revision_start",
+        "attributes",
+        "type_version",
+    ];
+    query.push_insert("resource", &COLUMNS, rows, |values, (number, ready)| {
         let Ready { resource, type_number, attributes, .. } = ready;
-        list.push_bind(*number)
-            .push_bind(resource.id.as_bytes().to_vec())
-            .push_bind(*type_number)
-            .push_bind(text(&resource.original_resource_id))
-            .push_bind(i64::from(is_named(&resource.original_resource_id, resource.id)))
-            .push_bind(text(&resource.creator))
-            .push_bind(resource.user_id.as_ref().map(text))
-            .push_bind(resource.project_id.as_ref().map(text))
-            .push_bind(resource.started_at.0)
-            .push_bind(resource.ended_at.map(|time| time.0))
-            .push_bind(resource.revision_start.0)
-            .push_bind(attributes.clone())
-            .push_bind(types_version);
+        values.extend([
+            Value::from(*number),
+            resource.id.into(),
+            Value::from(*type_number),
+            resource.original_resource_id.as_str().into(),
+            i64::from(is_named(&resource.original_resource_id, resource.id)).into(),
+            resource.creator.as_str().into(),
+            resource.user_id.as_deref().into(),
+            resource.project_id.as_deref().into(),
+            resource.started_at.0.into(),
+            resource.ended_at.map(|time| time.0).into(),
+            resource.revision_start.0.into(),
+            attributes.into(),
+            types_version.into(),
+        ]);
     });
 }
 
-fn push_values(query: &mut QueryBuilder<Database>, table: &str, owner: &str, values: &[(i64, &[u8], i64)]) {
-    let columns = format!("attribute_number, value, {owner}");
-    push_insert(query, table, &columns, 3, values, |list, (attribute, value, owner)| {
-        list.push_bind(*attribute).push_bind(value.to_vec()).push_bind(*owner);
+fn push_values(query: &mut Statement, table: &str, owner: &str, values: &[(i64, &[u8], i64)]) {
+    let columns = ["attribute_number", "value", owner];
+    query.push_insert(table, &columns, values, |list, (attribute, value, owner)| {
+        list.extend([Value::from(*attribute), value.to_vec().into(), Value::from(*owner)]);
     });
-}
-
-/// Appends the INSERT of so many rows, filled up to a power of two by rows that have no first column, and are left out.
-fn push_insert<T>(
-    query: &mut QueryBuilder<Database>,
-    table: &str,
-    columns: &str,
-    columns_count: usize,
-    rows: &[T],
-    push_row: impl Fn(&mut Separated<'_, Database, &str>, &T),
-) {
-    let rows_filled_up = rows.len().next_power_of_two();
-    query.push(format_args!("INSERT INTO {table} ({columns}) SELECT * FROM (VALUES "));
-    for at in 0..rows_filled_up {
-        query.push(if at > 0 { ", (" } else { "(" });
-        let mut list = query.separated(", ");
-        match rows.get(at) {
-            Some(row) => push_row(&mut list, row),
-            None => {
-                for _ in 0..columns_count {
-                    list.push_bind(None::<i64>);
-                }
-            }
-        }
-        query.push(")");
-    }
-    query.push(") WHERE column1 IS NOT NULL; ");
 }
 
 /// Inserts into `resource_value` or `resource_history_value`, in the order of the table, since neighbours share pages.
@@ -489,9 +512,9 @@ pub(super) async fn insert_values(
 ) -> Result<(), sqlx::Error> {
     values.sort_unstable();
     for part in values.chunks(VALUES_INSERTED_MAX) {
-        let mut query = QueryBuilder::new("");
+        let mut query = Statement::new(connection.dialect(), "");
         push_values(&mut query, table, owner, part);
-        query.build().execute(&mut *connection).await?;
+        connection.execute(query).await?;
     }
     Ok(())
 }

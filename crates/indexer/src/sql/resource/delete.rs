@@ -4,16 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;
-use sqlx::{QueryBuilder, Row};
 use uuid::Uuid;
 
 use super::{row, row::IDS_NAMED_MAX, value::sortable};
 use crate::{
     IndexerError,
     sql::{
-        Connection, Database,
+        Connection, Dialect, Row, Statement,
+        database::Value,
         failure::{Failure, indexer_error},
-        metric::push_uuids,
         types::Types,
         writer::{Change, Context},
     },
@@ -48,8 +47,11 @@ pub(super) async fn delete_some(
     ids: &[Uuid],
 ) -> Result<HashMap<Uuid, Vec<MetricId>>, sqlx::Error> {
     let mut deleted = HashMap::new();
-    let rows = naming("SELECT id, number, type_number, attributes FROM resource WHERE id IN (", ids);
-    let rows = { rows }.build().fetch_all(&mut *connection).await?;
+    let dialect = connection.dialect();
+    let naming = |statement: &str| naming(dialect, statement, ids);
+    let rows = connection
+        .fetch_all(naming("SELECT id, number, type_number, attributes FROM resource WHERE id"))
+        .await?;
     for row in &rows {
         deleted.insert(row::id_of(row)?, Vec::new());
     }
@@ -57,40 +59,35 @@ pub(super) async fn delete_some(
         return Ok(deleted);
     }
     delete_values(connection, "resource_value", "resource_number", values_of(&rows, types)?).await?;
-    let revisions = "SELECT id, revision, type_number, attributes FROM resource_history WHERE id IN (";
-    let rows = naming(revisions, ids).build().fetch_all(&mut *connection).await?;
+    let revisions = "SELECT id, revision, type_number, attributes FROM resource_history WHERE id";
+    let rows = connection.fetch_all(naming(revisions)).await?;
     delete_values(connection, "resource_history_value", "revision", values_of(&rows, types)?).await?;
     if !rows.is_empty() {
-        naming("DELETE FROM resource_history WHERE id IN (", ids).build().execute(&mut *connection).await?;
+        connection.execute(naming("DELETE FROM resource_history WHERE id")).await?;
     }
-    let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id IN (";
-    for row in naming(metrics, ids).build().fetch_all(&mut *connection).await? {
+    let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
+    for row in connection.fetch_all(naming(metrics)).await? {
         let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
         deleted.entry(row::id_of(&row)?).or_default().push(MetricId(id));
     }
     for metrics in deleted.values_mut() {
         metrics.sort_unstable();
     }
-    naming("UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND resource_id IN (", ids)
-        .build()
-        .execute(&mut *connection)
-        .await?;
-    naming("DELETE FROM resource WHERE id IN (", ids).build().execute(&mut *connection).await?;
+    let mark = "UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND resource_id";
+    connection.execute(naming(mark)).await?;
+    connection.execute(naming("DELETE FROM resource WHERE id")).await?;
     Ok(deleted)
 }
 
-fn naming(statement: &str, ids: &[Uuid]) -> QueryBuilder<Database> {
-    let mut query = QueryBuilder::new(statement);
-    push_uuids(&mut query, ids);
+fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
+    let mut query = Statement::new(dialect, statement);
+    query.push_among(ids.iter().copied());
     query
 }
 
 /// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
 /// it belongs to an owner who is no more, hence to nobody.
-fn values_of(
-    rows: &[crate::sql::DatabaseRow],
-    types: &Types,
-) -> Result<HashSet<(i64, Vec<u8>, i64)>, sqlx::Error> {
+fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>, sqlx::Error> {
     let mut values = HashSet::new();
     for row in rows {
         let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
@@ -115,8 +112,8 @@ async fn delete_values(
     values.sort_unstable();
     for values in values.chunk_by(|a, b| a.0 == b.0) {
         for values in values.chunks(VALUES_NAMED_MAX) {
-            let mut query = delete_values_statement(table, owner, values);
-            query.build().execute(&mut *connection).await?;
+            let query = delete_values_statement(connection.dialect(), table, owner, values);
+            connection.execute(query).await?;
         }
     }
     Ok(())
@@ -124,20 +121,39 @@ async fn delete_values(
 
 /// Of values that have the first one's attribute: so the whole key is searched for.
 fn delete_values_statement(
+    dialect: Dialect,
     table: &str,
     owner: &str,
     values: &[(i64, Vec<u8>, i64)],
-) -> QueryBuilder<Database> {
-    let mut query = QueryBuilder::new(format!("DELETE FROM {table} WHERE attribute_number = "));
-    query.push_bind(values[0].0);
-    query.push(format_args!(" AND (value, {owner}) IN (SELECT * FROM (VALUES "));
+) -> Statement {
+    let mut query = Statement::new(dialect, format!("DELETE FROM {table} WHERE attribute_number = "));
+    query.push_bind(values[0].0).push(" AND ");
     let last = values.last().into_iter().cycle();
-    let mut list = query.separated(", ");
-    for (_, value, owner) in values.iter().chain(last).take(values.len().next_power_of_two()) {
-        list.push("(").push_bind_unseparated(value.clone()).push_unseparated(", ");
-        list.push_bind_unseparated(*owner).push_unseparated(")");
+    let filled_up = values.iter().chain(last).take(values.len().next_power_of_two());
+    match dialect {
+        Dialect::Sqlite => {
+            query.push(format_args!("(value, {owner}) IN (SELECT * FROM (VALUES "));
+            let mut before = "(";
+            for (_, value, owner) in filled_up {
+                query.push(before).push_bind(value.clone()).push(", ").push_bind(*owner).push(")");
+                before = ", (";
+            }
+            query.push("))");
+        }
+        Dialect::Postgres => {
+            let owners = values.iter().map(|(.., owner)| Some(*owner)).collect();
+            query.push(owner).push(" = ANY(").push_bind(Value::Integers(owners)).push(")");
+        }
+        Dialect::Mysql => {
+            query.push(owner);
+            let mut before = " IN (";
+            for (.., owner) in filled_up {
+                query.push(before).push_bind(*owner);
+                before = ", ";
+            }
+            query.push(")");
+        }
     }
-    query.push("))");
     query
 }
 
@@ -150,21 +166,23 @@ pub(super) struct Sweep {
 impl Change for Sweep {
     type Answer = usize;
 
-    async fn apply(self, connection: &mut Connection, _: &Context) -> Result<usize, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<usize, Failure> {
         let mut left = self.limit;
         while left > 0 {
-            let next = sqlx::query_scalar("SELECT attribute_number FROM resource_attribute_deleted LIMIT 1");
-            let Some(attribute) = next.fetch_optional(&mut *connection).await? else { break };
+            let next =
+                connection.statement("SELECT attribute_number FROM resource_attribute_deleted LIMIT 1");
+            let Some(next) = connection.fetch_optional(next).await? else { break };
+            let attribute: i64 = next.try_get(0)?;
             for (table, owner) in
                 [("resource_value", "resource_number"), ("resource_history_value", "revision")]
             {
                 left -= sweep(connection, table, owner, attribute, left).await?;
             }
             if left > 0 {
-                sqlx::query("DELETE FROM resource_attribute_deleted WHERE attribute_number = ?")
-                    .bind(attribute)
-                    .execute(&mut *connection)
-                    .await?;
+                let swept = connection
+                    .statement("DELETE FROM resource_attribute_deleted WHERE attribute_number = ?")
+                    .bind(attribute);
+                connection.execute(swept).await?;
             }
         }
         Ok(self.limit - left)
@@ -178,22 +196,28 @@ async fn sweep(
     attribute: i64,
     limit: usize,
 ) -> Result<usize, Failure> {
-    let swept = sqlx::query(sqlx::AssertSqlSafe(format!(
-        "DELETE FROM {table} WHERE attribute_number = ? AND (value, {owner}) IN \
-         (SELECT value, {owner} FROM {table} WHERE attribute_number = ? ORDER BY value, {owner} LIMIT ?)"
-    )))
-    .bind(attribute)
-    .bind(attribute)
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .execute(connection)
-    .await?;
-    Ok(usize::try_from(swept.rows_affected()).expect("a statement was told its limit"))
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut delete =
+        Statement::new(connection.dialect(), format!("DELETE FROM {table} WHERE attribute_number = "));
+    delete.push_bind(attribute);
+    if connection.dialect() == Dialect::Mysql {
+        delete.push(format_args!(" ORDER BY {owner} LIMIT ")).push_bind(limit);
+    } else {
+        delete.push(format_args!(
+            " AND (value, {owner}) IN (SELECT value, {owner} FROM {table} WHERE attribute_number = "
+        ));
+        delete
+            .push_bind(attribute)
+            .push(format_args!(" ORDER BY value, {owner} LIMIT "))
+            .push_bind(limit)
+            .push(")");
+    }
+    let swept = connection.execute(delete).await?;
+    Ok(usize::try_from(swept).expect("a statement was told its limit"))
 }
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Row;
-
     use super::*;
     use crate::{SqlIndexer, SqliteOptions, sql::metric::named_statement};
 
@@ -206,23 +230,24 @@ mod tests {
         let values = [(1, vec![0], 1), (1, vec![1], 2)];
         for (query, search) in [
             (
-                named_statement(&[(ids[0], "a"), (ids[1], "b")]),
+                named_statement(Dialect::Sqlite, &[(ids[0], "a"), (ids[1], "b")]),
                 "uniq_metric_resource_name (resource_id=? AND name=?)",
             ),
-            (row::metrics_of_statement(&ids), "uniq_metric_resource_name (resource_id=?)"),
+            (row::metrics_of_statement(Dialect::Sqlite, &ids), "uniq_metric_resource_name (resource_id=?)"),
             (
-                delete_values_statement("resource_value", "resource_number", &values),
+                delete_values_statement(Dialect::Sqlite, "resource_value", "resource_number", &values),
                 "PRIMARY KEY (attribute_number=? AND value=? AND resource_number=?)",
             ),
             (
-                delete_values_statement("resource_history_value", "revision", &values),
+                delete_values_statement(Dialect::Sqlite, "resource_history_value", "revision", &values),
                 "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
             ),
-            (naming("DELETE FROM resource_history WHERE id IN (", &ids), "ix_resource_history_id (id=?)"),
+            (
+                naming(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", &ids),
+                "ix_resource_history_id (id=?)",
+            ),
         ] {
-            let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
-            let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
-            let plan: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
+            let plan = indexer.readers.plan(&query).await;
             assert!(plan.iter().any(|step| step.starts_with("SEARCH") && step.ends_with(search)), "{plan:?}");
         }
     }

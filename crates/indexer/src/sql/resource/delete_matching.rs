@@ -4,23 +4,22 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use gnudi_model::{MetricId, Timestamp};
-use sqlx::QueryBuilder;
 use uuid::Uuid;
 
 use super::{
     DELETED_AT_ONCE_MAX,
     delete::delete_some,
     listing::{columns, common_tests, push_rows},
-    row::{Attributes, COLUMNS, decode, id_of},
+    row,
+    row::{Attributes, decode, id_of},
 };
 use crate::{
     DeletedResources, Filter, IndexerError,
     filter::{Condition, Scope},
     sql::{
-        Connection, Database, SqlIndexer,
+        Connection, SqlIndexer, Statement,
         failure::{Failure, indexer_error},
         filter::{Rows, is_driven, push_condition},
-        metric::push_uuids,
         writer::{Change, Context},
     },
 };
@@ -36,13 +35,13 @@ pub(super) async fn delete_matching(
     let stored = types.named(resource_type)?;
     let condition =
         Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
-    let mut query = QueryBuilder::new("SELECT r.id");
+    let mut query = Statement::new(indexer.readers.dialect(), "SELECT r.id");
     let common = common_tests(indexer, stored, Rows::Current, Some(&condition)).await?;
     let columns = columns(Rows::Current, stored, &common);
     push_rows(&mut query, Rows::Current, stored, is_driven(columns, &condition, false));
     query.push(" AND ");
     push_condition(&mut query, columns, &condition, false);
-    let rows = query.build().fetch_all(&indexer.readers).await.map_err(|error| indexer_error(&error))?;
+    let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
     let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
     let ids = ids.map_err(|error| indexer_error(&error))?;
     let mut deleted = DeletedResources::default();
@@ -72,17 +71,17 @@ struct DeleteMatching {
 impl Change for DeleteMatching {
     type Answer = HashMap<Uuid, Vec<MetricId>>;
 
-    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure> {
         let types = context.types(connection).await.map_err(Failure::Broken)?;
         let stored = types.named(&self.resource_type).map_err(Failure::Refused)?;
         let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
         let condition = Condition::read(&self.filter, scope).map_err(Failure::Refused)?;
-        let mut query = QueryBuilder::<Database>::new(format!("SELECT {COLUMNS}"));
+        let dialect = connection.dialect();
+        let mut query = Statement::new(dialect, format!("SELECT {}", row::columns(dialect)));
         push_rows(&mut query, Rows::Current, stored, true);
-        query.push(" AND r.id IN (");
-        push_uuids(&mut query, &self.ids);
+        query.push(" AND r.id").push_among(self.ids.iter().copied());
         let mut ids = Vec::with_capacity(self.ids.len());
-        for row in query.build().fetch_all(&mut *connection).await? {
+        for row in connection.fetch_all(query).await? {
             let found = decode(&row, &types, Attributes::All, &context.texts);
             let found = found.map_err(Failure::Broken)?;
             ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));

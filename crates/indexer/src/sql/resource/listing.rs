@@ -6,24 +6,21 @@
 use std::sync::Arc;
 
 use gnudi_model::{Resource, resource_type::GENERIC};
-use sqlx::{QueryBuilder, Row};
 
-use super::row::{Attributes, COLUMNS, HISTORY_COLUMNS};
+use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
-    IndexerError, ResourceListing, ResourceMarker, SortDirection,
+    IndexerError, ResourceListing, ResourceMarker,
     filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
-        Database, SqlIndexer,
+        Dialect, SqlIndexer, Statement,
         failure::indexer_error,
         filter::{
-            Columns, Rows, bind, bind_json, column_of, is_driven, measurable, measuring, push_attribute,
-            push_condition,
+            Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
+            push_attribute, push_condition,
         },
         types::{StoredType, Types},
     },
 };
-
-type Query = QueryBuilder<Database>;
 
 pub(super) async fn list(
     indexer: &SqlIndexer,
@@ -110,15 +107,15 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece> {
 impl Search<'_> {
     async fn marker(&self, marker: ResourceMarker) -> Result<Resource, IndexerError> {
         let history = self.listing.history;
-        let mut query = QueryBuilder::new("");
+        let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
         self.push_select(&mut query, rows, false, false);
-        query.push(" AND r.id = ").push_bind(marker.id.as_bytes().to_vec());
+        query.push(" AND r.id = ").push_bind(marker.id);
         if rows == Rows::Past {
             query.push(" AND r.revision = ").push_bind(marker.revision);
         }
         // Whatever the listing shows, the order may look at attributes.
-        let found = self.fetch(&mut query, Attributes::All).await?.pop();
+        let found = self.fetch(query, Attributes::All).await?.pop();
         found.ok_or_else(|| invalid_marker(marker, history))
     }
 
@@ -130,11 +127,15 @@ impl Search<'_> {
     ) -> Result<Vec<Resource>, IndexerError> {
         let shown =
             if is_generic(self.stored) && !self.listing.details { Attributes::None } else { Attributes::All };
-        self.fetch(&mut self.statement(condition, piece, limit), shown).await
+        self.fetch(self.statement(condition, piece, limit), shown).await
     }
 
-    async fn fetch(&self, query: &mut Query, shown: Attributes) -> Result<Vec<Resource>, IndexerError> {
-        let rows = query.build().fetch_all(&self.indexer.readers).await;
+    fn dialect(&self) -> Dialect {
+        self.indexer.readers.dialect()
+    }
+
+    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>, IndexerError> {
+        let rows = self.indexer.readers.fetch_all(query).await;
         let mut resources = Vec::new();
         for row in rows.map_err(|error| indexer_error(&error))? {
             resources.extend(self.indexer.decode_resource(&row, self.types, shown)?);
@@ -144,18 +145,25 @@ impl Search<'_> {
 
     fn statement(&self, condition: Option<&Condition>, piece: &Piece, limit: usize) -> Query {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut query = QueryBuilder::new("");
+        let mut query = Statement::new(self.dialect(), "");
         if !self.listing.history {
             self.push_part(&mut query, Rows::Current, condition, piece, limit);
             return query;
         }
-        query.push("SELECT * FROM (");
+        // MySQL orders a union by its columns alone.
+        let is_wrapped = self.dialect() == Dialect::Mysql;
+        query.push(if is_wrapped { "SELECT * FROM (SELECT * FROM (" } else { "SELECT * FROM (" });
         self.push_part(&mut query, Rows::Current, condition, piece, limit);
-        query.push(") UNION ALL SELECT * FROM (");
+        query.push(") AS present UNION ALL SELECT * FROM (");
         self.push_part(&mut query, Rows::Past, condition, piece, limit);
-        let terms: Vec<_> =
-            self.order.iter().enumerate().map(|(at, sort)| order_term(&format!("k{at}"), sort)).collect();
-        query.push(format_args!(") ORDER BY {} LIMIT ", terms.join(", "))).push_bind(limit);
+        query.push(if is_wrapped { ") AS past) AS both_times" } else { ") AS past" });
+        let terms: Vec<_> = self
+            .order
+            .iter()
+            .enumerate()
+            .map(|(at, sort)| order_term(self.dialect(), &format!("k{at}"), sort))
+            .collect();
+        query.push(format_args!(" ORDER BY {} LIMIT ", terms.join(", "))).push_bind(limit);
         query
     }
 
@@ -199,11 +207,11 @@ impl Search<'_> {
     }
 
     fn push_select(&self, query: &mut Query, rows: Rows, with_keys: bool, driven: bool) {
-        let columns = match rows {
-            Rows::Current => COLUMNS,
-            Rows::Past => HISTORY_COLUMNS,
+        query.push("SELECT ");
+        match rows {
+            Rows::Current => query.push(row::columns(self.dialect())),
+            Rows::Past => query.push(HISTORY_COLUMNS),
         };
-        query.push(format_args!("SELECT {columns}"));
         if with_keys {
             for (at, sort) in self.order.iter().enumerate() {
                 query.push(", ");
@@ -216,8 +224,8 @@ impl Search<'_> {
 
     fn push_key(&self, query: &mut Query, rows: Rows, field: &Field) {
         match field {
-            Field::Attribute { name, .. } => push_attribute(query, &self.stored.attributes[name]),
-            field => drop(query.push(column_of(field, rows))),
+            Field::Attribute { name, .. } => push_attribute(query, rows, &self.stored.attributes[name]),
+            field => drop(query.push(column_of(self.dialect(), field, rows))),
         }
     }
 
@@ -228,9 +236,15 @@ impl Search<'_> {
             if rows == Rows::Current && matches!(sort.field, Field::Revision | Field::RevisionEnd) {
                 continue;
             }
-            query.push(separator);
-            self.push_key(query, rows, &sort.field);
-            query.push(order_term("", sort));
+            let mut key = Statement::new(self.dialect(), "");
+            self.push_key(&mut key, rows, &sort.field);
+            let term = order_term(self.dialect(), key.sql(), sort);
+            query.push(separator).push(&term);
+            // A key that is named twice has its values twice.
+            let times = if key.values.is_empty() { 0 } else { term.matches('?').count() / key.values.len() };
+            for _ in 0..times {
+                query.values.extend(key.values.iter().cloned());
+            }
             separator = ", ";
         }
     }
@@ -259,12 +273,13 @@ pub(super) async fn common_tests<'c>(
         return Ok(Vec::new());
     }
     let rare_max = indexer.rows_rare_max;
-    let mut query = measuring(columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
+    let dialect = indexer.readers.dialect();
+    let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
     let broken = |error: sqlx::Error| indexer_error(&error);
-    let row = query.build().fetch_one(&indexer.readers).await.map_err(broken)?;
+    let row = indexer.readers.fetch_one(query).await.map_err(broken)?;
     let mut common = Vec::new();
     for (at, measured) in tests.iter().enumerate() {
-        if row.try_get::<i64, _>(at).map_err(broken)? > i64::from(rare_max) {
+        if row.try_get::<i64>(at).map_err(broken)? > i64::from(rare_max) {
             common.push(measured.test);
         }
     }
@@ -278,24 +293,19 @@ pub(super) fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType, driv
     if is_generic(stored) {
         query.push("TRUE");
     } else {
-        query.push(format_args!("{}r.type_number = {}", if driven { "+" } else { "" }, stored.number));
+        let hidden = if driven && query.dialect == Dialect::Sqlite { "+" } else { "" };
+        query.push(format_args!("{hidden}r.type_number = {}", stored.number));
     }
 }
 
-/// `SQLite` and `MySQL` take NULL for the least of values, and only a listing that wants it otherwise says so.
-fn order_term(key: &str, sort: &FieldSort) -> String {
-    let direction = if sort.direction.is_ascending() { "ASC" } else { "DESC" };
-    let nulls = match sort.direction {
-        SortDirection::AscendingNullsLast if sort.field.is_nullable() => " NULLS LAST",
-        SortDirection::DescendingNullsFirst if sort.field.is_nullable() => " NULLS FIRST",
-        _ => "",
-    };
-    format!("{key} {direction}{nulls}")
+fn order_term(dialect: Dialect, key: &str, sort: &FieldSort) -> String {
+    let direction = sort.direction;
+    dialect.order_term(key, direction.is_ascending(), sort.field.is_nullable(), direction.nulls_first())
 }
 
 fn bind_key(query: &mut Query, field: &Field, value: &Scalar) {
     match field {
-        Field::Attribute { .. } => bind_json(query, value),
+        Field::Attribute { .. } => bind_own(query, value),
         _ => bind(query, value),
     }
 }

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp, resource_type::GENERIC};
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::{
@@ -60,18 +59,15 @@ impl Resources for SqlIndexer {
 
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
         let broken = |error: sqlx::Error| indexer_error(&error);
-        let row = sqlx::query(row::SELECT_ONE)
-            .bind(id.as_bytes().to_vec())
-            .fetch_optional(&self.readers)
-            .await
-            .map_err(broken)?;
+        let select = row::select_one(self.readers.dialect(), id);
+        let row = self.readers.fetch_optional(select).await.map_err(broken)?;
         let Some(row) = row else {
             self.types().await?.named(resource_type)?;
             return Ok(None);
         };
         let types = self.types_at(row.try_get(row::VERSION).map_err(broken)?).await?;
         let number = types.named(resource_type)?.number;
-        if resource_type != GENERIC && number != row.try_get::<i64, _>(1).map_err(broken)? {
+        if resource_type != GENERIC && number != row.try_get::<i64>(1).map_err(broken)? {
             return Ok(None);
         }
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
@@ -123,7 +119,8 @@ impl Resources for SqlIndexer {
     }
 }
 
-/// Attaches and creates metrics one by one; answers with all that the resource has then, by name.
+/// Attaches and creates metrics one by one; answers with all that the resource has then, by name. Where it refuses, the
+/// caller goes back to a savepoint.
 async fn set_metrics(
     connection: &mut Connection,
     texts: &Texts,
@@ -158,7 +155,7 @@ async fn set_metrics(
             }
         }
     }
-    let rows = row::metrics_of_statement(&[resource.id]).build().fetch_all(connection).await?;
+    let rows = connection.fetch_all(row::metrics_of_statement(connection.dialect(), &[resource.id])).await?;
     let decoded = rows.iter().map(|row| metric::decode(row, texts).map(Arc::new));
     let mut metrics: Vec<_> = decoded.collect::<Result<_, _>>().map_err(Failure::Broken)?;
     row::sort_by_name(&mut metrics);
@@ -171,20 +168,17 @@ async fn attach(
     name: &str,
     id: MetricId,
 ) -> Result<(), Failure> {
-    let attached = sqlx::query(
-        "UPDATE metric SET resource_id = ?, name = ? WHERE id = ? AND status = 0 AND creator = ?",
-    )
-    .bind(resource.id.as_bytes().to_vec())
-    .bind(name)
-    .bind(id.0.as_bytes().to_vec())
-    .bind(resource.creator.as_str())
-    .execute(connection)
-    .await;
-    match attached {
+    let attach = connection
+        .statement("UPDATE metric SET resource_id = ?, name = ? WHERE id = ? AND status = 0 AND creator = ?")
+        .bind(resource.id)
+        .bind(name)
+        .bind(id.0)
+        .bind(resource.creator.as_str());
+    match connection.execute(attach).await {
         Err(error) if is_unique_violation(&error) => {
             Err(Failure::Refused(named_metric_already_exists(Some(name))))
         }
-        Ok(done) if done.rows_affected() == 0 => Err(Failure::Refused(IndexerError::NoSuchMetric(id))),
+        Ok(0) => Err(Failure::Refused(IndexerError::NoSuchMetric(id))),
         attached => Ok(attached.map(|_| ())?),
     }
 }

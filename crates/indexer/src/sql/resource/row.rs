@@ -2,29 +2,42 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use gnudi_model::{Metric, Resource, Timestamp};
-use sqlx::{QueryBuilder, Row};
 use uuid::Uuid;
 
 use crate::{
     IndexerError,
     sql::{
-        DatabaseRow, SqlIndexer, failure::indexer_error, interner::Texts, metric, metric::push_uuids,
-        types::Types,
+        Dialect, Row, SqlIndexer, Statement, failure::indexer_error, interner::Texts, metric, types::Types,
     },
 };
 
 /// The columns of `resource` that [`SqlIndexer::decode_resource`] takes, in its order.
-pub(in crate::sql) const COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
-    ended_at, revision_start, attributes, type_version, NULL, -1";
-/// The row with an id; behind [`COLUMNS`] come [`NUMBER`] and [`VERSION`].
-pub(super) const SELECT_ONE: &str = "SELECT id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
-    ended_at, revision_start, attributes, type_version, NULL, -1, number, (SELECT version FROM resource_type_version) \
-    FROM resource WHERE id = ?";
-/// The column of [`SELECT_ONE`] that has the resource's number.
+pub(in crate::sql) fn columns(dialect: Dialect) -> String {
+    let (no_integer, current) = (dialect.no_integer(), dialect.current());
+    format!("{KEPT}, {no_integer} AS revision_end, {current} AS revision")
+}
+
+/// What `resource` and its history have in common.
+pub(super) const KEPT: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
+    ended_at, revision_start, attributes, type_version";
+/// The row with an id; behind [`columns`] come [`NUMBER`] and [`VERSION`].
+pub(super) fn select_one(dialect: Dialect, id: Uuid) -> Statement {
+    /// By the dialect.
+    static SELECT: [OnceLock<Arc<str>>; 3] = [const { OnceLock::new() }; 3];
+    let text = SELECT[dialect as usize].get_or_init(|| {
+        let columns = columns(dialect);
+        format!(
+            "SELECT {columns}, number, (SELECT version FROM resource_type_version) FROM resource WHERE id = ?"
+        )
+        .into()
+    });
+    Statement::shared(dialect, text.clone()).bind(id)
+}
+/// The column of [`select_one`] that has the resource's number.
 pub(super) const NUMBER: usize = 13;
 /// That with the version of the types.
 pub(super) const VERSION: usize = 14;
@@ -45,11 +58,11 @@ pub(in crate::sql) enum Attributes {
 }
 
 impl SqlIndexer {
-    /// A row of [`COLUMNS`] or [`HISTORY_COLUMNS`], without metrics; `None` where the types don't know its type: it was
+    /// A row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` where the types don't know its type: it was
     /// made after they were read.
     pub(in crate::sql) fn decode_resource(
         &self,
-        row: &DatabaseRow,
+        row: &Row,
         types: &Types,
         attributes: Attributes,
     ) -> Result<Option<Resource>, IndexerError> {
@@ -63,8 +76,8 @@ impl SqlIndexer {
     ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>, IndexerError> {
         let mut found: HashMap<Uuid, Vec<Arc<Metric>>> = HashMap::new();
         for resources in resources.chunks(IDS_NAMED_MAX) {
-            let mut query = metrics_of_statement(resources);
-            let rows = query.build().fetch_all(&self.readers).await.map_err(|error| indexer_error(&error))?;
+            let query = metrics_of_statement(self.readers.dialect(), resources);
+            let rows = self.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
             for row in &rows {
                 let metric = Arc::new(self.decode(row)?);
                 let resource = metric.resource_id.expect("the statement asks for metrics of resources");
@@ -98,21 +111,20 @@ pub(super) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
 }
 
 /// The id in a row's first column.
-pub(super) fn id_of(row: &DatabaseRow) -> Result<Uuid, sqlx::Error> {
+pub(super) fn id_of(row: &Row) -> Result<Uuid, sqlx::Error> {
     Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-pub(super) fn metrics_of_statement(resources: &[Uuid]) -> QueryBuilder<crate::sql::Database> {
-    let mut query = QueryBuilder::new(format!(
-        "SELECT {} FROM metric WHERE status = 0 AND resource_id IN (",
-        metric::COLUMNS
-    ));
-    push_uuids(&mut query, resources);
+pub(super) fn metrics_of_statement(dialect: Dialect, resources: &[Uuid]) -> Statement {
+    let columns = metric::COLUMNS;
+    let mut query =
+        Statement::new(dialect, format!("SELECT {columns} FROM metric WHERE status = 0 AND resource_id"));
+    query.push_among(resources.iter().copied());
     query
 }
 
 pub(super) fn decode(
-    row: &DatabaseRow,
+    row: &Row,
     types: &Types,
     attributes: Attributes,
     texts: &Texts,
@@ -121,19 +133,19 @@ pub(super) fn decode(
     let Some(stored) = types.numbered(row.try_get(1).map_err(broken)?) else { return Ok(None) };
     let parts = || -> Result<Resource, sqlx::Error> {
         let label = |column: usize| -> Result<_, sqlx::Error> {
-            Ok(row.try_get::<Option<&str>, _>(column)?.map(|label| texts.labels.intern(label)))
+            Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
         };
         Ok(Resource {
             id: id_of(row)?,
             resource_type: stored.resource_type.name.clone(),
-            original_resource_id: row.try_get::<&str, _>(2)?.into(),
+            original_resource_id: row.try_get::<&str>(2)?.into(),
             creator: texts.labels.intern(row.try_get(3)?),
             user_id: label(4)?,
             project_id: label(5)?,
             started_at: Timestamp(row.try_get(6)?),
-            ended_at: row.try_get::<Option<i64>, _>(7)?.map(Timestamp),
+            ended_at: row.try_get::<Option<i64>>(7)?.map(Timestamp),
             revision_start: Timestamp(row.try_get(8)?),
-            revision_end: row.try_get::<Option<i64>, _>(11)?.map(Timestamp),
+            revision_end: row.try_get::<Option<i64>>(11)?.map(Timestamp),
             revision: row.try_get(12)?,
             attributes: BTreeMap::new(),
             metrics: Vec::new(),

@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
-use sqlx::{Executor, Row};
 use uuid::Uuid;
 
 use super::{
@@ -18,7 +17,7 @@ use crate::{
     IndexerError, ResourceChange, UpdatedResource,
     resource::{changed, check_attributes, check_times},
     sql::{
-        Connection,
+        Connection, Statement,
         failure::Failure,
         types::StoredType,
         writer::{Change, Context},
@@ -47,10 +46,7 @@ impl Update {
     }
 
     async fn current(&self, connection: &mut Connection, context: &Context) -> Result<Current, Failure> {
-        let row = sqlx::query(row::SELECT_ONE)
-            .bind(self.id.as_bytes().to_vec())
-            .fetch_optional(&mut *connection)
-            .await?;
+        let row = connection.fetch_optional(row::select_one(connection.dialect(), self.id)).await?;
         let types = match &row {
             Some(row) => context.types_at(connection, row.try_get(row::VERSION)?).await,
             None => context.types(connection).await,
@@ -90,30 +86,30 @@ impl Update {
             keep_revision(connection, current, resource, &before).await?;
         }
         let (attributes, values) = encode(&current.stored, &resource.attributes);
-        sqlx::query(
-            "UPDATE resource SET user_id = ?, project_id = ?, started_at = ?, ended_at = ?, revision_start = ?, \
-             attributes = ?, type_version = ? WHERE number = ?",
-        )
-        .bind(resource.user_id.as_deref())
-        .bind(resource.project_id.as_deref())
-        .bind(resource.started_at.0)
-        .bind(resource.ended_at.map(|time| time.0))
-        .bind(resource.revision_start.0)
-        .bind(attributes)
-        .bind(current.types_version)
-        .bind(current.number)
-        .execute(&mut *connection)
-        .await?;
+        let update = connection
+            .statement(
+                "UPDATE resource SET user_id = ?, project_id = ?, started_at = ?, ended_at = ?, revision_start = ?, \
+                 attributes = ?, type_version = ? WHERE number = ?",
+            )
+            .bind(resource.user_id.as_deref())
+            .bind(resource.project_id.as_deref())
+            .bind(resource.started_at.0)
+            .bind(resource.ended_at.map(|time| time.0))
+            .bind(resource.revision_start.0)
+            .bind(attributes)
+            .bind(current.types_version)
+            .bind(current.number);
+        connection.execute(update).await?;
         let after: BTreeSet<(i64, Vec<u8>)> = values.into_iter().collect();
         for (attribute, value) in before.difference(&after) {
-            sqlx::query(
-                "DELETE FROM resource_value WHERE attribute_number = ? AND value = ? AND resource_number = ?",
-            )
-            .bind(attribute)
-            .bind(value)
-            .bind(current.number)
-            .execute(&mut *connection)
-            .await?;
+            let delete = connection
+                .statement(
+                    "DELETE FROM resource_value WHERE attribute_number = ? AND value = ? AND resource_number = ?",
+                )
+                .bind(*attribute)
+                .bind(value.clone())
+                .bind(current.number);
+            connection.execute(delete).await?;
         }
         let mut added: Vec<(i64, &[u8], i64)> = after
             .difference(&before)
@@ -149,10 +145,10 @@ impl Update {
             return Ok(Vec::new());
         };
         if !self.change.append_metrics {
-            sqlx::query("UPDATE metric SET resource_id = NULL WHERE resource_id = ? AND status = 0")
-                .bind(self.id.as_bytes().to_vec())
-                .execute(&mut *connection)
-                .await?;
+            let detach = connection
+                .statement("UPDATE metric SET resource_id = NULL WHERE resource_id = ? AND status = 0")
+                .bind(self.id);
+            connection.execute(detach).await?;
         }
         resource.metrics =
             set_metrics(connection, &context.texts, resource, metrics, self.change.now).await?;
@@ -179,18 +175,22 @@ impl Update {
 impl Change for Update {
     type Answer = UpdatedResource;
 
-    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<UpdatedResource, Failure> {
+    async fn apply(
+        &self,
+        connection: &mut Connection,
+        context: &Context,
+    ) -> Result<UpdatedResource, Failure> {
         // Only metrics may be refused after something was written.
         if self.change.metrics.is_none() {
             return self.apply_whole(connection, context).await;
         }
-        connection.execute("SAVEPOINT updated").await?;
+        connection.run("SAVEPOINT updated").await?;
         let outcome = self.apply_whole(connection, context).await;
         if let Err(Failure::Refused(_)) = outcome {
-            connection.execute("ROLLBACK TO updated").await?;
+            connection.run("ROLLBACK TO SAVEPOINT updated").await?;
         }
         if !matches!(outcome, Err(Failure::Broken(_))) {
-            connection.execute("RELEASE updated").await?;
+            connection.run("RELEASE SAVEPOINT updated").await?;
         }
         outcome
     }
@@ -206,9 +206,9 @@ pub(super) struct End {
 impl Change for End {
     type Answer = u64;
 
-    async fn apply(self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
         let mut ended = 0;
-        for id in self.ids {
+        for id in self.ids.iter().copied() {
             let change = ResourceChange {
                 ended_at: Some(Some(self.now)),
                 create_revision: true,
@@ -236,16 +236,10 @@ async fn keep_revision(
     next: &Resource,
     values: &BTreeSet<(i64, Vec<u8>)>,
 ) -> Result<(), Failure> {
-    const KEPT: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, ended_at, \
-        revision_start, attributes, type_version";
-    let revision: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
-        "INSERT INTO resource_history ({KEPT}, revision_end) SELECT {KEPT}, ? FROM resource WHERE number = ? \
-         RETURNING revision"
-    )))
-    .bind(next.revision_start.0)
-    .bind(current.number)
-    .fetch_one(&mut *connection)
-    .await?;
+    let mut copy = Statement::new(connection.dialect(), "INSERT INTO resource_history (");
+    copy.push(row::KEPT).push(", revision_end) SELECT ").push(row::KEPT).push(", ");
+    copy.push_bind(next.revision_start.0).push(" FROM resource WHERE number = ").push_bind(current.number);
+    let revision = connection.insert_numbered(copy, "revision").await?;
     let mut values: Vec<_> = values.iter().map(|(number, value)| (*number, &**value, revision)).collect();
     insert_values(connection, "resource_history_value", "revision", &mut values).await?;
     Ok(())

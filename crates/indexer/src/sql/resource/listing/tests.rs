@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     Comparison, Filter, FilterValue, NewResource, ResourceChange, ResourcePage, ResourceSort, ResourceTypes,
-    Resources, SqliteOptions,
+    Resources, SortDirection, SqliteOptions,
 };
 
 const COUNT: u128 = 4000;
@@ -88,10 +88,8 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let mut plans = Vec::new();
     for piece in &pieces {
         let query = search.statement(condition.as_ref(), piece, 100);
-        let explained = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
-        let rows = sqlx::query(sqlx::AssertSqlSafe(explained)).fetch_all(&indexer.readers).await.unwrap();
-        let steps: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
-        plans.push(format!("{}\n{}", query.sql().as_str(), steps.join("\n")));
+        let steps = indexer.readers.plan(&query).await;
+        plans.push(format!("{}\n{}", query.sql(), steps.join("\n")));
     }
     plans
 }

@@ -1,0 +1,94 @@
+//! `MySQL` and `MariaDB`: how they are reached, and how values are bound.
+
+use std::time::Duration;
+
+use sqlx::{
+    Arguments as _, AssertSqlSafe, ConnectOptions, Executor, MySql, MySqlConnection,
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlSslMode},
+    query::Query,
+};
+
+use super::{Purpose, Row, STATEMENTS_MAX, Statement, Value};
+use crate::sql::options::{Host, ServerOptions, TlsMode};
+
+/// Nobody else writes until it ends.
+pub(super) const BEGIN: &str = "START TRANSACTION; SELECT id FROM cluster FOR UPDATE";
+
+pub(super) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
+    let mut connect = MySqlConnectOptions::new()
+        .username(&options.user)
+        .database(&options.database)
+        .statement_cache_capacity(STATEMENTS_MAX)
+        .disable_statement_logging();
+    connect = match &options.host {
+        Host::Tcp(name, port) => connect.host(name).port(*port),
+        Host::Socket(file, _) => connect.socket(file),
+    };
+    if let Some(password) = &options.password {
+        connect = connect.password(password.reveal());
+    }
+    let tls = &options.tls;
+    connect = connect.ssl_mode(match tls.mode {
+        TlsMode::Disabled => MySqlSslMode::Disabled,
+        TlsMode::Preferred => MySqlSslMode::Preferred,
+        TlsMode::Required => MySqlSslMode::Required,
+        TlsMode::VerifyCa => MySqlSslMode::VerifyCa,
+        TlsMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
+    });
+    if let Some(file) = &tls.root_certificates {
+        connect = connect.ssl_ca(file);
+    }
+    if let Some(file) = &tls.certificate {
+        connect = connect.ssl_client_cert(file);
+    }
+    if let Some(file) = &tls.key {
+        connect = connect.ssl_client_key(file);
+    }
+    connect
+}
+
+pub(super) async fn connect(
+    options: &MySqlConnectOptions,
+    purpose: Purpose,
+    limit: Duration,
+) -> Result<MySqlConnection, sqlx::Error> {
+    let mut connection = options.connect().await?;
+    let seconds = limit.as_secs().max(1);
+    // Without strictness a value that is too long is cut. The first comment is read by MariaDB alone, the second by MySQL:
+    // a process that stands still in a transaction loses it, so that others can write.
+    let limits = match purpose {
+        Purpose::Migrate => String::new(),
+        Purpose::Read | Purpose::Write => format!(
+            ", SESSION innodb_lock_wait_timeout = {seconds} \
+             /*M!, SESSION idle_transaction_timeout = {seconds}, SESSION max_statement_time = {seconds} */ \
+             /*!80000, SESSION wait_timeout = {} */",
+            seconds * 6
+        ),
+    };
+    let access = if purpose == Purpose::Read { ", READ ONLY" } else { "" };
+    let session = format!(
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'{limits}; \
+         SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED{access}"
+    );
+    connection.execute(AssertSqlSafe(session)).await?;
+    Ok(connection)
+}
+
+pub(super) fn query(statement: Statement) -> Query<'static, MySql, MySqlArguments> {
+    let (sql, values) = statement.into_parts();
+    let mut arguments = MySqlArguments::default();
+    for value in values {
+        let added = match value {
+            Value::Integer(number) => arguments.add(number),
+            Value::Real(number) => arguments.add(number),
+            Value::Integers(_) | Value::Bytess(_) => unreachable!("columns are for another database"),
+            bytes => arguments.add(bytes.into_bytes()),
+        };
+        added.expect("plain values can be bound");
+    }
+    sqlx::query_with(sql, arguments)
+}
+
+pub(super) fn row(row: MySqlRow) -> Row {
+    Row::Mysql(row)
+}

@@ -1,0 +1,114 @@
+//! `PostgreSQL`: how it is reached, and how values are bound.
+
+use std::{fmt::Write, time::Duration};
+
+use sqlx::{
+    Arguments as _, AssertSqlSafe, ConnectOptions, Executor, PgConnection, Postgres,
+    postgres::{PgArguments, PgConnectOptions, PgRow, PgSslMode},
+    query::Query,
+};
+
+use super::{Purpose, Row, STATEMENTS_MAX, Statement, Value};
+use crate::sql::options::{Host, ServerOptions, TlsMode};
+
+/// Nobody else writes until it ends: "gnudi" in bytes, and a number.
+pub(super) const BEGIN: &str = "BEGIN; SELECT pg_advisory_xact_lock(113724113578241)";
+
+pub(super) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
+    let mut connect = PgConnectOptions::new_without_pgpass()
+        .username(&options.user)
+        .database(&options.database)
+        .application_name("gnudi")
+        .statement_cache_capacity(STATEMENTS_MAX)
+        .disable_statement_logging();
+    connect = match &options.host {
+        Host::Tcp(name, port) => connect.host(name).port(*port),
+        Host::Socket(folder, port) => connect.socket(folder).port(*port),
+    };
+    if let Some(password) = &options.password {
+        connect = connect.password(password.reveal());
+    }
+    let tls = &options.tls;
+    connect = connect.ssl_mode(match tls.mode {
+        TlsMode::Disabled => PgSslMode::Disable,
+        TlsMode::Preferred => PgSslMode::Prefer,
+        TlsMode::Required => PgSslMode::Require,
+        TlsMode::VerifyCa => PgSslMode::VerifyCa,
+        TlsMode::VerifyIdentity => PgSslMode::VerifyFull,
+    });
+    if let Some(file) = &tls.root_certificates {
+        connect = connect.ssl_root_cert(file);
+    }
+    if let Some(file) = &tls.certificate {
+        connect = connect.ssl_client_cert(file);
+    }
+    if let Some(file) = &tls.key {
+        connect = connect.ssl_client_key(file);
+    }
+    connect
+}
+
+pub(super) async fn connect(
+    options: &PgConnectOptions,
+    purpose: Purpose,
+    limit: Duration,
+) -> Result<PgConnection, sqlx::Error> {
+    let mut connection = options.connect().await?;
+    let limit_ms = limit.as_millis();
+    let limits = match purpose {
+        Purpose::Migrate => String::new(),
+        // A process that stands still in a transaction loses it, so that others can write.
+        Purpose::Read | Purpose::Write => format!(
+            "SET statement_timeout = {limit_ms}; SET lock_timeout = {limit_ms}; \
+             SET idle_in_transaction_session_timeout = {limit_ms}; "
+        ),
+    };
+    let read_only = if purpose == Purpose::Read { "SET default_transaction_read_only = on; " } else { "" };
+    // Whatever the database's settings are.
+    let session = format!("{limits}{read_only}SET default_transaction_isolation = 'read committed'");
+    connection.execute(AssertSqlSafe(session)).await?;
+    Ok(connection)
+}
+
+pub(super) fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
+    let sql = numbered(statement.sql(), statement.values.len());
+    let mut arguments = PgArguments::default();
+    for value in statement.values {
+        let added = match value {
+            Value::Integer(number) => arguments.add(number),
+            Value::Real(number) => arguments.add(number),
+            Value::Integers(numbers) => arguments.add(numbers),
+            Value::Bytess(list) => arguments.add(list),
+            bytes => arguments.add(bytes.into_bytes()),
+        };
+        added.expect("plain values can be bound");
+    }
+    sqlx::query_with(AssertSqlSafe(sql), arguments)
+}
+
+/// The text with numbers in place of question marks.
+fn numbered(sql: &str, marks: usize) -> String {
+    let mut text = String::with_capacity(sql.len() + marks * 4);
+    for (number, part) in sql.split('?').enumerate() {
+        if number > 0 {
+            write!(text, "${number}").expect("a string takes all");
+        }
+        text.push_str(part);
+    }
+    text
+}
+
+pub(super) fn row(row: PgRow) -> Row {
+    Row::Postgres(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_numbered() {
+        assert_eq!(numbered("SELECT 1", 0), "SELECT 1");
+        assert_eq!(numbered("?, (?, ?)", 3), "$1, ($2, $3)");
+    }
+}

@@ -1,0 +1,88 @@
+//! Rows of any of the databases.
+
+use sqlx::{
+    Decode, MySql, Postgres, Row as _, Sqlite, Type, mysql::MySqlRow, postgres::PgRow, sqlite::SqliteRow,
+};
+
+#[derive(Debug)]
+pub(in crate::sql) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+    Mysql(MySqlRow),
+}
+
+impl Row {
+    pub(in crate::sql) fn try_get<'r, T: Column<'r>>(&'r self, index: usize) -> Result<T, sqlx::Error> {
+        T::get(self, index)
+    }
+
+    fn raw<'r, T>(&'r self, index: usize) -> Result<T, sqlx::Error>
+    where
+        T: Decode<'r, Sqlite> + Type<Sqlite>,
+        T: Decode<'r, Postgres> + Type<Postgres>,
+        T: Decode<'r, MySql> + Type<MySql>,
+    {
+        match self {
+            Row::Sqlite(row) => row.try_get(index),
+            Row::Postgres(row) => row.try_get(index),
+            Row::Mysql(row) => row.try_get(index),
+        }
+    }
+}
+
+/// What a column may be read as.
+pub(in crate::sql) trait Column<'r>: Sized {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error>;
+}
+
+impl Column<'_> for i64 {
+    fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
+        row.raw(index)
+    }
+}
+
+impl Column<'_> for Option<i64> {
+    fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
+        row.raw(index)
+    }
+}
+
+impl<'r> Column<'r> for &'r [u8] {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
+        row.raw(index)
+    }
+}
+
+impl<'r> Column<'r> for Option<&'r [u8]> {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
+        row.raw(index)
+    }
+}
+
+/// Servers keep texts as bytes.
+impl<'r> Column<'r> for Option<&'r str> {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
+        if let Row::Sqlite(row) = row {
+            return row.try_get(index);
+        }
+        let bytes: Option<&[u8]> = row.raw(index)?;
+        bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|error| decode(error.into()))).transpose()
+    }
+}
+
+impl<'r> Column<'r> for &'r str {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
+        let text: Option<&str> = row.try_get(index)?;
+        text.ok_or_else(|| decode("a text is missing".into()))
+    }
+}
+
+impl Column<'_> for String {
+    fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
+        row.try_get::<&str>(index).map(str::to_owned)
+    }
+}
+
+fn decode(reason: Box<dyn std::error::Error + Send + Sync>) -> sqlx::Error {
+    sqlx::Error::Decode(reason)
+}

@@ -1,0 +1,266 @@
+//! A statement of any of the databases: its text, with a question mark for each value, and the values.
+//!
+//! What databases write differently is written here by those who build statements, and asked from `dialect.rs`; the marks
+//! become what the database wants when the statement is sent.
+
+use std::{fmt::Display, fmt::Write, sync::Arc};
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+use uuid::Uuid;
+
+use super::Dialect;
+
+/// A value of a statement. Absent ones have a type too, since `PostgreSQL` asks for one.
+#[derive(Clone, Debug)]
+pub(in crate::sql) enum Value {
+    Integer(Option<i64>),
+    /// Only `SQLite` is given any: among the values of its JSON.
+    Real(f64),
+    Text(Option<Arc<str>>),
+    Bytes(Option<Vec<u8>>),
+    /// Columns of many rows, for `PostgreSQL`.
+    Integers(Vec<Option<i64>>),
+    Bytess(Vec<Option<Vec<u8>>>),
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Value::Integer(Some(number))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(number: Option<i64>) -> Self {
+        Value::Integer(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Value::Real(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(Some(text.into()))
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(text: Option<&str>) -> Self {
+        Value::Text(text.map(Into::into))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(Some(text.into()))
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Value::Bytes(Some(bytes))
+    }
+}
+
+impl From<Uuid> for Value {
+    fn from(id: Uuid) -> Self {
+        Value::Bytes(Some(id.as_bytes().to_vec()))
+    }
+}
+
+impl From<Option<Uuid>> for Value {
+    fn from(id: Option<Uuid>) -> Self {
+        Value::Bytes(id.map(|id| id.as_bytes().to_vec()))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Sql {
+    Owned(String),
+    Shared(Arc<str>),
+    Static(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::sql) struct Statement {
+    pub(in crate::sql) dialect: Dialect,
+    sql: Sql,
+    pub(in crate::sql) values: Vec<Value>,
+}
+
+impl Statement {
+    /// To be extended.
+    pub(in crate::sql) fn new(dialect: Dialect, sql: impl Into<String>) -> Self {
+        Statement { dialect, sql: Sql::Owned(sql.into()), values: Vec::new() }
+    }
+
+    /// Whole, but for the values.
+    pub(in crate::sql) fn whole(dialect: Dialect, sql: &'static str) -> Self {
+        Statement { dialect, sql: Sql::Static(sql), values: Vec::new() }
+    }
+
+    /// Whole, but for the values.
+    pub(in crate::sql) fn shared(dialect: Dialect, sql: Arc<str>) -> Self {
+        Statement { dialect, sql: Sql::Shared(sql), values: Vec::new() }
+    }
+
+    pub(in crate::sql) fn push(&mut self, sql: impl Display) -> &mut Self {
+        write!(self.text(), "{sql}").expect("a string takes all");
+        self
+    }
+
+    /// Appends a mark and its value.
+    pub(in crate::sql) fn push_bind(&mut self, value: impl Into<Value>) -> &mut Self {
+        self.text().push('?');
+        self.values.push(value.into());
+        self
+    }
+
+    /// The value of the next mark that the text has.
+    pub(in crate::sql) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// Appends what is true for an expression that is one of the ids: so that few shapes of statements come about.
+    pub(in crate::sql) fn push_among(&mut self, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
+        if self.dialect == Dialect::Postgres {
+            let ids = ids.map(|id| Some(id.as_bytes().to_vec())).collect();
+            self.push(" = ANY(").push_bind(Value::Bytess(ids)).push(")");
+            return;
+        }
+        let count = ids.len().next_power_of_two();
+        let last = ids.clone().last().into_iter().cycle();
+        let mut before = " IN (";
+        for id in ids.chain(last).take(count) {
+            self.push(before).push_bind(id);
+            before = ", ";
+        }
+        // No id at all: none is equal to NULL.
+        self.push(if before == ", " { ")" } else { " IN (NULL)" });
+    }
+
+    pub(in crate::sql) fn sql(&self) -> &str {
+        match &self.sql {
+            Sql::Owned(sql) => sql,
+            Sql::Shared(sql) => sql,
+            Sql::Static(sql) => sql,
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (SqlStr, Vec<Value>) {
+        let sql = match self.sql {
+            Sql::Shared(sql) => AssertSqlSafe(sql).into_sql_str(),
+            Sql::Owned(sql) => AssertSqlSafe(sql).into_sql_str(),
+            Sql::Static(sql) => sql.into_sql_str(),
+        };
+        (sql, self.values)
+    }
+
+    /// Appends the INSERT of rows: as many values each as there are columns.
+    pub(in crate::sql) fn push_insert<T>(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[T],
+        push_row: impl Fn(&mut Vec<Value>, &T),
+    ) {
+        self.push(format_args!("INSERT INTO {table} ({}) ", columns.join(", ")));
+        match self.dialect {
+            Dialect::Sqlite => self.push_rows_filled_up(columns.len(), rows, push_row),
+            Dialect::Postgres => self.push_columns(columns.len(), rows, push_row),
+            Dialect::Mysql => {
+                for row in rows {
+                    push_row(&mut self.values, row);
+                }
+                self.push("VALUES ");
+                self.push_marks(columns.len(), rows.len());
+            }
+        }
+    }
+
+    /// Filled up to a power of two by rows that have no first column, and are left out.
+    fn push_rows_filled_up<T>(
+        &mut self,
+        columns_count: usize,
+        rows: &[T],
+        push_row: impl Fn(&mut Vec<Value>, &T),
+    ) {
+        let rows_filled_up = rows.len().next_power_of_two();
+        for row in rows {
+            push_row(&mut self.values, row);
+        }
+        self.values
+            .resize(self.values.len() + (rows_filled_up - rows.len()) * columns_count, Value::Integer(None));
+        self.push("SELECT * FROM (VALUES ");
+        self.push_marks(columns_count, rows_filled_up);
+        self.push(") WHERE column1 IS NOT NULL; ");
+    }
+
+    fn push_marks(&mut self, columns_count: usize, rows: usize) {
+        let text = self.text();
+        for row in 0..rows {
+            text.push_str(if row > 0 { ", (" } else { "(" });
+            for column in 0..columns_count {
+                text.push_str(if column > 0 { ", ?" } else { "?" });
+            }
+            text.push(')');
+        }
+    }
+
+    /// One statement for any number of rows.
+    fn push_columns<T>(&mut self, columns_count: usize, rows: &[T], push_row: impl Fn(&mut Vec<Value>, &T)) {
+        let mut values = Vec::with_capacity(rows.len() * columns_count);
+        for row in rows {
+            push_row(&mut values, row);
+        }
+        let mut columns: Vec<Value> = Vec::with_capacity(columns_count);
+        for (at, value) in values.into_iter().enumerate() {
+            if at < columns_count {
+                columns.push(match value {
+                    Value::Integer(number) => Value::Integers(vec![number]),
+                    value => Value::Bytess(vec![value.into_bytes()]),
+                });
+                continue;
+            }
+            match (&mut columns[at % columns_count], value) {
+                (Value::Integers(column), Value::Integer(number)) => column.push(number),
+                (Value::Bytess(column), value) => column.push(value.into_bytes()),
+                (column, value) => panic!("a column has values of one type: {column:?}, {value:?}"),
+            }
+        }
+        self.push("SELECT * FROM UNNEST(");
+        self.push(vec!["?"; columns_count].join(", ")).push(")");
+        self.values.append(&mut columns);
+    }
+
+    fn text(&mut self) -> &mut String {
+        if !matches!(self.sql, Sql::Owned(_)) {
+            self.sql = Sql::Owned(self.sql().to_owned());
+        }
+        match &mut self.sql {
+            Sql::Owned(sql) => sql,
+            _ => unreachable!("made so above"),
+        }
+    }
+}
+
+impl Value {
+    /// Of a text or of bytes.
+    pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Value::Text(text) => text.map(|text| text.as_bytes().to_vec()),
+            Value::Bytes(bytes) => bytes,
+            other => panic!("not bytes: {other:?}"),
+        }
+    }
+}

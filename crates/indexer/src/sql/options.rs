@@ -1,0 +1,203 @@
+//! Where an index lies, and what it may use there.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+/// Any index.
+#[derive(Clone, Debug)]
+pub enum IndexOptions {
+    Sqlite(SqliteOptions),
+    Server(ServerOptions),
+}
+
+impl From<&SqliteOptions> for IndexOptions {
+    fn from(options: &SqliteOptions) -> Self {
+        IndexOptions::Sqlite(options.clone())
+    }
+}
+
+impl From<&IndexOptions> for IndexOptions {
+    fn from(options: &IndexOptions) -> Self {
+        options.clone()
+    }
+}
+
+impl From<&ServerOptions> for IndexOptions {
+    fn from(options: &ServerOptions) -> Self {
+        IndexOptions::Server(options.clone())
+    }
+}
+
+impl IndexOptions {
+    pub(super) fn rows_rare_max(&self) -> u32 {
+        match self {
+            IndexOptions::Sqlite(options) => options.rows_rare_max,
+            IndexOptions::Server(options) => options.rows_rare_max,
+        }
+    }
+
+    pub(super) fn readers_max(&self) -> u32 {
+        match self {
+            IndexOptions::Sqlite(options) => options.readers_max,
+            IndexOptions::Server(options) => options.readers_max,
+        }
+    }
+
+    /// How long a statement may take, or a file may be locked.
+    pub(super) fn limit(&self) -> Duration {
+        match self {
+            IndexOptions::Sqlite(options) => options.busy_timeout,
+            IndexOptions::Server(options) => options.timeout,
+        }
+    }
+
+    /// What errors call it.
+    pub(super) fn place(&self) -> String {
+        match self {
+            IndexOptions::Sqlite(options) => options.path.display().to_string(),
+            IndexOptions::Server(options) => options.place(),
+        }
+    }
+}
+
+/// Where the `SQLite` file lies and what it may use.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// Created where absent; its folder must exist.
+    pub path: PathBuf,
+    /// How many reads run at once.
+    pub readers_max: u32,
+    /// How long a write waits for another process's.
+    pub busy_timeout: Duration,
+    /// Memory for pages, per connection.
+    pub page_cache_bytes: u32,
+    /// How large the file may grow; a write beyond it answers [`crate::IndexerError::NoSpace`].
+    pub bytes_max: Option<u64>,
+    /// How many resources a filter's comparison may find to be looked up one by one; others are met in the listing's order.
+    pub rows_rare_max: u32,
+}
+
+/// Finding a row by itself costs as much as passing over some 20 others.
+const ROWS_RARE_MAX: u32 = 2000;
+
+impl SqliteOptions {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        SqliteOptions {
+            path: path.into(),
+            readers_max: 4,
+            busy_timeout: Duration::from_secs(10),
+            page_cache_bytes: 32 << 20,
+            bytes_max: None,
+            rows_rare_max: ROWS_RARE_MAX,
+        }
+    }
+}
+
+/// What listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// 13 or newer.
+    Postgres,
+    /// `MySQL` 8 or `MariaDB` 10.5, or newer.
+    Mysql,
+}
+
+/// A database on a server, which exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerOptions {
+    pub server: Server,
+    pub host: Host,
+    pub user: String,
+    pub password: Option<Password>,
+    pub database: String,
+    pub tls: Tls,
+    /// How many reads run at once, each on a connection of its own. There is one more for writing.
+    pub readers_max: u32,
+    /// How long a connection or a statement may take, with the wait for other writers.
+    pub timeout: Duration,
+    /// As [`SqliteOptions::rows_rare_max`].
+    pub rows_rare_max: u32,
+}
+
+impl ServerOptions {
+    pub fn new(server: Server, host: Host, user: impl Into<String>, database: impl Into<String>) -> Self {
+        ServerOptions {
+            server,
+            host,
+            user: user.into(),
+            password: None,
+            database: database.into(),
+            tls: Tls::default(),
+            readers_max: 8,
+            timeout: Duration::from_secs(10),
+            rows_rare_max: ROWS_RARE_MAX,
+        }
+    }
+
+    /// Without the password.
+    fn place(&self) -> String {
+        let scheme = match self.server {
+            Server::Postgres => "postgresql",
+            Server::Mysql => "mysql",
+        };
+        let ServerOptions { host, user, database, .. } = self;
+        match host {
+            Host::Tcp(name, port) if name.contains(':') => {
+                format!("{scheme}://{user}@[{name}]:{port}/{database}")
+            }
+            Host::Tcp(name, port) => format!("{scheme}://{user}@{name}:{port}/{database}"),
+            Host::Socket(path, _) => format!("{scheme}://{user}@/{database} by {}", path.display()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// A name or an address, and a port.
+    Tcp(String, u16),
+    /// `MySQL`: the socket; `PostgreSQL`: the folder with the socket of the port.
+    Socket(PathBuf, u16),
+}
+
+/// Shown to nobody but the server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    pub fn new(password: impl Into<String>) -> Self {
+        Password(password.into())
+    }
+
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Password(..)")
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    pub mode: TlsMode,
+    /// PEM, in place of those that the system trusts.
+    pub root_certificates: Option<PathBuf>,
+    /// PEM: what this side shows, and its key.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    Disabled,
+    /// Where the server can; nothing is verified.
+    #[default]
+    Preferred,
+    /// Nothing is verified.
+    Required,
+    /// The certificate comes from a trusted authority.
+    VerifyCa,
+    /// It also names the host.
+    VerifyIdentity,
+}

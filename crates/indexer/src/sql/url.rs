@@ -1,0 +1,208 @@
+//! URLs of indexes, as Gnocchi's configuration has them: those of SQLAlchemy, whose driver behind the plus does not matter
+//! here.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, TlsMode};
+
+/// Why a URL names no index. It does not show the URL, which may have a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    #[error("the index's URL has no scheme: it begins with postgresql://, mysql:// or sqlite:///")]
+    NoScheme,
+    #[error(
+        "the index's URL has the scheme {0}, and this program knows postgresql, mysql, mariadb and sqlite"
+    )]
+    UnknownScheme(String),
+    #[error("the index's URL names no {0}")]
+    Missing(&'static str),
+    #[error("the index's URL has a bad {part}: {reason}")]
+    Bad { part: &'static str, reason: &'static str },
+    #[error("the index's URL has an unknown option {0}")]
+    UnknownOption(String),
+    #[error("the index's URL has a bad value for {0}")]
+    BadOption(String),
+}
+
+/// Options that say how a client written in Python is to work, or what is always so here.
+const IGNORED: [&str; 8] = [
+    "charset",
+    "use_unicode",
+    "client_encoding",
+    "application_name",
+    "local_infile",
+    "autocommit",
+    "binary_prefix",
+    "gssencmode",
+];
+
+impl IndexOptions {
+    pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
+        let (scheme, rest) = url.split_once("://").ok_or(InvalidUrl::NoScheme)?;
+        match scheme.split('+').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "postgresql" | "postgres" => server(Server::Postgres, rest).map(IndexOptions::Server),
+            "mysql" | "mariadb" => server(Server::Mysql, rest).map(IndexOptions::Server),
+            "sqlite" => sqlite(rest).map(IndexOptions::Sqlite),
+            _ => Err(InvalidUrl::UnknownScheme(scheme.to_owned())),
+        }
+    }
+}
+
+/// Three slashes before a relative path, four before an absolute one.
+fn sqlite(rest: &str) -> Result<SqliteOptions, InvalidUrl> {
+    let (path, _) = rest.split_once('?').unwrap_or((rest, ""));
+    let Some(path) = path.strip_prefix('/') else {
+        return Err(InvalidUrl::Bad {
+            part: "path",
+            reason: "sqlite has three slashes before it, four if it is absolute",
+        });
+    };
+    match path {
+        "" | ":memory:" => Err(InvalidUrl::Missing("file")),
+        path => Ok(SqliteOptions::new(decoded(path, "path")?)),
+    }
+}
+
+fn server(server: Server, rest: &str) -> Result<ServerOptions, InvalidUrl> {
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // A slash in a password is escaped as %2F, and an at sign should be.
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let (credentials, place) = match authority.rsplit_once('@') {
+        Some((credentials, place)) => (Some(credentials), place),
+        None => (None, authority),
+    };
+    let (user, password) = match credentials {
+        Some(credentials) => match credentials.split_once(':') {
+            Some((user, password)) => (user, Some(Password::new(decoded(password, "password")?))),
+            None => (credentials, None),
+        },
+        None => ("", None),
+    };
+    let user = decoded(user, "user")?;
+    let port = if server == Server::Postgres { 5432 } else { 3306 };
+    let host = host(place, port)?;
+    let database = decoded(database, "database")?;
+    if database.is_empty() {
+        return Err(InvalidUrl::Missing("database"));
+    }
+    if user.is_empty() {
+        return Err(InvalidUrl::Missing("user"));
+    }
+    let mut options = ServerOptions { password, ..ServerOptions::new(server, host, user, database) };
+    set_options(&mut options, query)?;
+    Ok(options)
+}
+
+fn host(place: &str, port: u16) -> Result<Host, InvalidUrl> {
+    let bad = |reason| InvalidUrl::Bad { part: "host", reason };
+    let (name, behind) = match place.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or_else(|| bad("its bracket does not close"))?,
+        None => place.split_at(place.find(':').unwrap_or(place.len())),
+    };
+    let port = match behind.strip_prefix(':') {
+        None if behind.is_empty() => port,
+        None => return Err(bad("something follows its bracket")),
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or(InvalidUrl::Bad { part: "port", reason: "it is a number from 1 to 65535" })?,
+    };
+    let name = decoded(name, "host")?;
+    if name.contains(',') {
+        return Err(bad("this program connects to one host"));
+    }
+    Ok(Host::Tcp(if name.is_empty() { "localhost".to_owned() } else { name }, port))
+}
+
+fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUrl> {
+    let mut check_host = true;
+    let mut mode = None;
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let (name, value) = (decoded(name, "option")?, decoded(value, "option")?);
+        let bad = || InvalidUrl::BadOption(name.clone());
+        match name.as_str() {
+            "sslmode" | "ssl_mode" | "ssl-mode" => mode = Some(tls_mode(&value).ok_or_else(bad)?),
+            "sslrootcert" | "ssl_ca" | "ssl-ca" => options.tls.root_certificates = Some(value.into()),
+            "sslcert" | "ssl_cert" | "ssl-cert" => options.tls.certificate = Some(value.into()),
+            "sslkey" | "ssl_key" | "ssl-key" => options.tls.key = Some(value.into()),
+            "ssl_check_hostname" => check_host = truth(&value).ok_or_else(bad)?,
+            "connect_timeout" => {
+                let seconds: u64 = value.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(bad)?;
+                options.timeout = options.timeout.min(Duration::from_secs(seconds));
+            }
+            "host" if options.server == Server::Postgres => {
+                let Host::Tcp(_, port) = options.host else { return Err(bad()) };
+                options.host = if value.starts_with('/') {
+                    Host::Socket(PathBuf::from(value), port)
+                } else {
+                    Host::Tcp(value, port)
+                };
+            }
+            "port" => {
+                let port = value.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?;
+                match &mut options.host {
+                    Host::Tcp(_, former) | Host::Socket(_, former) => *former = port,
+                }
+            }
+            "unix_socket" if options.server == Server::Mysql => {
+                options.host = Host::Socket(PathBuf::from(value), 0);
+            }
+            name if IGNORED.contains(&name) => {}
+            _ => return Err(InvalidUrl::UnknownOption(name)),
+        }
+    }
+    // As PyMySQL does: whoever names authorities wants certificates verified.
+    let verified = if check_host { TlsMode::VerifyIdentity } else { TlsMode::VerifyCa };
+    let is_verified = options.server == Server::Mysql && options.tls.root_certificates.is_some();
+    options.tls.mode = match mode {
+        Some(mode) => mode,
+        None if is_verified => verified,
+        None => TlsMode::default(),
+    };
+    Ok(())
+}
+
+/// By the names of both databases.
+fn tls_mode(name: &str) -> Option<TlsMode> {
+    Some(match name.to_ascii_lowercase().replace('_', "-").as_str() {
+        "disable" | "disabled" => TlsMode::Disabled,
+        "allow" | "prefer" | "preferred" => TlsMode::Preferred,
+        "require" | "required" => TlsMode::Required,
+        "verify-ca" => TlsMode::VerifyCa,
+        "verify-full" | "verify-identity" => TlsMode::VerifyIdentity,
+        _ => return None,
+    })
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" => Some(true),
+        "false" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn decoded(text: &str, part: &'static str) -> Result<String, InvalidUrl> {
+    let bad = |reason| InvalidUrl::Bad { part, reason };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = behind;
+            continue;
+        }
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let byte = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or_else(|| bad("a percent sign is followed by two hexadecimal digits"))?);
+        rest = &behind[2..];
+    }
+    let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8"))?;
+    if text.contains('\0') { Err(bad("it has a NUL character")) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests;

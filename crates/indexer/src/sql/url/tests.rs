@@ -1,0 +1,146 @@
+//! URLs that are taken, and what is said of others.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sql::options::Tls;
+
+fn read(url: &str) -> ServerOptions {
+    match IndexOptions::from_url(url) {
+        Ok(IndexOptions::Server(options)) => options,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+fn tcp(name: &str, port: u16) -> Host {
+    Host::Tcp(name.to_owned(), port)
+}
+
+#[test]
+fn gnocchis_forms_are_taken() {
+    for scheme in ["postgresql", "postgres", "postgresql+psycopg2", "postgresql+psycopg", "POSTGRESQL"] {
+        let options = read(&format!("{scheme}://me:secret@db.example:5433/gnocchi"));
+        let expected = ServerOptions {
+            password: Some(Password::new("secret")),
+            ..ServerOptions::new(Server::Postgres, tcp("db.example", 5433), "me", "gnocchi")
+        };
+        assert_eq!(options, expected);
+    }
+    for scheme in ["mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql", "mysql+mysqldb"] {
+        let options = read(&format!("{scheme}://me@db/gnocchi?charset=utf8"));
+        assert_eq!(options, ServerOptions::new(Server::Mysql, tcp("db", 3306), "me", "gnocchi"));
+    }
+    let options = read("postgresql://m%40e:p%3A%2F%3F%25@[::1]:5433/%C3%A9");
+    let expected = ServerOptions {
+        password: Some(Password::new("p:/?%")),
+        ..ServerOptions::new(Server::Postgres, tcp("::1", 5433), "m@e", "\u{e9}")
+    };
+    assert_eq!(options, expected);
+    assert_eq!(read("postgresql://me:a@b:c@h/d").password, Some(Password::new("a@b:c")));
+    assert_eq!(read("mysql://me@/d").host, tcp("localhost", 3306));
+}
+
+#[test]
+fn sockets_are_named_by_options() {
+    let socket = |path: &str, port| Host::Socket(path.into(), port);
+    assert_eq!(read("postgresql://me@/d?host=/run/postgresql").host, socket("/run/postgresql", 5432));
+    assert_eq!(read("postgresql://me@/d?host=/run&port=5433").host, socket("/run", 5433));
+    assert_eq!(read("mysql+pymysql://me@localhost/d?unix_socket=/run/s").host, socket("/run/s", 0));
+}
+
+#[test]
+fn a_file_has_three_slashes_or_four() {
+    for (url, path) in [
+        ("sqlite:///gnocchi.db", "gnocchi.db"),
+        ("sqlite:////var/lib/a%20b", "/var/lib/a b"),
+        ("sqlite+pysqlite:///x?y=1", "x"),
+    ] {
+        let Ok(IndexOptions::Sqlite(options)) = IndexOptions::from_url(url) else { panic!("{url}") };
+        assert_eq!(options.path, Path::new(path));
+    }
+    assert_eq!(
+        IndexOptions::from_url("sqlite://").err().map(|e| e.to_string().contains("three slashes")),
+        Some(true)
+    );
+    assert_eq!(IndexOptions::from_url("sqlite:///").err(), Some(InvalidUrl::Missing("file")));
+}
+
+#[test]
+fn certificates_are_verified_as_asked() {
+    let mode = |url: &str| read(url).tls.mode;
+    for (name, expected) in [
+        ("disable", TlsMode::Disabled),
+        ("prefer", TlsMode::Preferred),
+        ("require", TlsMode::Required),
+        ("verify-ca", TlsMode::VerifyCa),
+        ("verify-full", TlsMode::VerifyIdentity),
+        ("VERIFY_IDENTITY", TlsMode::VerifyIdentity),
+    ] {
+        assert_eq!(mode(&format!("postgresql://u@h/d?sslmode={name}")), expected);
+        assert_eq!(mode(&format!("mysql://u@h/d?ssl_mode={name}")), expected);
+    }
+    let tls = read("postgresql://u@h/d?sslmode=verify-full&sslrootcert=/r&sslcert=/c&sslkey=/k").tls;
+    let file = |path: &str| Some(PathBuf::from(path));
+    let expected = Tls {
+        mode: TlsMode::VerifyIdentity,
+        root_certificates: file("/r"),
+        certificate: file("/c"),
+        key: file("/k"),
+    };
+    assert_eq!(tls, expected);
+    assert_eq!(read("mysql://u@h/d?ssl_ca=/r&ssl_cert=/c&ssl_key=/k").tls, expected);
+    assert_eq!(mode("mysql://u@h/d?ssl_ca=/r&ssl_check_hostname=false"), TlsMode::VerifyCa);
+    assert_eq!(mode("mysql://u@h/d"), TlsMode::Preferred);
+}
+
+#[test]
+fn a_bad_url_is_told_what_is_wrong() {
+    for (url, said) in [
+        ("gnocchi.db", "no scheme"),
+        ("oracle://u:hidden@h/d", "scheme oracle"),
+        ("postgresql://u:hidden@h", "no database"),
+        ("postgresql://u:hidden@h/", "no database"),
+        ("postgresql://h/d", "no user"),
+        ("postgresql://u:hidden@h:0/d", "bad port"),
+        ("postgresql://u:hidden@h:99999/d", "bad port"),
+        ("postgresql://u:hidden@[::1/d", "bad host"),
+        ("postgresql://u:hidden@[::1]x/d", "bad host"),
+        ("postgresql://u:hidden@a,b/d", "bad host"),
+        ("postgresql://u:hidden%4@h/d", "bad password"),
+        ("postgresql://u:hidden%ff@h/d", "bad password"),
+        ("postgresql://u:hidden%00@h/d", "bad password"),
+        ("mysql://u:hidden@h/d?sslmode=perhaps", "bad value for sslmode"),
+        ("mysql://u:hidden@h/d?ssl_check_hostname=perhaps", "bad value for ssl_check_hostname"),
+        ("mysql://u:hidden@h/d?connect_timeout=0", "bad value for connect_timeout"),
+        ("mysql://u:hidden@h/d?colour=red", "unknown option colour"),
+    ] {
+        let error = IndexOptions::from_url(url).expect_err(url).to_string();
+        assert!(error.contains(said) && !error.contains("hidden"), "{url}: {error}");
+    }
+}
+
+#[test]
+fn a_password_is_not_shown() {
+    let options = IndexOptions::from_url("postgresql://me:hidden@h/d").unwrap();
+    let shown = format!("{options:?} {}", options.place());
+    assert!(!shown.contains("hidden") && shown.contains("postgresql://me@h:5432/d"), "{shown}");
+}
+
+proptest! {
+    #[test]
+    fn parts_are_read_as_they_were_written(user in ".{1,9}", password in ".{0,9}", database in ".{1,9}") {
+        prop_assume!(![&user, &password, &database].iter().any(|text| text.contains('\0')));
+        let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+        let url = format!("mysql://{}:{}@h/{}", escaped(&user), escaped(&password), escaped(&database));
+        let options = read(&url);
+        prop_assert_eq!(options.password, Some(Password::new(password)));
+        prop_assert_eq!((options.user, options.database), (user, database));
+    }
+
+    #[test]
+    fn nothing_breaks_the_reader(url in "(postgresql|mysql|sqlite)://[a-z:@/?&=%0-9\\[\\]]{0,30}") {
+        IndexOptions::from_url(&url).ok();
+    }
+}
