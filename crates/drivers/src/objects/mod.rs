@@ -7,7 +7,15 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+mod http;
 pub mod memory;
+pub mod s3;
+mod secret;
+
+pub use http::HttpOptions;
+pub use secret::Secret;
+
+use crate::OpenError;
 
 /// How long an object's name may be.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -29,8 +37,8 @@ pub enum ObjectError {
 }
 
 /// Names are made of letters, digits and `-_./`, at most 200 bytes, and their parts between slashes are neither empty nor `.` or
-/// `..`. A name is used either with `create` or with `put`, never with both: a store that cannot create exclusively by itself keeps
-/// the two apart.
+/// `..`. What is a name is not also a folder of other names (there is no `a/b` beside `a`): some stores would not list it. A name is
+/// used either with `create` or with `put`, never with both: a store that cannot create exclusively by itself keeps the two apart.
 #[async_trait]
 pub trait Objects: Send + Sync + 'static {
     /// Where the objects lie, for messages: `ceph pool gnocchi`, `s3 bucket metrics at https://...`. No passwords.
@@ -57,11 +65,33 @@ pub trait Objects: Send + Sync + 'static {
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError>;
 }
 
-/// Refuses what is no name (see [`Objects`]).
-fn check_name(name: &str) -> Result<(), ObjectError> {
+/// Whether it is a name (see [`Objects`]); others may lie in the same place.
+fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    let is_name = name.len() <= NAME_BYTES_MAX
+    name.len() <= NAME_BYTES_MAX
         && name.bytes().all(allowed)
-        && name.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    if is_name { Ok(()) } else { Err(ObjectError::Refused(format!("no name of an object: {name:?}"))) }
+        && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn check_name(name: &str) -> Result<(), ObjectError> {
+    if is_name(name) { Ok(()) } else { Err(ObjectError::Refused(format!("no name of an object: {name:?}"))) }
+}
+
+/// The value of HTTP's header `Range`; `None` where there is nothing to ask for: servers count in signed numbers.
+fn range_of(start: u64, length: u64) -> Option<String> {
+    if i64::try_from(start).is_err() {
+        return None;
+    }
+    let last = start.checked_add(length.checked_sub(1)?);
+    match last.filter(|last| i64::try_from(*last).is_ok()) {
+        Some(last) => Some(format!("bytes={start}-{last}")),
+        None => Some(format!("bytes={start}-")),
+    }
+}
+
+/// What kept a store from being opened.
+fn open_error(place: &str, error: &ObjectError) -> OpenError {
+    let text = error.to_string();
+    let reason = text.strip_prefix(place).map_or(&text[..], |rest| rest.trim_start_matches(": "));
+    OpenError::Engine { engine: place.to_owned(), reason: reason.to_owned() }
 }

@@ -1,0 +1,483 @@
+//! Objects in a bucket of S3 or of what speaks like it (radosgw, minio).
+//!
+//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] refuses a server that does not heed it. An attempt whose answer
+//! was lost may have been carried out: each create carries an id as metadata, and when a later attempt finds the name
+//! taken, the id that lies there tells whether it was this create that took it. Comparing bytes instead would have two
+//! creators of equal bytes both believe that they won.
+//!
+//! Buckets with versions or lifecycles are used as any others.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use http_body_util::Full;
+use hyper::{Request, StatusCode, header::CONTENT_LENGTH};
+use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
+use std::time::Duration;
+use uuid::Uuid;
+
+use super::{
+    ObjectError, Objects, check_name,
+    http::{Answer, Http, HttpOptions, Tries},
+    is_name, open_error, range_of,
+    secret::Secret,
+};
+use crate::OpenError;
+
+/// A signature is good for this long: clocks differ.
+const SIGNED_FOR: Duration = Duration::from_mins(15);
+const DELETES_AT_ONCE: usize = 16;
+/// S3 gives no more at once.
+const LIST_PAGE: &str = "1000";
+const CREATE_ID: &str = "x-amz-meta-gnudi-create";
+
+/// The options of Gnocchi's `[storage]` that begin with `s3_`, without that.
+#[derive(Clone, Debug)]
+pub struct S3Options {
+    /// `http://host:port` or `https://host`; without one, Amazon's of the region.
+    pub endpoint_url: Option<String>,
+    pub region_name: Option<String>,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<Secret>,
+    /// Of the bucket's name.
+    pub bucket_prefix: String,
+    pub http: HttpOptions,
+}
+
+impl Default for S3Options {
+    fn default() -> Self {
+        Self {
+            endpoint_url: None,
+            region_name: None,
+            access_key_id: None,
+            secret_access_key: None,
+            bucket_prefix: "gnocchi".to_owned(),
+            http: HttpOptions::default(),
+        }
+    }
+}
+
+pub struct S3Objects {
+    http: Http,
+    bucket: Bucket,
+    credentials: Credentials,
+    place: String,
+}
+
+/// One request, to be signed and sent as often as it takes.
+struct Ask<'a> {
+    method: Method,
+    /// Of the object; "" for the bucket.
+    name: &'a str,
+    query: Vec<(&'static str, &'a str)>,
+    headers: Vec<(&'static str, &'a str)>,
+    body: Bytes,
+}
+
+impl<'a> Ask<'a> {
+    fn new(method: Method, name: &'a str) -> Self {
+        Ask { method, name, query: Vec::new(), headers: Vec::new(), body: Bytes::new() }
+    }
+}
+
+/// What an answer means, whatever was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    Missing,
+    /// A condition did not hold.
+    Exists,
+    /// The range begins after the object's end.
+    OutOfRange,
+    /// Come back later.
+    Again,
+    Refused,
+}
+
+impl S3Objects {
+    /// Opens the bucket `PREFIX-gnudi-PURPOSE`, which is made where there is none, and makes sure that the server creates
+    /// exclusively.
+    pub async fn open(options: &S3Options, purpose: &str) -> Result<Self, OpenError> {
+        let region = options.region_name.clone().unwrap_or_else(|| "us-east-1".to_owned());
+        let endpoint = match &options.endpoint_url {
+            Some(url) => url.clone(),
+            None => format!("https://s3.{region}.amazonaws.com"),
+        };
+        let refuse = |reason: String| OpenError::Engine { engine: format!("s3 at {endpoint}"), reason };
+        let (Some(key), Some(secret)) = (&options.access_key_id, &options.secret_access_key) else {
+            return Err(refuse("s3_access_key_id and s3_secret_access_key are not both set".to_owned()));
+        };
+        let name = format!("{}-gnudi-{purpose}", options.bucket_prefix);
+        let url = endpoint.parse().map_err(|error| refuse(format!("s3_endpoint_url is no URL: {error}")))?;
+        let bucket = Bucket::new(url, UrlStyle::Path, name, region)
+            .map_err(|error| refuse(format!("s3_endpoint_url is not of HTTP: {error}")))?;
+        let base = bucket.base_url();
+        let http = Http::new(&options.http, base.scheme() == "https").map_err(refuse)?;
+        let place = format!("s3 bucket {} at {}", bucket.name(), base.origin().ascii_serialization());
+        let credentials = Credentials::new(key.clone(), secret.reveal().to_owned());
+        let store = Self { http, bucket, credentials, place };
+        let opening = async {
+            if !store.is_there().await? {
+                store.make_bucket(options.region_name.is_some()).await?;
+            }
+            store.check_exclusive().await
+        };
+        opening.await.map_err(|error| open_error(&store.place, &error))?;
+        Ok(store)
+    }
+
+    /// Whether the bucket is there; by a list, since only that has wrong keys explained.
+    async fn is_there(&self) -> Result<bool, ObjectError> {
+        let mut ask = Ask::new(Method::Get, "");
+        ask.query = vec![("list-type", "2"), ("max-keys", "1")];
+        let (verdict, answer) = self.ask(&ask).await?;
+        match verdict {
+            Verdict::Fine => Ok(true),
+            Verdict::Missing => Ok(false),
+            Verdict::Refused if code(&answer) == "NoSuchBucket" => Ok(false),
+            _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn make_bucket(&self, in_region: bool) -> Result<(), ObjectError> {
+        let mut ask = Ask::new(Method::Put, "");
+        let region = self.bucket.region();
+        if in_region && region != "us-east-1" {
+            ask.body = format!(
+                "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                 <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+            )
+            .into();
+        }
+        let (verdict, answer) = self.ask(&ask).await?;
+        // Another process may have been faster.
+        if verdict == Verdict::Fine || answer.status == StatusCode::CONFLICT && self.is_there().await? {
+            return Ok(());
+        }
+        Err(self.refusal(&ask, &answer))
+    }
+
+    /// A server that does not know the condition would have two creators both win.
+    async fn check_exclusive(&self) -> Result<(), ObjectError> {
+        // Nothing of this name is an object of ours.
+        let probe = format!("probe~{}", Uuid::new_v4());
+        self.create_any(&probe, Bytes::from_static(b"probe")).await?;
+        let second = self.create_any(&probe, Bytes::from_static(b"probe")).await;
+        self.delete_any(&probe).await?;
+        match second {
+            Err(ObjectError::Exists(_)) => Ok(()),
+            Ok(()) => Err(ObjectError::Refused(format!(
+                "{}: the server ignores If-None-Match, so that two writers would overwrite each other",
+                self.place
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create_any(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        let id = Uuid::new_v4().to_string();
+        let mut ask = Ask::new(Method::Put, name);
+        ask.headers = vec![("if-none-match", "*"), (CREATE_ID, &id)];
+        ask.body = bytes;
+        let mut tries = self.http.tries();
+        // Whether an earlier attempt may have been carried out.
+        let mut doubtful = false;
+        loop {
+            let reason = match self.send(&tries, &ask).await {
+                Err(reason) => reason,
+                Ok(answer) => match verdict(&answer) {
+                    Verdict::Fine => return Ok(()),
+                    Verdict::Again => answer.text(),
+                    Verdict::Exists if doubtful => match self.created_by(&tries, name).await {
+                        Ok(Some(by)) if by == id => return Ok(()),
+                        Ok(Some(_)) => return Err(ObjectError::Exists(name.to_owned())),
+                        Ok(None) => {
+                            let text = "whether it was created before it was deleted is not known";
+                            return Err(ObjectError::Unavailable(format!("{}: {name}: {text}", self.place)));
+                        }
+                        Err(reason) => reason,
+                    },
+                    Verdict::Exists => return Err(ObjectError::Exists(name.to_owned())),
+                    _ => return Err(self.refusal(&ask, &answer)),
+                },
+            };
+            doubtful = true;
+            tries.again(&self.place, &reason).await?;
+        }
+    }
+
+    /// The id of the create that made an object, "" for one that was put; `None` where there is none.
+    async fn created_by(&self, tries: &Tries, name: &str) -> Result<Option<String>, String> {
+        let answer = self.send(tries, &Ask::new(Method::Head, name)).await?;
+        match verdict(&answer) {
+            Verdict::Fine => Ok(Some(answer.header(CREATE_ID).unwrap_or_default().to_owned())),
+            Verdict::Missing => Ok(None),
+            _ => Err(answer.text()),
+        }
+    }
+
+    async fn delete_any(&self, name: &str) -> Result<(), ObjectError> {
+        let ask = Ask::new(Method::Delete, name);
+        let (verdict, answer) = self.ask(&ask).await?;
+        match verdict {
+            Verdict::Fine | Verdict::Missing => Ok(()),
+            _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    /// One page of names after `after`, and whether there are more.
+    async fn page(&self, prefix: &str, after: &str) -> Result<(Vec<String>, bool), ObjectError> {
+        let mut ask = Ask::new(Method::Get, "");
+        ask.query = vec![("list-type", "2"), ("max-keys", LIST_PAGE), ("prefix", prefix)];
+        if !after.is_empty() {
+            ask.query.push(("start-after", after));
+        }
+        let (verdict, answer) = self.ask(&ask).await?;
+        if verdict != Verdict::Fine {
+            return Err(self.refusal(&ask, &answer));
+        }
+        let text = String::from_utf8_lossy(&answer.body);
+        let names = elements(&text, "Key").map(unescaped).collect();
+        Ok((names, elements(&text, "IsTruncated").next() == Some("true")))
+    }
+
+    /// Sends until there is an answer that is not "later".
+    async fn ask(&self, ask: &Ask<'_>) -> Result<(Verdict, Answer), ObjectError> {
+        let mut tries = self.http.tries();
+        loop {
+            let reason = match self.send(&tries, ask).await {
+                Err(reason) => reason,
+                Ok(answer) => match verdict(&answer) {
+                    Verdict::Again => answer.text(),
+                    verdict => return Ok((verdict, answer)),
+                },
+            };
+            tries.again(&self.place, &reason).await?;
+        }
+    }
+
+    /// Signs and sends once.
+    async fn send(&self, tries: &Tries, ask: &Ask<'_>) -> Result<Answer, String> {
+        let (bucket, credentials) = (&self.bucket, Some(&self.credentials));
+        let url = match ask.method {
+            Method::Put => signed(bucket.put_object(credentials, ask.name), ask),
+            Method::Head => signed(bucket.head_object(credentials, ask.name), ask),
+            Method::Delete => signed(bucket.delete_object(credentials, ask.name), ask),
+            _ => signed(bucket.get_object(credentials, ask.name), ask),
+        };
+        let mut request = Request::builder().method(ask.method.to_str()).uri(url);
+        for (name, value) in &ask.headers {
+            request = request.header(*name, *value);
+        }
+        if ask.method == Method::Put {
+            // Left out where the body is empty, which radosgw refuses.
+            request = request.header(CONTENT_LENGTH, ask.body.len());
+        }
+        let request = request.body(Full::new(ask.body.clone())).map_err(|error| error.to_string())?;
+        self.http.send(tries, request).await
+    }
+
+    /// Why the server refuses. Its own words hold no secret, its other fields might.
+    fn refusal(&self, ask: &Ask<'_>, answer: &Answer) -> ObjectError {
+        let body = String::from_utf8_lossy(&answer.body);
+        let message = elements(&body, "Message").next().map(unescaped).unwrap_or_default();
+        let (method, name) = (ask.method, ask.name);
+        let text = format!("{}: {method} /{name}: {} {} {message}", self.place, answer.status, code(answer));
+        let text = text.trim_end().to_owned();
+        match (answer.status, code(answer).as_str()) {
+            (StatusCode::INSUFFICIENT_STORAGE, _) | (_, "QuotaExceeded") => ObjectError::NoSpace(text),
+            _ => ObjectError::Refused(text),
+        }
+    }
+}
+
+fn signed<'a>(mut action: impl S3Action<'a>, ask: &Ask<'a>) -> String {
+    for (name, value) in &ask.query {
+        action.query_mut().insert(*name, *value);
+    }
+    for (name, value) in &ask.headers {
+        action.headers_mut().insert(*name, *value);
+    }
+    action.sign(SIGNED_FOR).to_string()
+}
+
+fn verdict(answer: &Answer) -> Verdict {
+    match answer.status {
+        status if status.is_success() => Verdict::Fine,
+        StatusCode::NOT_FOUND if code(answer) == "NoSuchBucket" => Verdict::Refused,
+        StatusCode::NOT_FOUND => Verdict::Missing,
+        StatusCode::PRECONDITION_FAILED => Verdict::Exists,
+        StatusCode::RANGE_NOT_SATISFIABLE => Verdict::OutOfRange,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Verdict::Again,
+        StatusCode::INSUFFICIENT_STORAGE | StatusCode::NOT_IMPLEMENTED => Verdict::Refused,
+        status if status.is_server_error() => Verdict::Again,
+        // Somebody changes the same at this moment, or our bytes came too slowly.
+        _ if ["ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown"]
+            .contains(&code(answer).as_str()) =>
+        {
+            Verdict::Again
+        }
+        _ => Verdict::Refused,
+    }
+}
+
+/// The error's code, "" where there is none.
+fn code(answer: &Answer) -> String {
+    elements(&String::from_utf8_lossy(&answer.body), "Code").next().map(unescaped).unwrap_or_default()
+}
+
+/// The contents of all elements of a name that hold only text: all that is needed of S3's XML.
+fn elements<'a>(text: &'a str, name: &'static str) -> impl Iterator<Item = &'a str> {
+    let end = format!("</{name}>");
+    text.split(&format!("<{name}>")[..])
+        .skip(1)
+        .filter_map(|rest| rest.split_once(&end[..]).map(|(inner, _)| inner))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+fn unescaped(text: &str) -> String {
+    if !text.contains('&') {
+        return text.to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut parts = text.split('&');
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (entity, rest) = part.split_once(';').unwrap_or(("", part));
+        let number = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
+        let character = match entity {
+            "amp" => Some('&'),
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            _ => match (entity.strip_prefix("#x"), entity.strip_prefix('#')) {
+                (Some(hex), _) => number(hex, 16),
+                (None, Some(decimal)) => number(decimal, 10),
+                (None, None) => None,
+            },
+        };
+        plain.extend(character);
+        plain.push_str(rest);
+    }
+    plain
+}
+
+#[async_trait]
+impl Objects for S3Objects {
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        let mut ask = Ask::new(Method::Put, name);
+        ask.body = bytes;
+        match self.ask(&ask).await? {
+            (Verdict::Fine, _) => Ok(()),
+            (_, answer) => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        self.create_any(name, bytes).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let ask = Ask::new(Method::Get, name);
+        let (verdict, answer) = self.ask(&ask).await?;
+        match verdict {
+            Verdict::Fine => Ok(Some(answer.body)),
+            Verdict::Missing => Ok(None),
+            _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let range = range_of(start, length);
+        let method = if range.is_some() { Method::Get } else { Method::Head };
+        let mut ask = Ask::new(method, name);
+        if let Some(range) = &range {
+            ask.headers = vec![("range", range)];
+        }
+        let (verdict, answer) = self.ask(&ask).await?;
+        match verdict {
+            Verdict::Fine if range.is_none() => Ok(Some(Bytes::new())),
+            Verdict::Fine => Ok(Some(answer.part(start, length))),
+            Verdict::OutOfRange => Ok(Some(Bytes::new())),
+            Verdict::Missing => Ok(None),
+            _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        let deletes: Vec<_> = names.iter().map(|name| self.delete_any(name)).collect();
+        futures_util::stream::iter(deletes).buffer_unordered(DELETES_AT_ONCE).try_collect().await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let mut names = Vec::new();
+        let mut after = String::new();
+        loop {
+            let (page, more) = self.page(prefix, &after).await?;
+            let Some(last) = page.last().filter(|last| more && **last > after) else {
+                names.extend(page);
+                break;
+            };
+            after.clone_from(last);
+            names.extend(page);
+        }
+        names.retain(|name| is_name(name));
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_xml() {
+        let text = "<R><IsTruncated>false</IsTruncated><Contents><Key>a/1</Key><Size>1</Size></Contents>\
+                    <Contents><Key>b&amp;c&#x41;&#66;&quot;&nonsense;d</Key></Contents><Key>cut";
+        let names: Vec<String> = elements(text, "Key").map(unescaped).collect();
+        assert_eq!(names, ["a/1", "b&cAB\"d"]);
+        assert_eq!(elements(text, "IsTruncated").next(), Some("false"));
+        assert_eq!(elements(text, "Code").next(), None);
+    }
+
+    fn answer(status: u16, code: &str) -> Answer {
+        let body = format!("<Error><Code>{code}</Code><Message>words</Message></Error>").into();
+        let status = StatusCode::from_u16(status).unwrap();
+        Answer { status, headers: hyper::HeaderMap::new(), body }
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        for (status, code, expected) in [
+            (200, "", Verdict::Fine),
+            (204, "", Verdict::Fine),
+            (404, "NoSuchKey", Verdict::Missing),
+            (404, "NoSuchBucket", Verdict::Refused),
+            (412, "PreconditionFailed", Verdict::Exists),
+            (416, "InvalidRange", Verdict::OutOfRange),
+            (409, "ConditionalRequestConflict", Verdict::Again),
+            (400, "RequestTimeout", Verdict::Again),
+            (503, "SlowDown", Verdict::Again),
+            (500, "InternalError", Verdict::Again),
+            (429, "", Verdict::Again),
+            (507, "XMinioStorageFull", Verdict::Refused),
+            (403, "InvalidAccessKeyId", Verdict::Refused),
+            (403, "QuotaExceeded", Verdict::Refused),
+            (301, "PermanentRedirect", Verdict::Refused),
+        ] {
+            assert_eq!(verdict(&answer(status, code)), expected, "{status} {code}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A Ceph of the tests, on loopback: a monitor and two OSDs on the memory store, without authentication.
+#![allow(dead_code, reason = "no test needs all of this")]
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use gnudi_rados::{Cluster, ConnectOptions, Librados};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::server::{Server, folder, free_port, program, run};
+
+const OSDS: usize = 2;
+/// Daemons take the first free one of this many.
+const DAEMON_PORTS: u16 = 200;
+
+pub struct Ceph {
+    cluster: Cluster,
+    osds: Vec<Server>,
+    monitor: Server,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Ceph {
+    /// Its OSDs are up, and pools can be made.
+    pub fn start() -> Self {
+        let (folder, port) = (folder(), free_port());
+        let root = folder.path();
+        let (fsid, conf) = (uuid::Uuid::new_v4().to_string(), root.join("ceph.conf"));
+        let address = format!("[v2:127.0.0.1:{port},v1:127.0.0.1:{}]", free_port());
+        fs::write(&conf, configuration(root, &fsid, &address)).unwrap();
+        for name in ["mon", "osd0", "osd1"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        let map = root.join("monmap");
+        let make = ["--create", "--fsid", &fsid, "--addv", "a", &address];
+        run(Command::new(program("monmaptool", "ceph-base")).args(make).arg(&map));
+        let monitor = || {
+            let mut command = Command::new(program("ceph-mon", "ceph-mon"));
+            command.args(["-i", "a", "-c"]).arg(&conf).env_remove("CEPH_ARGS");
+            command
+        };
+        run(monitor().args(["--mkfs", "--monmap"]).arg(&map));
+        let monitor = Server::start(monitor().arg("-f"), port, &root.join("mon.out"));
+        let librados = Librados::load(Path::new(Librados::NAME)).unwrap();
+        let connect = ConnectOptions { conf: Some(conf), ..ConnectOptions::default() };
+        let cluster = Cluster::connect(&librados, &connect).unwrap();
+        let mut ceph = Ceph { cluster, osds: Vec::new(), monitor, port, folder };
+        for number in 0..OSDS {
+            let id = uuid::Uuid::new_v4().to_string();
+            ceph.command(&json!({"prefix": "osd new", "uuid": id}));
+            run(ceph.osd_command(number).args(["--mkfs", "--osd-uuid", &id]));
+            let osd = ceph.serve(number);
+            ceph.osds.push(osd);
+        }
+        ceph.wait_up(OSDS);
+        ceph
+    }
+
+    pub fn conf(&self) -> PathBuf {
+        self.folder.path().join("ceph.conf")
+    }
+
+    pub fn create_pool(&self, name: &str) {
+        self.command(&json!({"prefix": "osd pool create", "pool": name, "pg_num": 4, "pgp_num": 4}));
+    }
+
+    /// Stops an OSD as a stalled machine does: it keeps what it has, and answers nothing until it is resumed.
+    pub fn pause_osd(&self, number: usize) {
+        self.osds[number].signal(Signal::STOP);
+    }
+
+    pub fn resume_osd(&self, number: usize) {
+        self.osds[number].signal(Signal::CONT);
+    }
+
+    /// Ends an OSD and what it had in memory.
+    pub fn lose_osd(&mut self, number: usize) {
+        self.osds[number].end(Signal::KILL);
+    }
+
+    /// How many OSDs the monitor believes to be up.
+    pub fn osds_up(&self) -> usize {
+        self.command(&json!({"prefix": "osd stat", "format": "json"}))["num_up_osds"].as_u64().unwrap()
+            as usize
+    }
+
+    fn wait_up(&mut self, count: usize) {
+        let cluster = self.cluster.clone();
+        let stat = json!({"prefix": "osd stat", "format": "json"}).to_string();
+        self.osds.last_mut().unwrap().wait_until(|| {
+            let answer: Value = serde_json::from_slice(&cluster.mon_command(&stat).unwrap()).unwrap();
+            answer["num_up_osds"] == json!(count)
+        });
+    }
+
+    fn osd_command(&self, number: usize) -> Command {
+        let mut command = Command::new(program("ceph-osd", "ceph-osd"));
+        command.args(["-i", &number.to_string(), "-c"]).arg(self.conf()).env_remove("CEPH_ARGS");
+        command
+    }
+
+    fn serve(&self, number: usize) -> Server {
+        let log = self.folder.path().join(format!("osd{number}.out"));
+        // Which port it takes is not known; the monitor's is open, so that nothing is waited for here.
+        Server::start(self.osd_command(number).arg("-f"), self.port, &log)
+    }
+
+    /// Null where there is no answer but success.
+    fn command(&self, command: &Value) -> Value {
+        let answer = self.cluster.mon_command(&command.to_string()).unwrap();
+        if command["format"] == "json" { serde_json::from_slice(&answer).unwrap() } else { Value::Null }
+    }
+}
+
+impl Drop for Ceph {
+    fn drop(&mut self) {
+        for osd in &mut self.osds {
+            osd.end(Signal::KILL);
+        }
+        self.monitor.end(Signal::KILL);
+    }
+}
+
+fn configuration(root: &Path, fsid: &str, monitor: &str) -> String {
+    let first_port = free_port().min(u16::MAX - DAEMON_PORTS);
+    let last_port = (first_port + DAEMON_PORTS).to_string();
+    let file = |name: &str| root.join(name).display().to_string();
+    let mut text = "[global]\n".to_owned();
+    for (option, value) in [
+        ("fsid", fsid),
+        ("mon host", monitor),
+        ("public addr", "127.0.0.1"),
+        ("cluster addr", "127.0.0.1"),
+        ("ms bind port min", &first_port.to_string()),
+        ("ms bind port max", &last_port),
+        ("auth cluster required", "none"),
+        ("auth service required", "none"),
+        ("auth client required", "none"),
+        ("ms mon client mode", "crc"),
+        // Each object is on both OSDs.
+        ("osd pool default size", "2"),
+        ("osd pool default min size", "1"),
+        ("osd pool default pg num", "4"),
+        ("osd pool default pg autoscale mode", "off"),
+        ("mon max pg per osd", "5000"),
+        ("mon allow pool delete", "true"),
+        ("osd crush chooseleaf type", "0"),
+        ("osd objectstore", "memstore"),
+        ("memstore device bytes", "2147483648"),
+        ("mon data avail crit", "0"),
+        ("paxos propose interval", "0.05"),
+        // One that ends is noticed soon.
+        ("osd heartbeat grace", "3"),
+        ("osd heartbeat interval", "1"),
+        ("mon osd min down reporters", "1"),
+        ("admin socket", ""),
+        ("run dir", &file("")),
+        ("log file", &file("$name.log")),
+        ("mon data", &file("mon")),
+        ("osd data", &file("osd$id")),
+    ] {
+        writeln!(text, "{option} = {value}").unwrap();
+    }
+    text
+}

@@ -1,0 +1,212 @@
+//! Objects in S3, on real servers: radosgw on a Ceph, and minio where it is installed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gnudi_drivers::{
+    OpenError, conformance,
+    objects::{
+        HttpOptions, ObjectError, Objects, Secret,
+        s3::{S3Objects, S3Options},
+    },
+};
+use parking_lot::Mutex;
+
+#[path = "engines/ceph.rs"]
+mod ceph;
+#[path = "engines/minio.rs"]
+mod minio;
+#[path = "engines/radosgw.rs"]
+mod radosgw;
+#[path = "engines/server.rs"]
+mod server;
+mod support;
+use support::{
+    proxy::{Mood, Proxy},
+    random::Random,
+};
+
+fn options(endpoint: &str) -> S3Options {
+    S3Options {
+        endpoint_url: Some(endpoint.to_owned()),
+        region_name: None,
+        access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
+        secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
+        ..S3Options::default()
+    }
+}
+
+async fn conforms(options: &S3Options) {
+    let made = AtomicUsize::new(0);
+    conformance::objects(async || {
+        let purpose = format!("store{}", made.fetch_add(1, Ordering::Relaxed));
+        let one = Arc::new(S3Objects::open(options, &purpose).await.unwrap());
+        [one, Arc::new(S3Objects::open(options, &purpose).await.unwrap())]
+    })
+    .await;
+}
+
+/// Both open the bucket that neither finds.
+async fn two_open_a_new_bucket(options: &S3Options) {
+    let (one, other) = tokio::join!(S3Objects::open(options, "both"), S3Objects::open(options, "both"));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    one.put("a", Bytes::from_static(b"a")).await.unwrap();
+    assert_eq!(other.list("").await.unwrap(), ["a"]);
+    let place = one.place();
+    assert!(place.starts_with("s3 bucket gnocchi-gnudi-both at http://127.0.0.1:"), "{place}");
+}
+
+/// Wrong keys are told in words, and none of them shows the key.
+async fn wrong_keys_are_refused(right: &S3Options) {
+    let secret = "not-the-secret-at-all";
+    let wrong_secret = S3Options { secret_access_key: Some(Secret::new(secret)), ..right.clone() };
+    let wrong_key = S3Options { access_key_id: Some("nobody".to_owned()), ..right.clone() };
+    for (wrong, words) in [(wrong_secret, "SignatureDoesNotMatch"), (wrong_key, "InvalidAccessKeyId")] {
+        let error = S3Objects::open(&wrong, "both").await.err().expect("wrong keys");
+        assert!(matches!(error, OpenError::Engine { .. }));
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("s3 bucket gnocchi-gnudi-both at"), "{text}");
+        for text in [text, format!("{error:?} {wrong:?}")] {
+            assert!(!text.contains(secret) && !text.contains(radosgw::SECRET_KEY), "{text}");
+        }
+    }
+    let keyless = S3Options { secret_access_key: None, ..right.clone() };
+    let text = S3Objects::open(&keyless, "both").await.err().unwrap().to_string();
+    assert!(text.contains("s3_secret_access_key"), "{text}");
+}
+
+/// Two drivers create the same names at once, through a network that fails in every way: each name has one creator, who
+/// knows it, and whose bytes lie there.
+async fn nothing_is_lost_or_claimed_twice(engine: &str) {
+    const NAMES: usize = 60;
+    let random = Mutex::new(Random::new(7));
+    let struck = Arc::new(AtomicUsize::new(0));
+    let seen = struck.clone();
+    let proxy = Proxy::start(engine, move |_, _| {
+        let mood = match random.lock().below(20) {
+            0 => Mood::SlowDown,
+            1 => Mood::Drop,
+            2 | 3 => Mood::DropAnswer,
+            4 => Mood::Late(Duration::from_millis(900)),
+            _ => Mood::Pass,
+        };
+        seen.fetch_add(usize::from(mood != Mood::Pass), Ordering::Relaxed);
+        mood
+    })
+    .await;
+    let http = HttpOptions {
+        deadline: Duration::from_secs(30),
+        attempt_timeout: Duration::from_millis(600),
+        ..HttpOptions::default()
+    };
+    let troubled = S3Options { http, ..options(&proxy.endpoint()) };
+    let drivers = [(); 2].map(|()| async { Arc::new(S3Objects::open(&troubled, "proxy").await.unwrap()) });
+    let drivers = join_all(drivers).await;
+    let direct = S3Objects::open(&options(engine), "proxy").await.unwrap();
+    // Equal bytes: only the creator's id tells whose they are.
+    let bytes = |name: &str, creator: usize, equal: bool| {
+        Bytes::from(if equal { format!("{name} of anyone") } else { format!("{name} of {creator}") })
+    };
+    let creating = (0..NAMES).map(async |number| {
+        let (name, equal) = (&format!("name/{number}"), number % 2 == 0);
+        let creates = (0..2).map(|creator| drivers[creator].create(name, bytes(name, creator, equal)));
+        let answers = join_all(creates).await;
+        let winners: Vec<usize> = (0..2).filter(|creator| answers[*creator].is_ok()).collect();
+        assert_eq!(winners.len(), 1, "{name}: {answers:?}");
+        assert_eq!(answers[1 - winners[0]], Err(ObjectError::Exists(name.clone())));
+        let there = direct.get(name).await.unwrap().unwrap();
+        assert_eq!(there, bytes(name, winners[0], equal));
+        assert_eq!(drivers[0].get(name).await.unwrap().unwrap(), there);
+    });
+    join_all(creating).await;
+    assert_eq!(drivers[0].list("name/").await.unwrap().len(), NAMES);
+    let puts = (0..NAMES).map(async |number| {
+        let name = format!("put/{number}");
+        drivers[number % 2].put(&name, bytes(&name, 0, true)).await.unwrap();
+        assert_eq!(direct.get_range(&name, 0, 3).await.unwrap().unwrap(), "put");
+    });
+    join_all(puts).await;
+    let names = direct.list("").await.unwrap();
+    assert_eq!(names.len(), 2 * NAMES, "the probes are gone");
+    drivers[1].delete(&names).await.unwrap();
+    assert!(direct.list("").await.unwrap().is_empty());
+    let struck = struck.load(Ordering::Relaxed);
+    assert!(struck > NAMES / 2, "the proxy did harm only {struck} times");
+}
+
+/// What does not answer in time is unavailable in time.
+async fn deadlines_hold(engine: &str) {
+    let http = HttpOptions {
+        deadline: Duration::from_secs(1),
+        attempt_timeout: Duration::from_millis(500),
+        ..HttpOptions::default()
+    };
+    let mute = Arc::new(Mutex::new(Mood::Pass));
+    let mood = mute.clone();
+    let proxy = Proxy::start(engine, move |_, _| *mood.lock()).await;
+    let store = S3Objects::open(&S3Options { http, ..options(&proxy.endpoint()) }, "proxy").await.unwrap();
+    for bad in [Mood::SlowDown, Mood::Drop, Mood::Late(Duration::from_secs(5))] {
+        *mute.lock() = bad;
+        let start = Instant::now();
+        let answer = store.get("any").await;
+        assert!(
+            matches!(&answer, Err(ObjectError::Unavailable(text)) if text.contains("s3 bucket")),
+            "{answer:?}"
+        );
+        let answer = store.create(&format!("late/{}", bad == Mood::Drop), Bytes::new()).await;
+        assert!(matches!(answer, Err(ObjectError::Unavailable(_))), "{answer:?}");
+        assert!(start.elapsed() < Duration::from_secs(3), "{bad:?}: {:?}", start.elapsed());
+    }
+    *mute.lock() = Mood::Pass;
+    assert_eq!(store.get("any").await, Ok(None));
+}
+
+/// A server that knows no condition is found out.
+async fn a_server_without_conditions_is_refused(engine: &str) {
+    let proxy = Proxy::start(engine, |_, _| Mood::Agree).await;
+    let text = S3Objects::open(&options(&proxy.endpoint()), "both").await.err().unwrap().to_string();
+    assert!(text.contains("ignores If-None-Match"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn radosgw_s3() {
+    let ceph = ceph::Ceph::start();
+    let mut gateway = radosgw::Radosgw::start(ceph.conf());
+    let endpoint = gateway.endpoint();
+    conforms(&options(&endpoint)).await;
+    // As many write it for radosgw.
+    let in_region = S3Options { region_name: Some("default".to_owned()), ..options(&endpoint) };
+    two_open_a_new_bucket(&in_region).await;
+    wrong_keys_are_refused(&options(&endpoint)).await;
+    nothing_is_lost_or_claimed_twice(&endpoint).await;
+    deadlines_hold(&endpoint).await;
+    a_server_without_conditions_is_refused(&endpoint).await;
+    let store = S3Objects::open(&options(&endpoint), "both").await.unwrap();
+    gateway.stop();
+    let http = HttpOptions { deadline: Duration::from_secs(1), ..HttpOptions::default() };
+    let brief = S3Options { http, ..options(&endpoint) };
+    let text = S3Objects::open(&brief, "both").await.err().expect("it is down").to_string();
+    assert!(text.contains("refused") && text.contains("127.0.0.1"), "{text}");
+    gateway.start_again();
+    assert_eq!(store.get("a").await.unwrap().unwrap(), "a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn minio_s3() {
+    let Some(minio) = minio::Minio::start() else {
+        eprintln!("no minio on this machine: left out");
+        return;
+    };
+    let endpoint = minio.endpoint();
+    conforms(&options(&endpoint)).await;
+    two_open_a_new_bucket(&options(&endpoint)).await;
+    wrong_keys_are_refused(&options(&endpoint)).await;
+    nothing_is_lost_or_claimed_twice(&endpoint).await;
+}
