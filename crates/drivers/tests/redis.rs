@@ -6,6 +6,7 @@ mod engine;
 mod server;
 
 use std::{
+    num::NonZeroU16,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,6 +16,7 @@ use std::{
 
 use engine::RedisServer;
 use gnudi_drivers::{
+    aggregates::redis::{RedisAggregates, RedisAggregatesOptions},
     clients::redis::RedisOptions,
     conformance::{self, IncomingSetup},
     incoming::redis::{RedisIncoming, RedisIncomingOptions},
@@ -57,4 +59,26 @@ async fn incoming_suites(url: &str) {
 async fn incoming_on_one_server() {
     let server = RedisServer::start(&[]);
     incoming_suites(&server.url()).await;
+}
+
+async fn aggregates(url: &str, prefix: &str, shards: u16) -> Arc<RedisAggregates> {
+    let options = RedisAggregatesOptions {
+        prefix: prefix.to_owned(),
+        shards: NonZeroU16::new(shards).unwrap(),
+        ..RedisAggregatesOptions::new(RedisOptions::new(url.parse().unwrap()))
+    };
+    RedisAggregates::open(options, CLUSTER).await.unwrap()
+}
+
+async fn aggregates_suite(url: &str) {
+    // As many as sacks, one, and a count that has no divisor in common with them.
+    for shards in [128, 1, 7] {
+        conformance::aggregates(async || aggregates(url, &prefix(), shards).await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_on_one_server() {
+    let server = RedisServer::start(&[]);
+    aggregates_suite(&server.url()).await;
 }

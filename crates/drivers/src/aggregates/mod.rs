@@ -10,6 +10,7 @@ mod key;
 pub mod local;
 pub mod memory;
 pub mod objects;
+pub mod redis;
 
 use async_trait::async_trait;
 use bytes::Bytes;

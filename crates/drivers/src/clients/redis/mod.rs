@@ -338,6 +338,11 @@ impl RedisClient {
         })
     }
 
+    /// Whether [`Confirm::Replicas`] waits for any.
+    pub fn waits_for_replicas(&self) -> bool {
+        self.routes.nodes().iter().any(|node| self.replicas_min(node) > 0)
+    }
+
     /// One of the tags for each node, so that every node gets a call.
     pub fn one_of_each_node<'a>(&self, tags: &'a [Tag]) -> Vec<&'a Tag> {
         let mut nodes: Vec<Arc<Node>> = Vec::new();

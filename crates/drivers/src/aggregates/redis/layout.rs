@@ -1,0 +1,67 @@
+//! Where things lie: the names of keys, and the bytes of values.
+//!
+//! ```text
+//! {prefix:ag}:root        the cluster's id, the number of shards
+//! {prefix:ag:S}:f, :c     of shard S: the fences, COUNT:SACK to token, and the counts of sacks among them
+//! {prefix:ag:S}:h         the heads, by metric
+//! {prefix:ag:S}:i:METRIC  the names of a metric's blocks, sorted
+//! {prefix:ag:S}:b:METRIC  the blocks by name
+//! {prefix:ag:S}:damaged   what could not be read, by metric and name
+//! ```
+//!
+//! Ids of metrics are their 16 bytes, names of blocks what follows the metric in [`Key`]. A value is a CRC32C,
+//! little-endian, and the bytes.
+
+use bytes::Bytes;
+use gnudi_model::{MetricId, Timestamp};
+
+use crate::{
+    aggregates::{BlockKey, key::Key},
+    clients::redis::Tag,
+};
+
+/// The layout that this program reads and writes.
+pub(super) const FORMAT: u32 = 1;
+
+const METRIC_BYTES: usize = 16;
+
+pub(super) fn root_tag(prefix: &str) -> Tag {
+    Tag::new(&format!("{prefix}:ag"))
+}
+
+pub(super) fn shard_tags(prefix: &str, shards: u16) -> Vec<Tag> {
+    (0..shards).map(|shard| Tag::new(&format!("{prefix}:ag:{shard}"))).collect()
+}
+
+/// The name of a block, without its metric.
+pub(super) fn name(key: &BlockKey) -> Vec<u8> {
+    Key::block(key).bytes()[METRIC_BYTES..].to_vec()
+}
+
+/// The block of a name that the server has; `None` of what is no name.
+pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
+    let mut bytes = Vec::with_capacity(METRIC_BYTES + name.len());
+    bytes.extend_from_slice(metric.0.as_bytes());
+    bytes.extend_from_slice(name);
+    Key::from_bytes(bytes.try_into().ok()?).as_block()
+}
+
+/// A time as it stands in names.
+pub(super) fn time(time: Timestamp) -> [u8; 8] {
+    (time.0 as u64 ^ 1 << 63).to_be_bytes()
+}
+
+/// A value as it is stored.
+pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = Vec::with_capacity(4 + bytes.len());
+    sealed.extend_from_slice(&crc_fast::crc32_iscsi(bytes).to_le_bytes());
+    sealed.extend_from_slice(bytes);
+    sealed
+}
+
+/// What was stored; `None` where it is damaged.
+pub(super) fn opened(value: &Bytes) -> Option<Bytes> {
+    let checksum = value.first_chunk::<4>()?;
+    let bytes = value.slice(4..);
+    (crc_fast::crc32_iscsi(&bytes) == u32::from_le_bytes(*checksum)).then_some(bytes)
+}

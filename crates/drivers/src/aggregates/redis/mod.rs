@@ -1,0 +1,173 @@
+//! Aggregates in Redis, for any number of processes.
+//!
+//! Metrics lie in shards, by their id modulo a count that is fixed when the store is made; the keys of a shard lie on one
+//! node. A script looks at the fences of a shard and writes in one step. Reads are one trip, however much they read,
+//! unless it is more than one answer should hold.
+//!
+//! Redis has what it was told at once; whether that survives a power cut depends on the server (`appendfsync`). Replicas
+//! are waited for by `sync`.
+
+mod layout;
+mod read;
+mod scripts;
+mod write;
+
+use std::{
+    num::NonZeroU16,
+    sync::{Arc, Weak, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use uuid::Uuid;
+
+use self::scripts::Scripts;
+use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use crate::{
+    OpenError,
+    clients::redis::{
+        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag,
+    },
+};
+
+#[derive(Clone, Debug)]
+pub struct RedisAggregatesOptions {
+    pub redis: RedisOptions,
+    /// What the names of all keys begin with.
+    pub prefix: String,
+    /// For a new store; one that exists keeps its own. At best as many as sacks: a pass then writes to one shard.
+    pub shards: NonZeroU16,
+}
+
+impl RedisAggregatesOptions {
+    pub fn new(redis: RedisOptions) -> Self {
+        let shards = NonZeroU16::new(128).expect("128 is not zero");
+        RedisAggregatesOptions { redis, prefix: "gnudi".to_owned(), shards }
+    }
+}
+
+/// How often the servers are asked for their replicas.
+const TEND_INTERVAL: Duration = Duration::from_millis(500);
+
+pub struct RedisAggregates {
+    client: RedisClient,
+    scripts: Scripts,
+    tags: Vec<Tag>,
+    next_lane: AtomicUsize,
+}
+
+impl RedisAggregates {
+    /// Connects, makes the store where there is none, and refuses one of another cluster.
+    pub async fn open(options: RedisAggregatesOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
+        let place = format!("{}, prefix {}", options.redis.url, options.prefix);
+        let failed = |reason: String| OpenError::Engine { engine: place.clone(), reason };
+        let scripts = Scripts::new();
+        let client = RedisClient::connect(options.redis, scripts.all(), 1 + write::LANES)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        let tag = layout::root_tag(&options.prefix);
+        let call = Call::script(&scripts.root, &tag)
+            .arg(cluster.to_string())
+            .arg(layout::FORMAT)
+            .arg(options.shards.get());
+        let value = client.call(read::LANE, Confirm::Replicas, vec![call]).await.remove(0);
+        let value = value.map_err(|error| failed(error.to_string()))?;
+        let not_ours = || failed(format!("the key {}:root is not what this program writes", tag.name));
+        let (found, format, shards): (String, u32, u16) =
+            redis::from_redis_value(value).map_err(|_| not_ours())?;
+        if format > layout::FORMAT {
+            let known = layout::FORMAT;
+            return Err(failed(format!(
+                "its format {format} is newer than this program, which knows {known}"
+            )));
+        }
+        let found = Uuid::parse_str(&found).map_err(|_| not_ours())?;
+        if found != cluster {
+            return Err(OpenError::OtherCluster { place, found, own: cluster });
+        }
+        let tags = layout::shard_tags(&options.prefix, NonZeroU16::new(shards).ok_or_else(not_ours)?.get());
+        let store = Arc::new(RedisAggregates { client, scripts, tags, next_lane: AtomicUsize::new(0) });
+        tokio::spawn(Self::tend(Arc::downgrade(&store)));
+        Ok(store)
+    }
+
+    /// What the servers promise when they answer.
+    pub fn durability(&self) -> RedisDurability {
+        self.client.durability()
+    }
+
+    pub fn figures(&self) -> RedisFigures {
+        self.client.figures()
+    }
+
+    async fn tend(store: Weak<Self>) {
+        loop {
+            tokio::time::sleep(TEND_INTERVAL).await;
+            let Some(store) = store.upgrade() else { return };
+            store.client.tend().await;
+        }
+    }
+
+    fn shard_of(&self, metric: MetricId) -> usize {
+        usize::from(self.shards().sack_of(metric).0)
+    }
+
+    fn shards(&self) -> SackCount {
+        SackCount(NonZeroU16::new(self.tags.len() as u16).expect("a store has shards"))
+    }
+
+    /// A shard has the metrics that a sack of its number would have.
+    fn shard_as_sack(&self, shard: usize) -> Sack {
+        Sack { count: self.shards(), id: SackId(shard as u16) }
+    }
+}
+
+fn store_error(error: ClientError) -> StoreError {
+    match error {
+        ClientError::Unavailable(reason) => StoreError::Unavailable(reason),
+        ClientError::NoSpace(reason) => StoreError::NoSpace(reason),
+        ClientError::Refused(reason) => StoreError::Io(reason),
+    }
+}
+
+#[async_trait]
+impl AggregateStore for RedisAggregates {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        self.heads(metrics).await
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        self.ranges(ranges, false).await
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        let keys = |blocks: Vec<(BlockKey, Bytes)>| blocks.into_iter().map(|(key, _)| key).collect();
+        self.ranges(ranges, true).await.into_iter().map(|found| found.map(keys)).collect()
+    }
+
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        self.raise_all(fence).await
+    }
+
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        self.write_all(fence, &writes).await
+    }
+
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        self.delete_all(fence, metrics).await
+    }
+
+    /// The replicas have all that was written before; one server has it anyway, as far as it can promise.
+    async fn sync(&self) -> Result<(), StoreError> {
+        if !self.client.waits_for_replicas() {
+            return Ok(());
+        }
+        // What a connection has written comes behind all that the server has taken before.
+        let mark = |tag: &Tag| Call::command("SET", tag).arg(format!("{}:y", tag.name)).arg(1);
+        let calls = self.client.one_of_each_node(&self.tags).into_iter().map(mark).collect();
+        let answers = self.client.call(read::LANE, Confirm::Replicas, calls).await;
+        answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
+    }
+}

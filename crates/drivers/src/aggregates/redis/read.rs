@@ -1,0 +1,234 @@
+//! Reads: any number of heads or ranges in one trip.
+
+use bytes::Bytes;
+use gnudi_model::MetricId;
+use redis::Value;
+
+use super::{RedisAggregates, layout, store_error};
+use crate::{
+    aggregates::{BlockKey, BlockRange, StoreError},
+    clients::redis::{Call, ClientError, Confirm},
+};
+
+pub(super) const LANE: usize = 0;
+/// How many heads or ranges one call reads: it must not keep others waiting.
+const CALL_HEADS_MAX: usize = 500;
+const CALL_RANGES_MAX: usize = 64;
+/// About how many bytes of blocks one call reads; what is left is read by a further trip.
+const CALL_BYTES_MAX: usize = 4 << 20;
+
+/// A range that is being read.
+struct Reading {
+    index: usize,
+    /// The name of the last block that was read.
+    after: Vec<u8>,
+}
+
+/// What one call found of a range.
+struct Found {
+    complete: bool,
+    /// Names, each followed by its bytes where they were asked for.
+    values: Vec<Bytes>,
+}
+
+impl RedisAggregates {
+    /// The indexes of items by shard, at most `max` in one piece.
+    pub(super) fn by_shard<T>(
+        &self,
+        items: &[T],
+        metric: impl Fn(&T) -> MetricId,
+        max: usize,
+    ) -> Vec<(usize, Vec<usize>)> {
+        let mut of_shards: Vec<Vec<usize>> = vec![Vec::new(); self.tags.len()];
+        for (index, item) in items.iter().enumerate() {
+            of_shards[self.shard_of(metric(item))].push(index);
+        }
+        let pieces = of_shards
+            .iter()
+            .enumerate()
+            .flat_map(|(shard, indexes)| indexes.chunks(max).map(move |piece| (shard, piece.to_vec())));
+        pieces.collect()
+    }
+
+    pub(super) async fn heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let pieces = self.by_shard(metrics, |metric| *metric, CALL_HEADS_MAX);
+        let call = |(shard, indexes): &(usize, Vec<usize>)| {
+            let tag = &self.tags[*shard];
+            let mut call = Call::command("HMGET", tag).arg(format!("{}:h", tag.name));
+            for index in indexes {
+                call.push(metrics[*index].0.as_bytes());
+            }
+            call
+        };
+        let answers = self.client.call(LANE, Confirm::Master, pieces.iter().map(call).collect()).await;
+        let mut heads: Vec<Result<Option<Bytes>, StoreError>> = vec![Ok(None); metrics.len()];
+        for ((_, indexes), answer) in pieces.iter().zip(answers) {
+            match answer.map(|value| bulk_strings(value, indexes.len())) {
+                Ok(Some(values)) => {
+                    for (index, value) in indexes.iter().zip(values) {
+                        heads[*index] = self.head(metrics[*index], value).await;
+                    }
+                }
+                Ok(None) => indexes.iter().for_each(|index| heads[*index] = Err(self.nonsense())),
+                Err(error) => {
+                    let error = store_error(error);
+                    indexes.iter().for_each(|index| heads[*index] = Err(error.clone()));
+                }
+            }
+        }
+        heads
+    }
+
+    async fn head(&self, metric: MetricId, value: Option<Bytes>) -> Result<Option<Bytes>, StoreError> {
+        let Some(value) = value else { return Ok(None) };
+        if let Some(head) = layout::opened(&value) {
+            return Ok(Some(head));
+        }
+        self.set_aside(metric, &[], &value).await;
+        Err(StoreError::Damaged(format!("the head of {metric} in {}", self.client.place())))
+    }
+
+    /// The blocks of ranges, with their bytes or, where `names_only`, without.
+    pub(super) async fn ranges(
+        &self,
+        ranges: &[BlockRange],
+        names_only: bool,
+    ) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+        let mut results: Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> = vec![Ok(Vec::new()); ranges.len()];
+        let all = 0..ranges.len();
+        let mut reading: Vec<Reading> = all.map(|index| Reading { index, after: Vec::new() }).collect();
+        while !reading.is_empty() {
+            let pieces = self.by_shard(&reading, |reading| ranges[reading.index].metric, CALL_RANGES_MAX);
+            let call = |(shard, piece): &(usize, Vec<usize>)| {
+                self.range_call(*shard, piece, &reading, ranges, names_only)
+            };
+            let answers = self.client.call(LANE, Confirm::Master, pieces.iter().map(call).collect()).await;
+            let mut left = Vec::new();
+            for ((_, piece), answer) in pieces.iter().zip(answers) {
+                let found = answer.map_err(store_error).and_then(|value| {
+                    Found::parse(value)
+                        .filter(|found| found.len() == piece.len())
+                        .ok_or_else(|| self.nonsense())
+                });
+                match found {
+                    Err(error) => {
+                        piece.iter().for_each(|at| results[reading[*at].index] = Err(error.clone()));
+                    }
+                    Ok(found) => {
+                        for (at, found) in piece.iter().zip(found) {
+                            let index = reading[*at].index;
+                            let after =
+                                self.take(ranges[index], found, names_only, &mut results[index]).await;
+                            left.extend(after.map(|after| Reading {
+                                index,
+                                // Where nothing fitted, it goes on where it was.
+                                after: if after.is_empty() { reading[*at].after.clone() } else { after },
+                            }));
+                        }
+                    }
+                }
+            }
+            reading = left;
+        }
+        results
+    }
+
+    fn range_call(
+        &self,
+        shard: usize,
+        piece: &[usize],
+        reading: &[Reading],
+        ranges: &[BlockRange],
+        names_only: bool,
+    ) -> Call {
+        let mut call = Call::script(&self.scripts.read, &self.tags[shard])
+            .arg(if names_only { "names" } else { "blocks" })
+            .arg(CALL_BYTES_MAX);
+        for Reading { index, after } in piece.iter().map(|at| &reading[*at]) {
+            let BlockRange { metric, granularity, from, to } = ranges[*index];
+            call.push(metric.0.as_bytes());
+            call.push(&layout::time(gnudi_model::Timestamp(granularity.0))[..]);
+            call.push(&layout::time(from)[..]);
+            call.push(&layout::time(to)[..]);
+            call.push(&after[..]);
+        }
+        call
+    }
+
+    /// Adds what was found of a range; returns where to go on, if that is not all.
+    async fn take(
+        &self,
+        range: BlockRange,
+        found: Found,
+        names_only: bool,
+        result: &mut Result<Vec<(BlockKey, Bytes)>, StoreError>,
+    ) -> Option<Vec<u8>> {
+        let mut last = Vec::new();
+        for item in found.values.chunks_exact(if names_only { 1 } else { 2 }) {
+            last = item[0].to_vec();
+            let Some(key) = layout::block(range.metric, &item[0]) else { continue };
+            if key.last < range.from || key.first > range.to {
+                continue;
+            }
+            let bytes = if names_only {
+                Bytes::new()
+            } else if let Some(bytes) = layout::opened(&item[1]) {
+                bytes
+            } else {
+                self.set_aside(range.metric, &item[0], &item[1]).await;
+                continue;
+            };
+            if let Ok(blocks) = result {
+                blocks.push((key, bytes));
+            }
+        }
+        (!found.complete).then_some(last)
+    }
+
+    /// Reports damage and takes it out of the way.
+    async fn set_aside(&self, metric: MetricId, name: &[u8], value: &Bytes) {
+        let tag = &self.tags[self.shard_of(metric)];
+        let what = if name.is_empty() { "head" } else { "block" };
+        tracing::error!(%metric, bytes = value.len(), "a {what} is damaged: it is in {}:damaged now", tag.name);
+        let call = Call::script(&self.scripts.set_aside, tag);
+        let call = call.arg(metric.0.as_bytes()).arg(name).arg(value.as_ref());
+        if let Err(error) = self.client.call(LANE, Confirm::Master, vec![call]).await.remove(0) {
+            tracing::warn!(%metric, %error, "the damaged {what} could not be set aside");
+        }
+    }
+
+    pub(super) fn nonsense(&self) -> StoreError {
+        store_error(ClientError::Refused(format!(
+            "{} answered what no script of ours answers",
+            self.client.place()
+        )))
+    }
+}
+
+impl Found {
+    fn parse(value: Value) -> Option<Vec<Found>> {
+        let Value::Array(ranges) = value else { return None };
+        let found = ranges.into_iter().map(|range| {
+            let Value::Array(items) = range else { return None };
+            let mut items = items.into_iter();
+            let Value::Int(complete) = items.next()? else { return None };
+            let values = items.map(|item| match item {
+                Value::BulkString(bytes) => Some(Bytes::from(bytes)),
+                _ => None,
+            });
+            Some(Found { complete: complete == 1, values: values.collect::<Option<_>>()? })
+        });
+        found.collect()
+    }
+}
+
+/// The values of an answer that has `count`.
+fn bulk_strings(value: Value, count: usize) -> Option<Vec<Option<Bytes>>> {
+    let Value::Array(items) = value else { return None };
+    let values = items.into_iter().map(|item| match item {
+        Value::BulkString(bytes) => Some(Some(Bytes::from(bytes))),
+        Value::Nil => Some(None),
+        _ => None,
+    });
+    values.collect::<Option<Vec<_>>>().filter(|values| values.len() == count)
+}

@@ -1,0 +1,137 @@
+//! Writes: a pass is cut into calls of bounded size, each of which looks at the fences and then does all or nothing.
+
+use std::sync::atomic::Ordering;
+
+use gnudi_model::{MetricId, Sack};
+use redis::Value;
+
+use super::{RedisAggregates, layout, store_error};
+use crate::{
+    aggregates::{Fence, MetricWrite, StoreError},
+    clients::redis::{Call, ClientError, Confirm, Tag},
+};
+
+/// How many connections writes use.
+pub(super) const LANES: usize = 2;
+/// What one call writes: it must not keep others waiting.
+const CALL_WRITES_MAX: usize = 500;
+const CALL_BYTES_MAX: usize = 512 << 10;
+const CALL_DELETIONS_MAX: usize = 500;
+
+impl RedisAggregates {
+    /// A connection for writes.
+    fn write_lane(&self) -> usize {
+        1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % LANES
+    }
+
+    fn fenced_call(script: &crate::clients::redis::Script, tag: &Tag, fence: Fence) -> Call {
+        Call::script(script, tag)
+            .arg(fence.sack.count.get())
+            .arg(fence.sack.id.0)
+            .arg(fence.token.to_string())
+    }
+
+    /// The shards with metrics of a sack: their numbers agree modulo what divides both counts.
+    fn shards_of(&self, sack: Sack) -> impl Iterator<Item = &Tag> {
+        let shards = self.tags.iter().enumerate();
+        shards.filter(move |(shard, _)| self.shard_as_sack(*shard).intersects(sack)).map(|(_, tag)| tag)
+    }
+
+    pub(super) async fn raise_all(&self, fence: Fence) -> Result<(), StoreError> {
+        let calls = self.shards_of(fence.sack).map(|tag| Self::fenced_call(&self.scripts.raise, tag, fence));
+        let answers = self.client.call(self.write_lane(), Confirm::Replicas, calls.collect()).await;
+        answers.into_iter().try_for_each(|answer| verdict(fence, answer))
+    }
+
+    pub(super) async fn write_all(
+        &self,
+        fence: Fence,
+        writes: &[MetricWrite],
+    ) -> Vec<Result<(), StoreError>> {
+        let mut calls = Vec::new();
+        let mut of_calls: Vec<Vec<usize>> = Vec::new();
+        for (shard, indexes) in self.by_shard(writes, |write| write.metric, usize::MAX) {
+            let mut bytes = 0;
+            let mut open: Option<(Call, Vec<usize>)> = None;
+            for index in indexes {
+                if let Some((call, full)) =
+                    open.take_if(|(_, taken)| taken.len() >= CALL_WRITES_MAX || bytes >= CALL_BYTES_MAX)
+                {
+                    bytes = 0;
+                    calls.push(call);
+                    of_calls.push(full);
+                }
+                let (call, taken) = open.get_or_insert_with(|| {
+                    (Self::fenced_call(&self.scripts.write, &self.tags[shard], fence), Vec::new())
+                });
+                bytes += push(call, &writes[index]);
+                taken.push(index);
+            }
+            if let Some((call, taken)) = open {
+                calls.push(call);
+                of_calls.push(taken);
+            }
+        }
+        self.answers(fence, writes.len(), calls, &of_calls).await
+    }
+
+    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        let pieces = self.by_shard(metrics, |metric| *metric, CALL_DELETIONS_MAX);
+        let call = |(shard, indexes): &(usize, Vec<usize>)| {
+            let mut call = Self::fenced_call(&self.scripts.delete, &self.tags[*shard], fence);
+            for index in indexes {
+                call.push(metrics[*index].0.as_bytes());
+            }
+            call
+        };
+        let calls = pieces.iter().map(call).collect();
+        let of_calls: Vec<Vec<usize>> = pieces.into_iter().map(|(_, indexes)| indexes).collect();
+        self.answers(fence, metrics.len(), calls, &of_calls).await
+    }
+
+    async fn answers(
+        &self,
+        fence: Fence,
+        count: usize,
+        calls: Vec<Call>,
+        of_calls: &[Vec<usize>],
+    ) -> Vec<Result<(), StoreError>> {
+        let mut results = vec![Ok(()); count];
+        let answers = self.client.call(self.write_lane(), Confirm::Master, calls).await;
+        for (answer, indexes) in answers.into_iter().zip(of_calls) {
+            if let Err(error) = verdict(fence, answer) {
+                indexes.iter().for_each(|index| results[*index] = Err(error.clone()));
+            }
+        }
+        results
+    }
+}
+
+/// Adds a metric's part to a call; returns about how many bytes that is.
+fn push(call: &mut Call, write: &MetricWrite) -> usize {
+    call.push(write.metric.0.as_bytes());
+    call.push(layout::sealed(&write.head));
+    call.push(write.blocks.len());
+    let mut bytes = write.head.len();
+    for (key, block) in &write.blocks {
+        call.push(layout::name(key));
+        call.push(layout::sealed(block));
+        bytes += block.len();
+    }
+    call.push(write.expired.len());
+    for key in &write.expired {
+        call.push(layout::name(key));
+    }
+    bytes
+}
+
+/// A script that looks at the fences answers the token that is held, or nothing.
+fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<(), StoreError> {
+    let held: String = redis::from_redis_value(answer.map_err(store_error)?)
+        .map_err(|error| StoreError::Io(error.to_string()))?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    let held = held.parse().map_err(|_| StoreError::Io(format!("{held} is no token")))?;
+    Err(StoreError::Fenced { fence, held })
+}
