@@ -1,6 +1,7 @@
 //! What the tests of the durable drivers share.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod aggregate_items;
 pub mod proxy;
 pub mod random;
 pub mod sim_disk;

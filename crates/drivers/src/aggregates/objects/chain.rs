@@ -3,7 +3,7 @@
 //! A version is created where there is none, by one of those who try. Whoever has version `v` and finds no `v + 1` has the
 //! newest, unless `v + 1` is so old that it was removed. Two rules rule that out:
 //!
-//! - Versions are removed by eras of [`ERA_VERSIONS`], the oldest first, of an era its first version before the others, and none
+//! - Versions are removed by eras of [`ERA_VERSIONS`](super::manifest::ERA_VERSIONS), the oldest first, of an era its first version before the others, and none
 //!   of the last two. So if the first version of the era before `v`'s is there *after* `v + 1` was not, then `v + 1` has
 //!   never been there: `v` is the newest. That one is known by its id; somebody who slept may have created its name again.
 //! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its successor's successor began. So whoever knew that `v`
@@ -27,12 +27,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{
-    clock::Moment,
-    manifest::{ERA_VERSIONS, Manifest},
-    names,
-    requests::Requests,
-};
+use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
 use crate::{aggregates::StoreError, objects::ObjectError};
 
 /// For so long what was known to be the newest version is believed to have been followed by none that is removed already.
@@ -43,6 +38,8 @@ const PROBES_MAX: u64 = 16;
 const PROBES_AT_FIRST: u64 = 4;
 /// How many times a search may end at a version that turns out to be outdated.
 const SEARCHES_MAX: usize = 3;
+/// How many times a change is tried while others add versions.
+const COMMITS_MAX: usize = 100;
 
 /// What this process knows of a shard.
 pub struct Shard {
@@ -52,7 +49,15 @@ pub struct Shard {
     commit: tokio::sync::Mutex<()>,
     /// A version that this process tried to create, of which it has not heard; 0 for none.
     unsettled: Mutex<u64>,
-    /// Garbage that is removed: the next version need not name it.
+    /// Held while runs are merged.
+    pub merging: tokio::sync::Mutex<()>,
+    /// Segments that have lost entries, so that they cannot be merged.
+    pub damaged: Mutex<HashSet<String>>,
+    /// The last hint that this process gave.
+    pub hinted: Mutex<u64>,
+    /// When this process looked last for what belongs to nobody.
+    pub swept: Mutex<Option<Moment>>,
+    /// Garbage and old manifests that are removed: the next version need not name them.
     pub removed: Mutex<HashSet<String>>,
     /// Whether somebody tidies up.
     pub tended: AtomicBool,
@@ -85,6 +90,10 @@ impl Shard {
             known: Mutex::new(None),
             commit: tokio::sync::Mutex::new(()),
             unsettled: Mutex::new(0),
+            merging: tokio::sync::Mutex::new(()),
+            damaged: Mutex::default(),
+            hinted: Mutex::new(0),
+            swept: Mutex::new(None),
             removed: Mutex::default(),
             tended: AtomicBool::new(false),
         }
@@ -173,35 +182,40 @@ impl Requests {
 
     fn found(&self, shard: &Shard, walked: Walked, began: Moment) -> Result<Arc<Manifest>, StoreError> {
         if let Some(version) = walked.damaged {
-            let place = self.place(&names::manifest(shard.id, version));
-            return Err(StoreError::Damaged(format!(
-                "{place}: what its shard consists of is not known; without this object it is what the version before says"
-            )));
+            return Err(self.unknown(shard, version));
         }
         shard.learn(walked.newest.clone(), Some(began));
         Ok(walked.newest)
     }
 
-    /// Where to begin to look: what the hint says, or where that is gone, the largest version that is listed.
+    /// Where to begin to look: what the hint says, or where that is of no use, the largest version that is listed.
     async fn start(&self, shard: &Shard, list: bool) -> Result<Option<Arc<Manifest>>, StoreError> {
-        let version = if list {
+        let mut version = None;
+        if !list && let Some(hint) = self.get(&names::hint(shard.id)).await? {
+            let hint = std::str::from_utf8(&hint).ok().and_then(|text| text.trim().parse().ok());
+            let Some(hint) = hint else { return Ok(None) };
+            version = Some(hint);
+        }
+        // Also where there is no hint: it may have been lost.
+        if version.is_none() {
             let names = self.list(&names::manifests(shard.id)).await?;
-            names.iter().filter_map(|name| names::version_of(name)).max()
-        } else {
-            self.hint(shard).await?
-        };
+            version = names.iter().filter_map(|name| names::version_of(name)).max();
+        }
         match version {
             None => Ok(Some(Arc::new(Manifest::default()))),
             Some(version) => match self.manifest(shard, version).await? {
                 Probe::Manifest(manifest) => Ok(Some(manifest)),
-                Probe::Nothing | Probe::Damaged => Ok(None),
+                Probe::Nothing => Ok(None),
+                Probe::Damaged => Err(self.unknown(shard, version)),
             },
         }
     }
 
-    async fn hint(&self, shard: &Shard) -> Result<Option<u64>, StoreError> {
-        let hint = self.get(&names::hint(shard.id)).await?;
-        Ok(hint.and_then(|text| std::str::from_utf8(&text).ok()?.trim().parse().ok()))
+    fn unknown(&self, shard: &Shard, version: u64) -> StoreError {
+        let place = self.place(&names::manifest(shard.id, version));
+        StoreError::Damaged(format!(
+            "{place}: what its shard consists of is not known; without this object it is what the version before says"
+        ))
     }
 
     /// Looks for versions beyond one, `first` at once at first.
@@ -247,7 +261,12 @@ impl Requests {
     /// Whether the version after this one cannot have been removed, from what is there now.
     async fn is_live(&self, shard: &Shard, manifest: &Manifest) -> Result<bool, StoreError> {
         let Some(guard) = manifest.guard() else {
-            return Ok(self.hint(shard).await?.is_none());
+            if self.get(&names::hint(shard.id)).await?.is_some() {
+                return Ok(false);
+            }
+            // The hint may have been lost. Version 1 may have come meanwhile, even by this process.
+            let names = self.list(&names::manifests(shard.id)).await?;
+            return Ok(names.iter().all(|name| names::version_of(name) == Some(1)));
         };
         match self.manifest(shard, guard.first).await? {
             Probe::Nothing => Ok(false),
@@ -267,28 +286,29 @@ impl Requests {
             Some(manifest) => manifest,
             None => self.find_newest(shard).await?,
         };
-        loop {
+        let mut uncertain = None;
+        for _ in 0..COMMITS_MAX {
             let mut draft = manifest.next(Uuid::new_v4(), self.now().wall_ms);
             if change.apply(&mut draft)? == Effect::IsThere {
                 return Ok(manifest);
             }
-            let failure = match self.create(shard, &manifest, draft).await {
+            match self.create(shard, &manifest, draft).await {
                 Ok(Created::Ours(manifest)) => return Ok(manifest),
-                Ok(Created::Anothers) => None,
-                Err(error @ StoreError::Unavailable(_)) => Some(error),
+                Ok(Created::Anothers) => {}
+                Err(error @ StoreError::Unavailable(_)) => uncertain = Some(error),
                 Err(error) => return Err(error),
-            };
+            }
             manifest = match self.find_newest(shard).await {
                 Ok(manifest) => manifest,
-                Err(error) => return Err(failure.unwrap_or(error)),
+                Err(error) => return Err(uncertain.unwrap_or(error)),
             };
-            // Later than this the chain may have forgotten that it once had the change. (Checked after the chain was read.)
-            if self.now().since_ms(began) >= self.options.deadline_ms {
-                let reason =
-                    || StoreError::Unavailable(format!("{}: too many writers", self.objects.place()));
-                return Err(failure.unwrap_or_else(reason));
+            // Later than this the chain may have forgotten that it had the change. (Asked after the chain was read.)
+            if let Some(error) = uncertain.take_if(|_| self.now().since_ms(began) >= self.options.deadline_ms)
+            {
+                return Err(error);
             }
         }
+        Err(StoreError::Unavailable(format!("{}: too many writers in one shard", self.objects.place())))
     }
 
     /// Gives the version that this process tried to create to somebody. The commit lock is held.
@@ -313,7 +333,7 @@ impl Requests {
     ) -> Result<Created, StoreError> {
         let confirmed = shard.known.lock().as_ref().and_then(|known| known.confirmed);
         let began = self.now();
-        self.leave_out_removed(shard, &mut next);
+        leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);
         // Before the request, for the future may be dropped before the answer.
         *shard.unsettled.lock() = next.version;
@@ -338,17 +358,18 @@ impl Requests {
         shard.learn(next.clone(), Some(began));
         Ok(Created::Ours(next))
     }
+}
 
-    fn leave_out_removed(&self, shard: &Shard, next: &mut Manifest) {
-        let mut removed = shard.removed.lock();
-        next.garbage.retain(|garbage| !removed.contains(&garbage.name));
-        if next.eras.len() > 2 && removed.contains(&names::manifest(shard.id, next.eras[0].first)) {
-            next.eras.remove(0);
-        }
-        // What the newest version names no more need not be remembered, once it is known.
-        if removed.len() > 10 * ERA_VERSIONS as usize {
-            removed.clear();
-        }
+/// What is removed need not be named any more; and once it is not, need not be remembered.
+fn leave_out_removed(shard: &Shard, next: &mut Manifest) {
+    let mut removed = shard.removed.lock();
+    let oldest = next.eras.first().map(|era| names::manifest(shard.id, era.first));
+    removed.retain(|name| {
+        oldest.as_ref() == Some(name) || next.garbage.iter().any(|garbage| garbage.name == *name)
+    });
+    next.garbage.retain(|garbage| !removed.contains(&garbage.name));
+    if oldest.is_some_and(|oldest| removed.contains(&oldest)) {
+        next.eras.remove(0);
     }
 }
 

@@ -1,1 +1,216 @@
-//! Merging.
+//! Merges runs of similar size into one, so that a read asks few and what is superseded goes.
+//!
+//! A merge changes nothing that can be read; so whoever has written to a shard may do it, and no fence is asked: should
+//! another have merged the same runs, the chain of manifests takes the first. In memory are the new segment and what it is
+//! made of; a run that is larger is made segment by segment.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use futures_util::future::try_join_all;
+use gnudi_model::MetricId;
+
+use super::{
+    chain::{Change, Effect, Shard},
+    manifest::{Garbage, Manifest, Part, Run},
+    read::Stop,
+    requests::Requests,
+    segment::{Entries, Index, Row, stored_bytes},
+    write::{KEPT_BYTES_MAX, check_floor},
+};
+use crate::aggregates::{StoreError, entry::Kind, key::Key};
+
+/// A run joins a merge if it is at most this many times as large as the newer ones that are in it.
+const SIZE_RATIO: u64 = 2;
+
+/// How many of the newest runs to merge, given their sizes, oldest first; 0 for none.
+fn choose(sizes: &[u64], merged_min: usize, runs_max: usize) -> usize {
+    let mut newest_first = sizes.iter().rev();
+    let Some(mut sum) = newest_first.next().copied() else { return 0 };
+    let mut count = 1;
+    for size in newest_first {
+        if *size > sum * SIZE_RATIO {
+            break;
+        }
+        sum += size;
+        count += 1;
+    }
+    if count >= merged_min {
+        return count;
+    }
+    if sizes.len() >= runs_max { merged_min } else { 0 }
+}
+
+/// Runs that are next to each other, oldest first.
+struct Merge {
+    runs: Vec<Run>,
+    /// No older run is there.
+    is_oldest: bool,
+}
+
+/// The runs give way to what was made of them.
+struct Merged<'a> {
+    old: &'a [Run],
+    new: Option<Run>,
+    now_ms: u64,
+}
+
+impl Change for Merged<'_> {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+        // Without the old ones somebody has merged them: this one, or another.
+        let Some(at) = draft.runs.windows(self.old.len()).position(|runs| runs == self.old) else {
+            return Ok(Effect::IsThere);
+        };
+        if let Some(new) = &self.new {
+            check_floor(&new.parts, draft)?;
+        }
+        let old = draft.runs.splice(at..at + self.old.len(), self.new.clone());
+        let garbage = |part: Part| Garbage { name: part.name, since_ms: self.now_ms };
+        let garbage: Vec<Garbage> = old.flat_map(|run| run.parts).map(garbage).collect();
+        draft.garbage.extend(garbage);
+        Ok(Effect::Changed)
+    }
+}
+
+impl Requests {
+    /// Merges once, if that is due, and says whether it was.
+    pub async fn merge(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let _lock = shard.merging.lock().await;
+        let Some(manifest) = shard.known() else { return Ok(false) };
+        let Some(merge) = self.to_merge(shard, &manifest) else { return Ok(false) };
+        let new = match self.merged(shard, &merge).await {
+            Ok(new) => new,
+            // Another has merged them, and their time is over.
+            Err(Stop::Gone) => {
+                shard.distrust();
+                self.newest(shard).await?;
+                return Ok(false);
+            }
+            Err(Stop::Failed(error)) => return Err(error),
+        };
+        let Some(new) = new else { return Ok(true) };
+        let bytes = new.bytes();
+        let names: Vec<String> = new.parts.iter().map(|part| part.name.clone()).collect();
+        let new = (!new.parts.is_empty()).then_some(new);
+        let change = Merged { old: &merge.runs, new, now_ms: self.now().wall_ms };
+        let manifest = self.commit(shard, &change).await?;
+        if !names.iter().all(|name| manifest.knows(name)) {
+            // Another was first. These were never named.
+            names.iter().for_each(|name| self.cache.remove(name));
+            self.remove(&names).await?;
+            return Ok(true);
+        }
+        self.counters.merges.fetch_add(1, Ordering::Relaxed);
+        self.counters.merged_bytes.fetch_add(bytes, Ordering::Relaxed);
+        merge.runs.iter().flat_map(|run| &run.parts).for_each(|part| self.cache.remove(&part.name));
+        Ok(true)
+    }
+
+    fn to_merge(&self, shard: &Shard, manifest: &Manifest) -> Option<Merge> {
+        // A run that has lost entries stays as it is: it stands between the older and the newer.
+        let damaged = shard.damaged.lock();
+        let has_lost = |run: &Run| run.parts.iter().any(|part| damaged.contains(&part.name));
+        let start = manifest.runs.iter().rposition(has_lost).map_or(0, |at| at + 1);
+        let runs = &manifest.runs[start..];
+        let sizes: Vec<u64> = runs.iter().map(Run::bytes).collect();
+        let count = choose(&sizes, self.options.merged_runs_min, self.options.runs_max).min(runs.len());
+        let is_oldest = count == manifest.runs.len();
+        (count > 1).then(|| Merge { runs: runs[runs.len() - count..].to_vec(), is_oldest })
+    }
+
+    /// Writes the segments of the merged run; `None` where that cannot be done without losing something.
+    async fn merged(&self, shard: &Shard, merge: &Merge) -> Result<Option<Run>, Stop> {
+        let parts = || merge.runs.iter().flat_map(|run| &run.parts);
+        let load = parts().map(|part| async move {
+            let index = self.index(part, false).await?;
+            Ok::<_, Stop>((part.name.as_str(), index))
+        });
+        let indexes: BTreeMap<&str, Arc<Index>> = try_join_all(load).await?.into_iter().collect();
+        let damaged = parts().filter(|part| !indexes[part.name.as_str()].is_whole());
+        let damaged: Vec<String> = damaged.map(|part| part.name.clone()).collect();
+        if !damaged.is_empty() {
+            shard.damaged.lock().extend(damaged);
+            return Ok(None);
+        }
+        let mut run = Run { parts: Vec::new() };
+        for (first, last) in self.slices(indexes.values()) {
+            let entries = self.slice(merge, &indexes, first, last).await?;
+            if !entries.is_empty() {
+                run.parts.push(self.put_segment(shard, &entries, KEPT_BYTES_MAX).await?);
+            }
+        }
+        Ok(Some(run))
+    }
+
+    /// The first and the last metric of each new segment, so that none is much larger than it may be.
+    fn slices<'a>(&self, indexes: impl Iterator<Item = &'a Arc<Index>>) -> Vec<(MetricId, MetricId)> {
+        let mut bytes_of: BTreeMap<MetricId, u64> = BTreeMap::new();
+        for row in indexes.flat_map(|index| index.rows()) {
+            *bytes_of.entry(row.key.metric()).or_default() += stored_bytes(row.length as usize) as u64;
+        }
+        let (mut slices, mut bytes): (Vec<(MetricId, MetricId)>, u64) = (Vec::new(), 0);
+        for (metric, more) in bytes_of {
+            match slices.last_mut() {
+                Some((_, last)) if bytes + more <= self.options.segment_bytes_max => *last = metric,
+                _ => {
+                    slices.push((metric, metric));
+                    bytes = 0;
+                }
+            }
+            bytes += more;
+        }
+        slices
+    }
+
+    /// What is left of the metrics from `first` to `last`.
+    async fn slice(
+        &self,
+        merge: &Merge,
+        indexes: &BTreeMap<&str, Arc<Index>>,
+        first: MetricId,
+        last: MetricId,
+    ) -> Result<Entries, Stop> {
+        let parts = merge.runs.iter().flat_map(|run| &run.parts);
+        let parts = parts.filter(|part| part.first <= last && first <= part.last);
+        let read = parts.map(|part| {
+            let rows: Vec<Row> = indexes[part.name.as_str()].of_metrics(first, last).collect();
+            self.entries(part, rows)
+        });
+        let mut merged = Entries::new();
+        for (key, kind, value) in try_join_all(read).await?.into_iter().flatten() {
+            if key.is_deletion() {
+                let metric = key.metric();
+                let hidden: Vec<Key> =
+                    merged.range(key..=Key::last_of(metric)).map(|(hidden, _)| *hidden).collect();
+                hidden.iter().for_each(|key| drop(merged.remove(key)));
+            }
+            merged.insert(key, (kind, value));
+        }
+        if merge.is_oldest {
+            // There is nothing older to hide. A head that is damaged is not one that never was.
+            merged.retain(|key, (kind, _)| {
+                !key.is_deletion() && (*kind == Kind::Value || (key.is_head() && *kind == Kind::Damaged))
+            });
+        }
+        Ok(merged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_similar_size_are_merged() {
+        let choose = |sizes: &[u64]| choose(sizes, 4, 12);
+        assert_eq!(choose(&[]), 0);
+        assert_eq!(choose(&[5, 5, 5]), 0);
+        assert_eq!(choose(&[5, 5, 5, 5]), 4);
+        assert_eq!(choose(&[100, 5, 5, 5]), 0, "the large one stays out of it");
+        assert_eq!(choose(&[20, 20, 20, 5, 5, 5, 5]), 7, "one merge instead of two");
+        let falling: Vec<u64> = (0..12).rev().map(|exponent| 4_u64.pow(exponent)).collect();
+        assert_eq!(choose(&falling), 4, "there are never more than so many");
+    }
+}

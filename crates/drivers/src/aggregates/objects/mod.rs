@@ -70,6 +70,8 @@ pub struct ObjectAggregatesOptions {
     pub requests_max: usize,
     /// A request takes this long at most, and so does a write that meets other writers.
     pub deadline_ms: u64,
+    /// Before a request that may happen twice is tried again; twice as long before the last try.
+    pub retry_pause_ms: u64,
     /// Larger segments are divided. Ceph takes no objects above 128 MiB.
     pub segment_bytes_max: u64,
     /// So many runs of similar size are merged.
@@ -91,6 +93,7 @@ impl Default for ObjectAggregatesOptions {
             cache_bytes_max: 256 << 20,
             requests_max: 64,
             deadline_ms: 10_000,
+            retry_pause_ms: 50,
             segment_bytes_max: 32 << 20,
             merged_runs_min: 6,
             runs_max: 16,

@@ -268,7 +268,7 @@ impl Requests {
         let (_, stretches) = self.fetch(part, rows.clone(), false).await?;
         let open = |row: Row| match row.kind {
             Kind::Value => match self.open(part, &row, &stretches) {
-                Ok(value) => (row.key, Kind::Value, Bytes::copy_from_slice(&value)),
+                Ok(value) => (row.key, Kind::Value, value),
                 Err(_) => (row.key, Kind::Damaged, Bytes::new()),
             },
             kind => (row.key, kind, Bytes::new()),

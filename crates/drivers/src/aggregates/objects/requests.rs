@@ -27,8 +27,6 @@ use crate::{
 
 /// How many times a request that changes nothing, or may happen twice, is tried.
 const TRIES: u32 = 3;
-/// Before the second try; twice as long before each further one.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Beyond so many bytes damage is reported and counted, but no longer copied.
 const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 /// How many damaged places are remembered; beyond it some may be reported more than once.
@@ -102,7 +100,7 @@ impl Requests {
         &self,
         request: impl Fn() -> F,
     ) -> Result<T, StoreError> {
-        let mut pause = PAUSE;
+        let mut pause = Duration::from_millis(self.options.retry_pause_ms);
         for _ in 1..TRIES {
             match self.once(request()).await {
                 Err(ObjectError::Unavailable(_)) => tokio::time::sleep(pause).await,

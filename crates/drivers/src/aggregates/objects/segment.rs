@@ -178,15 +178,30 @@ impl Index {
         })
     }
 
+    /// Those of heads, then those of blocks, of metrics from `first` to `last`.
+    pub fn of_metrics(&self, first: MetricId, last: MetricId) -> impl Iterator<Item = Row> {
+        let rows = self.rows.len() / ROW_BYTES;
+        let bounds = |low: usize, high: usize| {
+            let start = self.partition(low, high, |row| row.key < Key::deletion(first));
+            start..self.partition(start, high, |row| row.key <= Key::last_of(last))
+        };
+        bounds(0, self.head_rows).chain(bounds(self.head_rows, rows)).map(|at| self.row(at))
+    }
+
     /// The first row whose key is not smaller, among the heads for a head, among the blocks for a block.
-    pub fn lower_bound(&self, key: &Key) -> usize {
-        let (mut low, mut high) = match key.as_block() {
+    fn lower_bound(&self, key: &Key) -> usize {
+        let (low, high) = match key.as_block() {
             None => (0, self.head_rows),
             Some(_) => (self.head_rows, self.rows.len() / ROW_BYTES),
         };
+        self.partition(low, high, |row| row.key < *key)
+    }
+
+    /// The first of the rows `low..high` that is not before.
+    fn partition(&self, mut low: usize, mut high: usize, is_before: impl Fn(&Row) -> bool) -> usize {
         while low < high {
             let middle = low.midpoint(high);
-            if self.row(middle).key < *key { low = middle + 1 } else { high = middle }
+            if is_before(&self.row(middle)) { low = middle + 1 } else { high = middle }
         }
         low
     }
@@ -195,7 +210,7 @@ impl Index {
         if key.as_block().is_none() { self.head_rows } else { self.rows.len() / ROW_BYTES }
     }
 
-    pub fn row(&self, at: usize) -> Row {
+    fn row(&self, at: usize) -> Row {
         let bytes = &self.rows[at * ROW_BYTES..][..ROW_BYTES];
         Row {
             key: Key::from_bytes(bytes[..KEY_BYTES].try_into().expect("forty bytes")),

@@ -1,29 +1,47 @@
-//! Tidying up after writes, in the background, one task for a shard at most.
+//! Tidying up after writes, in the background, one task for a shard at most: the hint, old manifests, merges, merged
+//! segments whose time is over, and, rarely, segments that belong to nobody.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::{chain::Shard, requests::Requests};
+use super::{
+    chain::{Change, Effect, Shard},
+    manifest::{Era, Manifest},
+    names,
+    requests::Requests,
+};
+use crate::aggregates::StoreError;
+
+/// So many versions after the last hint there is a new one.
+const HINT_VERSIONS: u64 = 8;
 
 /// The background tasks of a store.
 #[derive(Default)]
 pub struct Tending(Mutex<JoinSet<()>>);
 
 impl Tending {
+    /// Sees to it that the shard is tended. Waits where it has far too many runs.
     pub async fn after_write(&self, requests: &Arc<Requests>, shard: &Arc<Shard>) {
         if !shard.tended.swap(true, Ordering::AcqRel) {
             let (requests, shard) = (requests.clone(), shard.clone());
             let mut tasks = self.0.lock();
+            // Those that have ended.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
-                drop(requests);
+                if let Err(error) = requests.tend(&shard).await {
+                    tracing::warn!(shard = shard.id, "tidying up goes on after the next write: {error}");
+                }
                 shard.tended.store(false, Ordering::Release);
             });
         }
+        let too_many =
+            || shard.known().is_some_and(|known| known.runs.len() >= 2 * requests.options.runs_max);
+        while too_many() && requests.merge(shard).await.is_ok_and(|merged| merged) {}
     }
 
+    /// Waits until nothing is under way.
     pub async fn settle(&self) {
         loop {
             let mut tasks = std::mem::take(&mut *self.0.lock());
@@ -32,5 +50,120 @@ impl Tending {
             }
             while tasks.join_next().await.is_some() {}
         }
+    }
+}
+
+/// From now on nothing that was written before may be added.
+struct Floor(u64);
+
+impl Change for Floor {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+        draft.floor_ms = draft.floor_ms.max(self.0);
+        Ok(Effect::Changed)
+    }
+}
+
+impl Requests {
+    /// Until no version has come meanwhile.
+    async fn tend(&self, shard: &Shard) -> Result<(), StoreError> {
+        let mut seen = None;
+        while let Some(manifest) = shard.known()
+            && seen != Some(manifest.id)
+        {
+            seen = Some(manifest.id);
+            if manifest.version >= *shard.hinted.lock() + HINT_VERSIONS {
+                self.put_hint(shard, &manifest).await?;
+            }
+            if let Some((era, end)) = manifest.outdated(self.now().wall_ms, self.options.retain_ms) {
+                self.remove_era(shard, &manifest, era, end).await?;
+            }
+            self.remove_garbage(shard, &manifest).await?;
+            while self.merge(shard).await? {}
+            self.sweep_if_due(shard).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_hint(&self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+        self.put(&names::hint(shard.id), &manifest.version.to_string().into()).await?;
+        *shard.hinted.lock() = manifest.version;
+        Ok(())
+    }
+
+    /// The first version goes before the others, since it stands for all: see `chain`.
+    async fn remove_era(
+        &self,
+        shard: &Shard,
+        manifest: &Manifest,
+        era: Era,
+        end: u64,
+    ) -> Result<(), StoreError> {
+        let first = names::manifest(shard.id, era.first);
+        if shard.removed.lock().contains(&first) {
+            return Ok(());
+        }
+        self.put_hint(shard, manifest).await?;
+        self.remove(std::slice::from_ref(&first)).await?;
+        let rest: Vec<String> =
+            (era.first + 1..end).map(|version| names::manifest(shard.id, version)).collect();
+        self.remove(&rest).await?;
+        shard.removed.lock().insert(first);
+        Ok(())
+    }
+
+    async fn remove_garbage(&self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+        let now_ms = self.now().wall_ms;
+        let due = |since_ms: u64| since_ms.saturating_add(self.options.grace_ms) <= now_ms;
+        let names: Vec<String> = {
+            let removed = shard.removed.lock();
+            let garbage = manifest.garbage.iter().filter(|garbage| due(garbage.since_ms));
+            let garbage = garbage.filter(|garbage| !removed.contains(&garbage.name));
+            garbage.map(|garbage| garbage.name.clone()).collect()
+        };
+        if !names.is_empty() {
+            self.remove(&names).await?;
+            shard.removed.lock().extend(names);
+        }
+        Ok(())
+    }
+
+    async fn sweep_if_due(&self, shard: &Shard) -> Result<(), StoreError> {
+        let now = self.now();
+        {
+            let mut swept = shard.swept.lock();
+            let since = *swept.get_or_insert(now);
+            if now.since_ms(since) < self.options.sweep_ms {
+                return Ok(());
+            }
+            *swept = Some(now);
+        }
+        self.sweep(shard, now.wall_ms.saturating_sub(self.options.sweep_ms)).await
+    }
+
+    /// Removes segments that were written before `floor_ms` and that no manifest names: their writers did not get that far.
+    /// And manifests of versions that are removed, by writers that slept and did not wake for long enough.
+    async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<(), StoreError> {
+        let (segments, versions) =
+            futures_util::future::try_join(async { self.list(&names::segments(shard.id)).await }, async {
+                self.list(&names::manifests(shard.id)).await
+            })
+            .await?;
+        let Some(known) = shard.known() else { return Ok(()) };
+        let old = |name: &String| names::written_ms(name).is_some_and(|at| at < floor_ms);
+        let mut nobodys: Vec<String> =
+            segments.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
+        if !nobodys.is_empty() {
+            // Whoever sleeps with one of them in hand finds the floor when it wakes.
+            let manifest = self.commit(shard, &Floor(floor_ms)).await?;
+            nobodys.retain(|name| !manifest.knows(name));
+        }
+        let first = known.eras.first().map_or(0, |era| era.first);
+        let removed = |name: &String| names::version_of(name).is_some_and(|version| version < first);
+        nobodys.extend(versions.into_iter().filter(removed));
+        if !nobodys.is_empty() {
+            tracing::info!(shard = shard.id, objects = nobodys.len(), "removing what belongs to nobody");
+            self.remove(&nobodys).await?;
+        }
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A new segment that is not larger is kept in memory as a whole: it will be merged soon.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Adds what a pass wrote, in its order.
 pub fn enter(entries: &mut Entries, write: &MetricWrite) {
@@ -105,10 +105,10 @@ impl Requests {
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::Fenced { fence, held });
         }
-        let parts = try_join_all(
-            self.split(entries).into_iter().map(|entries| self.put_segment(shard, entries, KEPT_BYTES_MAX)),
-        )
-        .await?;
+        let split = self.split(entries);
+        let parts =
+            try_join_all(split.iter().map(|entries| self.put_segment(shard, entries, KEPT_BYTES_MAX)))
+                .await?;
         self.count_written(&parts);
         self.commit(shard, &Added { fence, run: Run { parts } }).await.map(drop)
     }
@@ -137,12 +137,11 @@ impl Requests {
     pub async fn put_segment(
         &self,
         shard: &Shard,
-        entries: Entries,
+        entries: &Entries,
         kept_max: usize,
     ) -> Result<Part, StoreError> {
         let name = names::segment(shard.id, self.now().wall_ms, Uuid::new_v4());
-        let (part, bytes) = segment::encode(name, &entries);
-        drop(entries);
+        let (part, bytes) = segment::encode(name, entries);
         self.put(&part.name, &bytes).await?;
         let front = match bytes.len() {
             // All of it.

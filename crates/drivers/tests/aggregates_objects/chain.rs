@@ -1,0 +1,289 @@
+//! Processes that sleep at the worst moment, while others write on and old manifests are removed.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregates},
+    objects::{
+        ObjectError, Objects,
+        memory::{Call, Fault, MemoryObjects},
+    },
+};
+use tokio::sync::{Mutex, Notify};
+
+use crate::{
+    setup::{TestClock, fence, named, open_at},
+    support::aggregate_items::{blocks, head, key, write},
+};
+
+/// The objects as one process sees them, which can be put to sleep before it creates a manifest, or before it removes one.
+#[derive(Clone)]
+struct Sleepy {
+    objects: MemoryObjects,
+    creates: Arc<Mutex<()>>,
+    deletes: Arc<Mutex<()>>,
+    asleep: Arc<Notify>,
+}
+
+impl Sleepy {
+    fn new(objects: &MemoryObjects) -> Self {
+        Self {
+            objects: objects.clone(),
+            creates: Arc::default(),
+            deletes: Arc::default(),
+            asleep: Arc::default(),
+        }
+    }
+
+    async fn pass(&self, gate: &Mutex<()>) {
+        if gate.try_lock().is_err() {
+            self.asleep.notify_one();
+            drop(gate.lock().await);
+        }
+    }
+}
+
+#[async_trait]
+impl Objects for Sleepy {
+    fn place(&self) -> String {
+        self.objects.place()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.objects.put(name, bytes).await
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.pass(&self.creates).await;
+        self.objects.create(name, bytes).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        self.objects.get(name).await
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        self.objects.get_range(name, start, length).await
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        self.pass(&self.deletes).await;
+        self.objects.delete(names).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        self.objects.list(prefix).await
+    }
+}
+
+/// Metric 2 and metric 4 lie in shard 0 of 2; of four sacks in 2 and 0.
+struct World {
+    objects: MemoryObjects,
+    clock: TestClock,
+    sleepy: Sleepy,
+    sleeper: Arc<ObjectAggregates>,
+    awake: Arc<ObjectAggregates>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+        let sleepy = Sleepy::new(&objects);
+        let sleeper = open_at(sleepy.clone(), &clock).await;
+        let awake = open_at(objects.clone(), &clock).await;
+        Self { objects, clock, sleepy, sleeper, awake }
+    }
+
+    /// The other process writes so much that what the sleeper knew is long removed.
+    async fn go_on(&self, fence: Fence) {
+        for round in 0..150 {
+            apply(&self.awake, fence, 4, &format!("round {round}")).await.unwrap();
+            self.clock.advance(2000);
+            self.awake.settle().await;
+        }
+    }
+
+    fn manifests(&self) -> Vec<String> {
+        named(&self.objects, "shard/0/manifest/")
+    }
+}
+
+async fn apply(store: &ObjectAggregates, fence: Fence, id: usize, text: &str) -> Result<(), StoreError> {
+    store.write(fence, vec![write(id, text, &[(key(id, 0), text)])]).await.remove(0)
+}
+
+/// Puts the sleeper to sleep in the middle of a write to metric 2, has the others go on, and wakes it.
+async fn overslept(world: &World, own: Fence, others: Fence) -> Result<(), StoreError> {
+    apply(&world.sleeper, own, 2, "before").await.unwrap();
+    let before = world.manifests();
+    let night = world.sleepy.creates.lock().await;
+    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
+    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
+    asleep.notified().await;
+    world.awake.raise(others).await.unwrap();
+    world.go_on(others).await;
+    let now = world.manifests();
+    assert!(before.iter().all(|name| !now.contains(name)), "the sleeper's version is long removed");
+    drop(night);
+    let answer = late.await.unwrap();
+    let new: Vec<String> = world.manifests().into_iter().filter(|name| !now.contains(name)).collect();
+    assert!(
+        new.iter().all(|name| now.iter().all(|known| name > known)),
+        "an old version is there again: {new:?}"
+    );
+    answer
+}
+
+#[tokio::test]
+async fn a_writer_that_slept_past_its_fence_writes_nothing() {
+    let world = World::new().await;
+    let (own, others) = (fence(2, 0, 1), fence(2, 0, 2));
+    world.sleeper.raise(own).await.unwrap();
+    let answer = overslept(&world, own, others).await;
+    assert!(matches!(answer, Err(StoreError::Fenced { held: 2, .. })), "{answer:?}");
+    for store in [&world.sleeper, &world.awake] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("before"));
+        assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
+        assert_eq!(blocks(&**store, 2).await, ["before"]);
+    }
+}
+
+/// The other one owns another sack of the same shard: what comes late counts.
+#[tokio::test]
+async fn a_writer_that_slept_loses_nothing() {
+    let world = World::new().await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    world.sleeper.raise(own).await.unwrap();
+    overslept(&world, own, others).await.unwrap();
+    for store in [&world.sleeper, &world.awake] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("late"));
+        assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
+    }
+}
+
+/// Between the creation of a version that was removed before and its removal others may meet it.
+#[tokio::test]
+async fn a_version_out_of_time_misleads_nobody() {
+    let world = World::new().await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    world.sleeper.raise(own).await.unwrap();
+    apply(&world.sleeper, own, 2, "before").await.unwrap();
+    // Knows the same version as the sleeper.
+    let reader = open_at(world.objects.clone(), &world.clock).await;
+    assert_eq!(head(&*reader, 2).await.unwrap().as_deref(), Some("before"));
+    let night = world.sleepy.creates.lock().await;
+    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
+    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
+    asleep.notified().await;
+    world.go_on(others).await;
+    let before = world.manifests();
+    let second_night = world.sleepy.deletes.lock().await;
+    drop(night);
+    world.sleepy.asleep.notified().await;
+    let now = world.manifests();
+    assert!(now.len() == before.len() + 1 && now[0] < before[0], "the old version is there");
+    assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("round 149"));
+    apply(&reader, fence(4, 0, 2), 4, "by the reader").await.unwrap();
+    assert_eq!(head(&*world.awake, 4).await.unwrap().as_deref(), Some("by the reader"));
+    drop(second_night);
+    late.await.unwrap().unwrap();
+    assert_eq!(head(&*reader, 2).await.unwrap().as_deref(), Some("late"));
+    assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("by the reader"));
+}
+
+/// The hint was put back by somebody who slept; it names a version that is gone. So do readers who slept.
+#[tokio::test]
+async fn old_hints_and_old_readers_find_the_newest() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    let reader = open_at(world.objects.clone(), &world.clock).await;
+    assert_eq!(head(&*reader, 4).await.unwrap(), None);
+    let from_version = open_at(world.objects.clone(), &world.clock).await;
+    apply(&world.awake, own, 4, "first").await.unwrap();
+    assert_eq!(head(&*from_version, 4).await.unwrap().as_deref(), Some("first"));
+    world.go_on(own).await;
+    for hint in ["1", "99999", "nonsense", ""] {
+        let name = "aggregates/shard/0/hint".to_owned();
+        match hint {
+            "" => world.objects.delete(&[name]).await.unwrap(),
+            hint => world.objects.put(&name, Bytes::from(hint)).await.unwrap(),
+        }
+        let newcomer = open_at(world.objects.clone(), &world.clock).await;
+        let found = head(&*newcomer, 4).await;
+        assert_eq!(found.unwrap().as_deref(), Some("round 149"), "hint {hint}");
+    }
+    for store in [reader, from_version] {
+        assert_eq!(head(&*store, 4).await.unwrap().as_deref(), Some("round 149"));
+        apply(&store, own, 4, "round 149").await.unwrap();
+    }
+}
+
+/// A manifest that is created by a request of which nobody has heard for long must not count after a later read.
+#[tokio::test]
+async fn a_write_without_an_answer_is_decided_by_the_next_read() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    apply(&world.awake, own, 2, "before").await.unwrap();
+    world.awake.settle().await;
+    let hold = world.objects.hold(Call::Create, "shard/0/manifest");
+    let awake = world.awake.clone();
+    let lost = tokio::spawn(async move { apply(&awake, own, 2, "lost").await });
+    hold.arrival().await;
+    // The request is under way, but its caller is gone.
+    let objects = world.objects.clone();
+    let name = format!("aggregates/shard/0/manifest/{:016x}", world.manifests().len() + 1);
+    lost.abort();
+    assert!(lost.await.is_err());
+    drop(hold);
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
+    // Now it arrives: too late.
+    assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
+}
+
+/// A segment whose writer sleeps is removed as nobody's; when the writer wakes, its write is refused.
+#[tokio::test]
+async fn what_nobody_names_goes_and_is_not_named_later() {
+    let world = World::new().await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    apply(&world.sleeper, own, 2, "before").await.unwrap();
+    apply(&world.awake, others, 4, "before").await.unwrap();
+    world.awake.settle().await;
+    let before = named(&world.objects, "shard/0/segment/");
+    let night = world.sleepy.creates.lock().await;
+    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
+    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
+    asleep.notified().await;
+    let mut of_sleeper = named(&world.objects, "shard/0/segment/");
+    of_sleeper.retain(|name| !before.contains(name));
+    assert_eq!(of_sleeper.len(), 1);
+    world.clock.advance(3_700_000);
+    apply(&world.awake, others, 4, "an hour later").await.unwrap();
+    world.awake.settle().await;
+    assert!(!named(&world.objects, "shard/0/segment/").contains(&of_sleeper[0]));
+    drop(night);
+    let answer = late.await.unwrap();
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
+    apply(&world.sleeper, own, 2, "again").await.unwrap();
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("again"));
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_says_so_and_recovers() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    apply(&world.awake, own, 2, "before").await.unwrap();
+    world.objects.set_down(true);
+    assert!(matches!(apply(&world.awake, own, 2, "down").await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(head(&*world.awake, 2).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(world.awake.raise(fence(2, 0, 2)).await, Err(StoreError::Unavailable(_))));
+    world.objects.set_down(false);
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
+    world.objects.fail(Call::Create, "manifest", 0, Fault::Fails(ObjectError::NoSpace("full".to_owned())));
+    assert!(matches!(apply(&world.awake, own, 2, "full").await, Err(StoreError::NoSpace(_))));
+    world.objects.fail(Call::Create, "manifest", 0, Fault::AnswerLost);
+    apply(&world.awake, own, 2, "after").await.expect("that the answer was lost is found out");
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("after"));
+}

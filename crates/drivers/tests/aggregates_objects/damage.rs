@@ -1,0 +1,211 @@
+//! Damaged objects: what is hurt is reported and set aside, never replaced by something older, and its neighbours stay.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregates},
+    objects::{Objects, memory::MemoryObjects},
+};
+
+use crate::{
+    setup::{TestClock, named, open_at},
+    support::aggregate_items::{blocks, head, key, write},
+};
+
+const IDS: [usize; 3] = [2, 4, 6];
+
+struct World {
+    objects: MemoryObjects,
+    clock: TestClock,
+    store: Arc<ObjectAggregates>,
+}
+
+impl World {
+    /// Each metric has an old and a new head and a block of each, in two segments.
+    async fn new() -> Self {
+        let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+        let store = open_at(objects.clone(), &clock).await;
+        let world = Self { objects, clock, store };
+        // Much larger, so that the two are not merged, and divided into a segment for each metric.
+        world.pass("old", 0, &["x".repeat(6000).as_str()]).await;
+        world.pass("new", 60, &[]).await;
+        world
+    }
+
+    async fn pass(&self, text: &str, first: i64, more: &[&str]) {
+        let blocks = |id: usize| {
+            let more = more.iter().enumerate().map(move |(at, text)| (key(id, 600 * (at as i64 + 1)), *text));
+            more.chain([(key(id, first), text)]).collect::<Vec<_>>()
+        };
+        let writes = IDS.iter().map(|id| write(*id, &format!("{text} {id}"), &blocks(*id))).collect();
+        assert!(self.store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
+        self.store.settle().await;
+    }
+
+    async fn reopened(&self) -> Arc<ObjectAggregates> {
+        open_at(self.objects.clone(), &self.clock).await
+    }
+
+    /// The one object whose bytes have this text, and where.
+    fn find(&self, text: &str) -> (String, usize) {
+        let contents = self.objects.contents();
+        let found = contents.into_iter().find_map(|(name, bytes)| {
+            let at = bytes.windows(text.len()).position(|window| window == text.as_bytes())?;
+            (!name.contains("quarantine")).then_some((name, at))
+        });
+        found.unwrap_or_else(|| panic!("no {text}"))
+    }
+
+    async fn flip(&self, name: &str, at: usize) {
+        let mut bytes = self.objects.get(name).await.unwrap().unwrap().to_vec();
+        bytes[at] ^= 16;
+        self.objects.put(name, bytes.into()).await.unwrap();
+    }
+
+    async fn heads(&self, store: &ObjectAggregates) -> Vec<Option<String>> {
+        let mut heads = Vec::new();
+        for id in IDS {
+            heads.push(match head(store, id).await {
+                Ok(head) => Some(head.expect("it was written")),
+                Err(StoreError::Damaged(_)) => None,
+                Err(error) => panic!("{error}"),
+            });
+        }
+        heads
+    }
+
+    async fn quarantined(&self) -> usize {
+        // Copies are made in the background.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        named(&self.objects, "quarantine").len()
+    }
+}
+
+fn texts(texts: [&str; 3]) -> Vec<Option<String>> {
+    texts.map(|text| (!text.is_empty()).then(|| text.to_owned())).to_vec()
+}
+
+#[tokio::test]
+async fn a_damaged_head_is_not_replaced_by_an_older_one() {
+    let world = World::new().await;
+    let (segment, at) = world.find("new 4");
+    world.flip(&segment, at).await;
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
+    assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
+    assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
+    assert_eq!(blocks(&*store, 4).await.len(), 3);
+    // Nor after it was merged.
+    for round in 0..6 {
+        let writes = vec![write(8, &format!("{round}"), &[(key(8, 60 * round), "x".repeat(3000).as_str())])];
+        assert!(store.write(Fence::EVERYTHING, writes).await[0].is_ok());
+        store.settle().await;
+    }
+    assert!(store.figures().merges > 0);
+    assert!(world.objects.get(&segment).await.unwrap().is_some(), "it stays for those who read it");
+    assert_eq!(world.heads(&*world.reopened().await).await, texts(["new 2", "", "new 6"]));
+    // A new head is a new head.
+    assert!(store.write(Fence::EVERYTHING, vec![write(4, "healed", &[])]).await[0].is_ok());
+    assert_eq!(world.heads(&store).await, texts(["new 2", "healed", "new 6"]));
+}
+
+#[tokio::test]
+async fn a_damaged_block_is_left_out() {
+    let world = World::new().await;
+    let (segment, head) = world.find("old 4");
+    let bytes = world.objects.get(&segment).await.unwrap().unwrap();
+    let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"old").unwrap();
+    world.flip(&segment, at).await;
+    let store = world.reopened().await;
+    let left: Vec<usize> = [blocks(&*store, 2).await, blocks(&*store, 4).await, blocks(&*store, 6).await]
+        .map(|blocks| blocks.len())
+        .to_vec();
+    assert_eq!(left, [3, 2, 3]);
+    assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
+    assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
+}
+
+/// Any byte of a segment: at most one item suffers, and none is replaced by an older one.
+#[tokio::test]
+async fn any_flipped_byte_costs_one_item_at_most() {
+    let world = World::new().await;
+    let (segment, _) = world.find("new 4");
+    let length = world.objects.get(&segment).await.unwrap().unwrap().len();
+    let (mut unhurt, mut hurt) = (0, 0);
+    for at in (0..length).step_by(7) {
+        world.flip(&segment, at).await;
+        let store = world.reopened().await;
+        let heads = world.heads(&store).await;
+        let known = heads.iter().flatten().filter(|text| text.starts_with("new")).count();
+        assert_eq!(known, heads.iter().flatten().count(), "byte {at}: an old head is served");
+        let mut missing = 0;
+        for id in IDS {
+            missing += 3 - blocks(&*store, id).await.len();
+        }
+        assert!(3 - known + missing <= 1, "byte {at}");
+        if 3 - known + missing == 0 {
+            unhurt += 1
+        } else {
+            hurt += 1
+        }
+        world.flip(&segment, at).await;
+    }
+    assert!(unhurt > 0 && hurt > 0, "the index hurts nothing, entries do");
+}
+
+/// Index and head damaged: the head is not even known by its key, and yet no older one is served in its place.
+#[tokio::test]
+async fn what_is_not_known_is_not_served() {
+    let world = World::new().await;
+    let (segment, at) = world.find("new 4");
+    let length = world.objects.get(&segment).await.unwrap().unwrap().len();
+    world.flip(&segment, length - 1).await;
+    // The header of the entry.
+    world.flip(&segment, at - 20).await;
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
+    assert_eq!(blocks(&*store, 2).await.len(), 3);
+    world.objects.delete(&[segment]).await.unwrap();
+    assert_eq!(world.heads(&*world.reopened().await).await, texts(["", "", ""]));
+    assert_eq!(blocks(&*world.reopened().await, 2).await.len(), 2, "what the old one has");
+}
+
+#[tokio::test]
+async fn a_damaged_manifest_has_a_second_copy() {
+    let world = World::new().await;
+    let newest = named(&world.objects, "shard/0/manifest").pop().unwrap();
+    let length = world.objects.get(&newest).await.unwrap().unwrap().len();
+    world.flip(&newest, 30).await;
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
+    assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
+    // Both: nobody knows what counts, so nothing is served and nothing written.
+    world.flip(&newest, length / 2 + 30).await;
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["", "", ""]));
+    let refused = store.write(Fence::EVERYTHING, vec![write(2, "more", &[])]).await.remove(0);
+    assert!(matches!(refused, Err(StoreError::Damaged(_))), "{refused:?}");
+    // Another shard knows nothing of it.
+    assert!(store.write(Fence::EVERYTHING, vec![write(3, "odd", &[])]).await[0].is_ok());
+    // As the message says.
+    world.objects.delete(&[newest]).await.unwrap();
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["old 2", "old 4", "old 6"]));
+    assert!(store.write(Fence::EVERYTHING, vec![write(2, "more", &[])]).await[0].is_ok());
+    assert_eq!(blocks(&*store, 2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    use gnudi_drivers::OpenError;
+
+    let world = World::new().await;
+    let newer = Bytes::from_static(b"{\"version\": 2}");
+    world.objects.put("aggregates/format", newer).await.unwrap();
+    let objects = Arc::new(world.objects.clone());
+    let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
+    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 2, known: 1, .. }));
+}

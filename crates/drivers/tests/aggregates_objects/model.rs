@@ -1,0 +1,202 @@
+//! Random passes of two processes that take sacks from each other, with failures, merges, reopening and time that
+//! passes: always what the store in memory has.
+
+use std::sync::Arc;
+
+use gnudi_drivers::{
+    aggregates::{
+        AggregateStore, Fence, MetricWrite, StoreError, memory::MemoryAggregates, objects::ObjectAggregates,
+    },
+    objects::{
+        ObjectError,
+        memory::{Call, Fault, MemoryObjects},
+    },
+};
+use gnudi_model::MetricId;
+use proptest::prelude::*;
+
+use crate::{
+    setup::{SHARDS, TestClock, fence, named, open_at},
+    support::{
+        aggregate_items::{everything, metric, random_write},
+        random::Random,
+    },
+};
+
+const METRICS: usize = 6;
+
+struct World {
+    random: Random,
+    objects: MemoryObjects,
+    clock: TestClock,
+    processes: Vec<Arc<ObjectAggregates>>,
+    model: MemoryAggregates,
+    /// Per sack: the process that raised the last fence, and each process's last token.
+    owner: [usize; SHARDS as usize],
+    tokens: [[u64; 2]; SHARDS as usize],
+    last_token: u64,
+}
+
+impl World {
+    async fn new(seed: u64) -> Self {
+        let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+        let processes = vec![open_at(objects.clone(), &clock).await, open_at(objects.clone(), &clock).await];
+        let random = Random::new(seed);
+        let model = MemoryAggregates::default();
+        Self { random, objects, clock, processes, model, owner: [0; 2], tokens: [[0; 2]; 2], last_token: 0 }
+    }
+
+    async fn step(&mut self) {
+        let process = self.random.below(2);
+        let sack = self.random.below(SHARDS.into());
+        if self.random.one_in(4) {
+            self.plan_failure();
+        }
+        match self.random.below(20) {
+            0 | 1 => self.take_over(process, sack).await,
+            2 => self.processes[process] = self.reopen().await,
+            3 => self.clock.advance([100, 4000, 6000, 70_000, 4_000_000][self.random.below(5)]),
+            4 | 5 => self.read(process).await,
+            _ => self.change(process, sack).await,
+        }
+    }
+
+    fn plan_failure(&mut self) {
+        let calls =
+            [Call::Put, Call::Create, Call::Create, Call::Get, Call::GetRange, Call::Delete, Call::List];
+        let call = calls[self.random.below(calls.len())];
+        let fails = Fault::Fails(ObjectError::Unavailable("planned".to_owned()));
+        // A read has no answer to lose.
+        let fault = if self.random.one_in(2) { fails } else { Fault::AnswerLost };
+        let after = self.random.below(3);
+        self.objects.fail(call, "shard", after, fault);
+    }
+
+    async fn reopen(&self) -> Arc<ObjectAggregates> {
+        open_at(self.objects.clone(), &self.clock).await
+    }
+
+    async fn take_over(&mut self, process: usize, sack: usize) {
+        self.last_token += 1;
+        let fence = fence(SHARDS, sack as u16, self.last_token);
+        while let Err(error) = self.processes[process].raise(fence).await {
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        }
+        self.owner[sack] = process;
+        self.tokens[sack][process] = self.last_token;
+    }
+
+    /// A pass over a sack, by its owner or by somebody who thinks so.
+    async fn change(&mut self, process: usize, sack: usize) {
+        let fence = fence(SHARDS, sack as u16, self.tokens[sack][process]);
+        let metrics: Vec<usize> = (0..METRICS).filter(|id| id % usize::from(SHARDS) == sack).collect();
+        let some = |random: &mut Random| -> Vec<usize> {
+            (0..=random.below(3)).map(|_| metrics[random.below(metrics.len())]).collect()
+        };
+        let change = if self.random.one_in(8) {
+            Pass::Delete(some(&mut self.random).into_iter().map(metric).collect())
+        } else {
+            let ids = some(&mut self.random);
+            Pass::Write(ids.into_iter().map(|id| random_write(&mut self.random, id)).collect())
+        };
+        let answers = change.apply(&*self.processes[process], fence).await;
+        let mut unknown = false;
+        for answer in &answers {
+            match answer {
+                Ok(()) => {
+                    assert!(fence.token == self.tokens[sack][self.owner[sack]], "a former owner has written")
+                }
+                Err(StoreError::Fenced { .. }) => assert_ne!(self.owner[sack], process),
+                Err(StoreError::Unavailable(_)) => unknown = true,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(answers.iter().all(|answer| answer.is_ok() == answers[0].is_ok()), "half a pass");
+        if answers[0].is_ok() {
+            change.apply(&self.model, Fence::EVERYTHING).await;
+        } else if unknown {
+            // It was carried out or not; whoever reads first decides, for everybody.
+            let there = self.insist(process, &metrics).await;
+            if there != everything(&self.model, &metrics).await.unwrap() {
+                change.apply(&self.model, Fence::EVERYTHING).await;
+                assert_eq!(there, everything(&self.model, &metrics).await.unwrap());
+            }
+        }
+    }
+
+    /// Reads until nothing fails.
+    async fn insist(&self, process: usize, ids: &[usize]) -> crate::support::aggregate_items::Everything {
+        loop {
+            match everything(&*self.processes[process], ids).await {
+                Ok(everything) => return everything,
+                Err(StoreError::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    async fn read(&self, process: usize) {
+        let ids: Vec<usize> = (0..METRICS).collect();
+        assert_eq!(self.insist(process, &ids).await, everything(&self.model, &ids).await.unwrap());
+    }
+}
+
+enum Pass {
+    Write(Vec<MetricWrite>),
+    Delete(Vec<MetricId>),
+}
+
+impl Pass {
+    async fn apply(&self, store: &dyn AggregateStore, fence: Fence) -> Vec<Result<(), StoreError>> {
+        match self {
+            Pass::Write(writes) => store.write(fence, writes.clone()).await,
+            Pass::Delete(metrics) => store.delete(fence, metrics).await,
+        }
+    }
+}
+
+async fn same_answers(seed: u64) {
+    let mut world = World::new(seed).await;
+    for _ in 0..world.random.below(150) {
+        world.step().await;
+    }
+    for process in 0..2 {
+        world.read(process).await;
+        world.processes[process].settle().await;
+        assert_eq!(world.processes[process].figures().damaged, 0, "seed {seed}");
+    }
+    let reopened = world.reopen().await;
+    world.processes.push(reopened);
+    world.read(2).await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_processes_answer_as_the_model(seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(same_answers(seed));
+    }
+}
+
+/// After many passes little is there besides what counts.
+#[tokio::test]
+async fn what_is_superseded_goes() {
+    let mut world = World::new(5).await;
+    for _ in 0..600 {
+        let (process, sack) = (world.random.below(2), world.random.below(SHARDS.into()));
+        world.take_over(process, sack).await;
+        world.change(process, sack).await;
+        world.clock.advance(3000);
+        world.processes[process].settle().await;
+    }
+    let [segments, manifests] = ["/segment/", "/manifest/"].map(|part| named(&world.objects, part).len());
+    let kept_s = 60;
+    assert!(segments < usize::from(SHARDS) * 4 * 4 + 3 * (kept_s / 3), "{segments} segments");
+    // Two eras of 32 versions and what came within the time that they are kept, in each shard.
+    assert!(manifests < usize::from(SHARDS) * (4 * 32 + 2 * 3 * kept_s / 3), "{manifests} manifests");
+    for process in 0..2 {
+        world.read(process).await;
+    }
+}

@@ -1,0 +1,72 @@
+//! Stores on objects in memory, with a clock of the tests'.
+
+use std::{
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use gnudi_drivers::{
+    aggregates::{
+        Fence,
+        objects::{
+            ObjectAggregates, ObjectAggregatesOptions,
+            clock::{Clock, Moment},
+        },
+    },
+    objects::{Objects, memory::MemoryObjects},
+};
+use gnudi_model::{Sack, SackCount, SackId};
+use uuid::Uuid;
+
+pub const CLUSTER: Uuid = Uuid::from_u128(7);
+pub const SHARDS: u16 = 2;
+
+/// Stands still unless it is moved; all processes have the same.
+#[derive(Clone, Default)]
+pub struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    pub fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Moment {
+        let ms = self.0.load(Ordering::Relaxed);
+        Moment { wall_ms: 1_700_000_000_000 + ms, running_ms: ms }
+    }
+}
+
+/// Two shards, small segments, and merges as often as can be.
+pub fn options() -> ObjectAggregatesOptions {
+    ObjectAggregatesOptions {
+        shards: SackCount(NonZeroU16::new(SHARDS).unwrap()),
+        segment_bytes_max: 3000,
+        merged_runs_min: 2,
+        runs_max: 4,
+        retry_pause_ms: 0,
+        ..ObjectAggregatesOptions::default()
+    }
+}
+
+pub async fn open(objects: &MemoryObjects, options: ObjectAggregatesOptions) -> Arc<ObjectAggregates> {
+    ObjectAggregates::open(Arc::new(objects.clone()), CLUSTER, options).await.unwrap()
+}
+
+pub async fn open_at(objects: impl Objects, clock: &TestClock) -> Arc<ObjectAggregates> {
+    let clock = Arc::new(clock.clone());
+    ObjectAggregates::open_at(Arc::new(objects), CLUSTER, options(), clock).await.unwrap()
+}
+
+pub fn fence(count: u16, id: u16, token: u64) -> Fence {
+    Fence { sack: Sack { count: SackCount(NonZeroU16::new(count).unwrap()), id: SackId(id) }, token }
+}
+
+/// The objects whose names contain a part.
+pub fn named(objects: &MemoryObjects, part: &str) -> Vec<String> {
+    objects.contents().into_keys().filter(|name| name.contains(part)).collect()
+}

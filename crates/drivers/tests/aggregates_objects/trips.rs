@@ -1,0 +1,85 @@
+//! A call takes as many requests for a thousand metrics as for ten.
+
+use gnudi_drivers::{
+    aggregates::{AggregateStore, Fence, objects::ObjectAggregatesOptions},
+    objects::memory::{Call, MemoryObjects},
+};
+use gnudi_model::MetricId;
+
+use crate::{
+    setup::open,
+    support::aggregate_items::{all_blocks, key, metric, write},
+};
+
+/// Requests of: a pass's read in another process, its write, a read of all blocks in a third, and its list.
+async fn requests(metrics: usize) -> [u64; 4] {
+    let objects = MemoryObjects::default();
+    // All in shard 3 of 128.
+    let ids: Vec<usize> = (0..metrics).map(|at| at * 128 + 3).collect();
+    let (head, block) = ("h".repeat(550), "b".repeat(700));
+    let pass = |round: i64| {
+        let write = |id: &usize| write(*id, &head, &[(key(*id, round * 60), &block)]);
+        ids.iter().map(write).collect::<Vec<_>>()
+    };
+    let options = ObjectAggregatesOptions { merged_runs_min: 100, runs_max: 100, ..Default::default() };
+    let store = open(&objects, options.clone()).await;
+    for round in 0..4 {
+        assert!(store.write(Fence::EVERYTHING, pass(round)).await.iter().all(Result::is_ok));
+    }
+    store.settle().await;
+    let known: Vec<MetricId> = ids.iter().copied().map(metric).collect();
+    let other = open(&objects, options.clone()).await;
+    // Whoever reads for the first time looks for the newest manifest first.
+    assert!(other.read_heads(&known[..1]).await[0].is_ok());
+    let other_reader = open(&objects, options).await;
+    assert!(other_reader.read_heads(&known[..1]).await[0].is_ok());
+    let mut last = objects.calls_total();
+    let mut since = || {
+        let total = objects.calls_total();
+        total - std::mem::replace(&mut last, total)
+    };
+    assert!(other.read_heads(&known).await.iter().all(|head| head.as_ref().is_ok_and(Option::is_some)));
+    let read = since();
+    assert!(other.write(Fence::EVERYTHING, pass(4)).await.iter().all(Result::is_ok));
+    let written = since();
+    let ranges: Vec<_> = ids.iter().copied().map(all_blocks).collect();
+    let blocks = other_reader.read_blocks(&ranges).await;
+    assert!(blocks.iter().all(|blocks| blocks.as_ref().unwrap().len() == 5));
+    let of_blocks = since();
+    let keys = other_reader.list_blocks(&ranges).await;
+    assert!(keys.iter().all(|keys| keys.as_ref().unwrap().len() == 5));
+    [read, written, of_blocks, since()]
+}
+
+#[tokio::test]
+async fn they_do_not_grow_with_the_metrics() {
+    let [few, many] = [requests(10).await, requests(1000).await];
+    assert_eq!(few, many);
+    let [read, written, of_blocks, listed] = many;
+    // The question for a newer manifest, and the heads of the newest run; indexes are known from the read before.
+    assert!(read <= 2, "{read}");
+    // A segment and a manifest.
+    assert_eq!(written, 2);
+    // Manifests (one is new, then none), an index, and the blocks of five runs.
+    assert!(of_blocks <= 5 + 1 + 5, "{of_blocks}");
+    assert_eq!(listed, 1);
+}
+
+#[tokio::test]
+async fn a_pass_over_what_is_known_takes_three() {
+    let objects = MemoryObjects::default();
+    let store = open(&objects, ObjectAggregatesOptions::default()).await;
+    let ids: Vec<usize> = (0..100).map(|at| at * 128).collect();
+    let known: Vec<MetricId> = ids.iter().copied().map(metric).collect();
+    for round in 0..3 {
+        let before = objects.calls_total();
+        assert!(store.read_heads(&known).await.iter().all(Result::is_ok));
+        let writes = ids.iter().map(|id| write(*id, &format!("head {round}"), &[])).collect();
+        assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
+        let requests = objects.calls_total() - before;
+        assert!(round == 0 || requests == 3, "{requests} in round {round}");
+        store.settle().await;
+    }
+    // Of the shard when it was found empty, and never again.
+    assert_eq!(objects.calls(Call::List), 2);
+}

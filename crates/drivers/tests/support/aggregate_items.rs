@@ -1,0 +1,89 @@
+//! Metrics, blocks and random passes for tests of aggregate stores.
+
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use uuid::Uuid;
+
+use super::random::Random;
+
+const GRANULARITIES: [i64; 2] = [1, 60];
+
+pub fn metric(id: usize) -> MetricId {
+    MetricId(Uuid::from_u128(id as u128))
+}
+
+/// Buckets of a second, `first..=first + 59`.
+pub fn key(id: usize, first: i64) -> BlockKey {
+    let (first, last) = (Timestamp::from_secs(first), Timestamp::from_secs(first + 59));
+    BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last }
+}
+
+/// All blocks of [`key`]'s granularity.
+pub fn all_blocks(id: usize) -> BlockRange {
+    let granularity = Timespan::from_secs(1);
+    BlockRange { metric: metric(id), granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
+}
+
+pub fn write(id: usize, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
+    let blocks = blocks.iter().map(|(key, text)| (*key, Bytes::copy_from_slice(text.as_bytes()))).collect();
+    let head = Bytes::copy_from_slice(head.as_bytes());
+    MetricWrite { metric: metric(id), blocks, expired: Vec::new(), head }
+}
+
+pub async fn head(store: &dyn AggregateStore, id: usize) -> Result<Option<String>, StoreError> {
+    let head = store.read_heads(&[metric(id)]).await.remove(0)?;
+    Ok(head.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()))
+}
+
+pub async fn blocks(store: &dyn AggregateStore, id: usize) -> Vec<String> {
+    let blocks = store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap();
+    blocks.into_iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
+}
+
+fn random_block(random: &mut Random, id: usize) -> BlockKey {
+    let width = GRANULARITIES[random.below(2)];
+    let first = random.below(8) as i64 * 60 * width;
+    BlockKey {
+        metric: metric(id),
+        granularity: Timespan(width),
+        first: Timestamp(first),
+        last: Timestamp(first + 59 * width),
+    }
+}
+
+fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
+    let (length, seed) = (random.below(length_max), random.below(256));
+    (0..length).map(|at| (at + seed) as u8).collect()
+}
+
+pub fn random_write(random: &mut Random, id: usize) -> MetricWrite {
+    let blocks: Vec<(BlockKey, Bytes)> =
+        (0..random.below(4)).map(|_| (random_block(random, id), random_bytes(random, 300))).collect();
+    let mut expired: Vec<BlockKey> = (0..random.below(3)).map(|_| random_block(random, id)).collect();
+    expired.retain(|key| blocks.iter().all(|(written, _)| written != key));
+    MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, 500) }
+}
+
+pub type Everything = (Vec<Option<Bytes>>, Vec<Vec<(BlockKey, Bytes)>>);
+
+/// All that a store has of metrics, or the first failure.
+pub async fn everything(store: &dyn AggregateStore, ids: &[usize]) -> Result<Everything, StoreError> {
+    let metrics: Vec<MetricId> = ids.iter().copied().map(metric).collect();
+    let heads = store.read_heads(&metrics).await.into_iter().collect::<Result<_, _>>()?;
+    let mut ranges = Vec::new();
+    for metric in metrics {
+        for width in GRANULARITIES {
+            let granularity = Timespan(width);
+            for (from, to) in [(i64::MIN, i64::MAX), (100 * width, 200 * width), (59, 60), (5, 3)] {
+                ranges.push(BlockRange { metric, granularity, from: Timestamp(from), to: Timestamp(to) });
+            }
+        }
+    }
+    let blocks: Vec<Vec<(BlockKey, Bytes)>> =
+        store.read_blocks(&ranges).await.into_iter().collect::<Result<_, _>>()?;
+    for (blocks, keys) in blocks.iter().zip(store.list_blocks(&ranges).await) {
+        assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys?);
+    }
+    Ok((heads, blocks))
+}
