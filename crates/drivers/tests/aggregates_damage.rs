@@ -151,6 +151,39 @@ async fn a_flipped_bit_in_the_log_costs_one_value() {
     }
 }
 
+/// Sixteen bytes in a row may lie across the seam of two frames: the head of the one, and the header of the other.
+#[tokio::test]
+async fn damage_across_a_seam_never_brings_an_old_value_back() {
+    const BYTES: usize = 16;
+    const FRAMES: usize = 3;
+    let disk = SimDisk::default();
+    let store = open(&disk, 1 << 20);
+    write(&store, 1).await;
+    write(&store, 2).await;
+    drop(store);
+    let file = files(&disk, ".log").pop().unwrap();
+    let mut whole = Vec::new();
+    disk.edit(&file, |bytes| whole.clone_from(bytes));
+    // The head is the last of the two copies of the value, and the last of its frame.
+    let end_of_head = |id: u8| {
+        let wanted = value(id, 2);
+        Some(whole.windows(wanted.len()).rposition(|window| *window == wanted[..])? + wanted.len())
+    };
+    let ends: Vec<usize> = (0..METRICS).filter_map(end_of_head).take(FRAMES).collect();
+    assert_eq!(ends.len(), FRAMES, "the last file has none of the newer heads");
+    for end in ends {
+        for at in (end - 24..end + 48).step_by(4) {
+            disk.edit(&file, |bytes| {
+                bytes.clone_from(&whole);
+                bytes[at..at + BYTES].iter_mut().for_each(|byte| *byte ^= 0xff);
+            });
+            let store = open(&disk, 1 << 20);
+            let (heads, blocks) = count_lost(&store, 2).await;
+            assert!(heads + blocks <= 2, "byte {at}: {heads} heads and {blocks} blocks");
+        }
+    }
+}
+
 #[tokio::test]
 async fn damage_to_the_log_while_running_costs_one_value() {
     let disk = SimDisk::default();

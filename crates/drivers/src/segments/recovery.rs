@@ -172,7 +172,11 @@ impl<'a> Scan<'a> {
                 _ => offset + ALIGNMENT as u32,
             };
             let next = self.next_header(behind)?;
-            let hole_end = next.map_or(self.limit, |(next, _)| next);
+            let hole_end = match &sight {
+                // The header is right: what follows is not this frame's, though its own header may be damaged, too.
+                Sight::Damaged(..) => behind.min(self.limit),
+                _ => next.map_or(self.limit, |(next, _)| next),
+            };
             let synced = self.was_synced(offset, next)?;
             if synced || !self.is_last {
                 self.damage(offset, hole_end, sight, synced, visit)?;
