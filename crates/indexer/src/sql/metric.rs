@@ -80,11 +80,12 @@ impl Metrics for SqlIndexer {
         after: Option<MetricId>,
         limit: usize,
     ) -> Result<Vec<MetricId>, IndexerError> {
-        const MARKED: &str = "SELECT id FROM metric WHERE status = 1 AND id > ? ORDER BY id LIMIT ?";
-        // The id of zeros is nobody's.
-        let after = after.map_or(Uuid::nil(), |metric| metric.0);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let marked = self.readers.statement(MARKED).bind(after).bind(limit);
+        let mut marked = Statement::new(self.readers.dialect(), "SELECT id FROM metric WHERE status = 1");
+        if let Some(after) = after {
+            marked.push(" AND id > ").push_bind(after.0);
+        }
+        marked.push(" ORDER BY id LIMIT ").push_bind(limit);
         let rows = self.readers.fetch_all(marked).await.map_err(|error| indexer_error(&error))?;
         rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?))).collect()
     }

@@ -1,0 +1,69 @@
+//! Empty databases of every engine, which the tests start themselves.
+#![allow(dead_code, reason = "no test needs all of this")]
+
+#[path = "../../../drivers/tests/engines/mariadb.rs"]
+pub mod mariadb;
+#[path = "../../../drivers/tests/engines/postgres.rs"]
+pub mod postgres;
+#[path = "../../../drivers/tests/engines/server.rs"]
+pub mod server;
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU32, Ordering},
+};
+
+use gnudi_indexer::IndexOptions;
+use mariadb::MariaDb;
+use parking_lot::Mutex;
+use postgres::Postgres;
+use tempfile::TempDir;
+
+/// What tests run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sqlite,
+    Postgres,
+    MariaDb,
+}
+
+/// Where databases are made: a folder or a server, which goes when nobody uses it any more.
+pub enum Engine {
+    Sqlite(TempDir),
+    Postgres(Arc<Postgres>),
+    MariaDb(Arc<MariaDb>),
+}
+
+impl Engine {
+    pub fn start(kind: Kind) -> Self {
+        static POSTGRES: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        static MARIADB: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
+        match kind {
+            Kind::Sqlite => Engine::Sqlite(tempfile::tempdir().unwrap()),
+            Kind::Postgres => Engine::Postgres(shared(&POSTGRES, Postgres::start)),
+            Kind::MariaDb => Engine::MariaDb(shared(&MARIADB, MariaDb::start)),
+        }
+    }
+
+    /// An empty database.
+    pub fn fresh(&self) -> IndexOptions {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("index{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let url = match self {
+            Engine::Sqlite(folder) => format!("sqlite:///{}", folder.path().join(name).display()),
+            Engine::Postgres(server) => server.create_database(&name),
+            Engine::MariaDb(server) => server.create_database(&name),
+        };
+        IndexOptions::from_url(&url).unwrap()
+    }
+}
+
+/// One for all tests of a binary that run at the same time.
+fn shared<S>(place: &Mutex<Weak<S>>, start: impl Fn() -> S) -> Arc<S> {
+    let mut place = place.lock();
+    place.upgrade().unwrap_or_else(|| {
+        let started = Arc::new(start());
+        *place = Arc::downgrade(&started);
+        started
+    })
+}
