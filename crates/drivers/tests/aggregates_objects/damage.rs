@@ -147,9 +147,9 @@ async fn any_flipped_byte_costs_one_item_at_most() {
         }
         assert!(3 - known + missing <= 1, "byte {at}");
         if 3 - known + missing == 0 {
-            unhurt += 1
+            unhurt += 1;
         } else {
-            hurt += 1
+            hurt += 1;
         }
         world.flip(&segment, at).await;
     }

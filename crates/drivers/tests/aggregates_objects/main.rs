@@ -2,10 +2,17 @@
 
 mod chain;
 mod damage;
+mod engines;
 mod model;
 mod setup;
 mod trips;
 
+#[path = "../engines/ceph.rs"]
+mod ceph;
+#[path = "../engines/radosgw.rs"]
+mod radosgw;
+#[path = "../engines/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 

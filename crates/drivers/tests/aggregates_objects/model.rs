@@ -104,7 +104,7 @@ impl World {
         for answer in &answers {
             match answer {
                 Ok(()) => {
-                    assert!(fence.token == self.tokens[sack][self.owner[sack]], "a former owner has written")
+                    assert!(fence.token == self.tokens[sack][self.owner[sack]], "a former owner has written");
                 }
                 Err(StoreError::Fenced { .. }) => assert_ne!(self.owner[sack], process),
                 Err(StoreError::Unavailable(_)) => unknown = true,

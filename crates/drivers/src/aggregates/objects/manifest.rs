@@ -120,7 +120,8 @@ impl Manifest {
     /// The era before this one, or the first. As long as its first manifest is there, none of this era's can have been
     /// removed. `None` of version 0.
     pub fn guard(&self) -> Option<Era> {
-        self.eras.iter().rev().take(2).last().copied()
+        let before = self.eras.len().saturating_sub(2);
+        self.eras.get(before).copied()
     }
 
     /// The oldest era and the first version after it, if the era after the next began `age_ms` ago.

@@ -98,13 +98,17 @@ impl Requests {
         let manifest = self.commit(shard, &change).await?;
         if !names.iter().all(|name| manifest.knows(name)) {
             // Another was first. These were never named.
-            names.iter().for_each(|name| self.cache.remove(name));
+            for name in &names {
+                self.cache.remove(name);
+            }
             self.remove(&names).await?;
             return Ok(true);
         }
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.counters.merged_bytes.fetch_add(bytes, Ordering::Relaxed);
-        merge.runs.iter().flat_map(|run| &run.parts).for_each(|part| self.cache.remove(&part.name));
+        for part in merge.runs.iter().flat_map(|run| &run.parts) {
+            self.cache.remove(&part.name);
+        }
         Ok(true)
     }
 
@@ -184,7 +188,9 @@ impl Requests {
                 let metric = key.metric();
                 let hidden: Vec<Key> =
                     merged.range(key..=Key::last_of(metric)).map(|(hidden, _)| *hidden).collect();
-                hidden.iter().for_each(|key| drop(merged.remove(key)));
+                for key in hidden {
+                    merged.remove(&key);
+                }
             }
             merged.insert(key, (kind, value));
         }

@@ -190,14 +190,15 @@ impl Requests {
         }
         let start = u64::from(part.index_start);
         let index = match self.get_range(&part.name, start, part.bytes - start).await? {
-            Some(rows) => match Index::parse(part, rows.clone()) {
-                Some(index) => index,
-                None => {
+            Some(rows) => {
+                if let Some(index) = Index::parse(part, rows.clone()) {
+                    index
+                } else {
                     self.report("index of a segment", &part.name, start, &rows);
                     let segment = self.get(&part.name).await?.ok_or(Stop::Gone)?;
                     Index::rebuild(part, &segment)
                 }
-            },
+            }
             None if last => {
                 self.report("segment, which is gone", &part.name, 0, &Bytes::new());
                 return Ok(Arc::new(Index::gone(part)));
@@ -299,7 +300,7 @@ fn joined(rows: &[Row]) -> Vec<Range<u32>> {
         for row in rows {
             match joined.last_mut() {
                 Some(last) if row.offset <= last.end.saturating_add(gap) => {
-                    last.end = last.end.max(row.end())
+                    last.end = last.end.max(row.end());
                 }
                 _ => joined.push(row.offset..row.end()),
             }
