@@ -6,6 +6,8 @@
 //! can. Which sacks a process should own is not known here.
 
 pub mod memory;
+pub mod redis;
+pub mod sql;
 
 use std::time::Duration;
 

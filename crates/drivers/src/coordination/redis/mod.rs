@@ -1,0 +1,187 @@
+//! Coordination on Redis: alone, with Sentinels, or a Cluster.
+//!
+//! Each operation is one script, which Redis runs as a whole, by its own clock. All keys have one hash tag, and so lie on one node.
+//! Tokens and sessions are numbers that follow the server's clock in microseconds: where a failover or a restart has lost the
+//! newest changes, or all, those that come after are higher all the same; whoever's session was lost is told that it is over, and
+//! joins again.
+//!
+//! There is no [`Arbiter`](super::Arbiter) on Redis: what is claimed must outlive a failover, and Redis does not promise that.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gnudi_model::{Sack, SackCount, SackId};
+use redis::Value;
+use uuid::Uuid;
+
+use super::{CoordinationError, Coordinator, Member, Ownership, Session};
+use crate::{
+    OpenError,
+    clients::redis::{Call, Confirm, RedisClient, RedisOptions, Script, Tag},
+};
+
+/// What all scripts begin with: `now` in microseconds, and the end of sessions that are over.
+macro_rules! script {
+    ($file:literal) => {
+        Script::new(concat!(include_str!("common.lua"), include_str!($file)))
+    };
+}
+
+/// A process's view of the sessions and ownerships in a Redis.
+pub struct RedisCoordinator {
+    client: RedisClient,
+    tag: Tag,
+    scripts: Scripts,
+}
+
+struct Scripts {
+    join: Script,
+    renew: Script,
+    leave: Script,
+    members: Script,
+    acquire: Script,
+    release: Script,
+    ownerships: Script,
+    advance: Script,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        Scripts {
+            join: script!("join.lua"),
+            renew: script!("renew.lua"),
+            leave: script!("leave.lua"),
+            members: script!("members.lua"),
+            acquire: script!("acquire.lua"),
+            release: script!("release.lua"),
+            ownerships: script!("ownerships.lua"),
+            advance: script!("advance.lua"),
+        }
+    }
+
+    fn all(&self) -> Vec<Script> {
+        let Scripts { join, renew, leave, members, acquire, release, ownerships, advance } = self;
+        [join, renew, leave, members, acquire, release, ownerships, advance].map(Script::clone).into()
+    }
+}
+
+impl RedisCoordinator {
+    /// Clusters of gnudi on one Redis do not meet: each has its own keys.
+    pub async fn open(options: RedisOptions, cluster: Uuid) -> Result<Self, OpenError> {
+        let scripts = Scripts::new();
+        let engine = options.url.to_string();
+        let client = RedisClient::connect(options, scripts.all(), 1)
+            .await
+            .map_err(|error| OpenError::Engine { engine, reason: error.to_string() })?;
+        Ok(RedisCoordinator { client, tag: Tag::new(&format!("gnudi:{cluster}:coordination")), scripts })
+    }
+
+    fn call(&self, script: &Script) -> Call {
+        Call::script(script, &self.tag)
+    }
+
+    async fn answer(&self, call: Call) -> Result<Answer, CoordinationError> {
+        let mut answers = self.client.call(0, Confirm::Master, vec![call]).await;
+        match answers.remove(0) {
+            Ok(Value::SimpleString(text)) if text == "EXPIRED" => Err(CoordinationError::Expired),
+            Ok(value) => Ok(Answer(value)),
+            Err(error) => Err(CoordinationError::Unavailable(format!("{}: {error}", self.client.place()))),
+        }
+    }
+}
+
+/// What a script returned.
+struct Answer(Value);
+
+fn strange() -> CoordinationError {
+    CoordinationError::Unavailable("Redis answers something else than was asked".to_owned())
+}
+
+impl Answer {
+    fn texts(self) -> Result<Vec<String>, CoordinationError> {
+        redis::from_redis_value(self.0).map_err(|_| strange())
+    }
+
+    fn number(self) -> Result<u64, CoordinationError> {
+        let text: String = redis::from_redis_value(self.0).map_err(|_| strange())?;
+        text.parse().map_err(|_| strange())
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, CoordinationError> {
+    text.parse().map_err(|_| strange())
+}
+
+/// `id/count`, as [`Sack`] shows itself.
+fn sack(text: &str) -> Result<Sack, CoordinationError> {
+    let (id, count) = text.split_once('/').ok_or_else(strange)?;
+    Ok(Sack { count: SackCount(number(count)?), id: SackId(number(id)?) })
+}
+
+#[async_trait]
+impl Coordinator for RedisCoordinator {
+    async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
+        let ttl_us = ttl.as_micros().min(1 << 50) as u64;
+        let call = self.call(&self.scripts.join).arg(name).arg(about).arg(ttl_us);
+        self.answer(call).await?.number().map(Session)
+    }
+
+    async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
+        self.answer(self.call(&self.scripts.renew).arg(session.0).arg(about)).await.map(drop)
+    }
+
+    async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
+        self.answer(self.call(&self.scripts.leave).arg(session.0)).await.map(drop)
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
+        let texts = self.answer(self.call(&self.scripts.members)).await?.texts()?;
+        let member = |texts: &[String]| {
+            Ok(Member { session: Session(number(&texts[0])?), name: texts[1].clone(), about: texts[2].clone() })
+        };
+        let mut members: Vec<Member> = texts.chunks_exact(3).map(member).collect::<Result<_, _>>()?;
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(members)
+    }
+
+    async fn acquire(&self, session: Session, sacks: &[Sack]) -> Result<Vec<Option<u64>>, CoordinationError> {
+        let mut call = self.call(&self.scripts.acquire).arg(session.0);
+        for sack in sacks {
+            call.push(sack.to_string());
+        }
+        let tokens = self.answer(call).await?.texts()?;
+        let token = |text: &String| if text.is_empty() { Ok(None) } else { number(text).map(Some) };
+        let tokens: Vec<Option<u64>> = tokens.iter().map(token).collect::<Result<_, _>>()?;
+        if tokens.len() == sacks.len() { Ok(tokens) } else { Err(strange()) }
+    }
+
+    async fn release(&self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
+        let mut call = self.call(&self.scripts.release).arg(session.0);
+        for sack in sacks {
+            call.push(sack.to_string());
+        }
+        self.answer(call).await.map(drop)
+    }
+
+    async fn ownerships(&self) -> Result<Vec<Ownership>, CoordinationError> {
+        let texts = self.answer(self.call(&self.scripts.ownerships)).await?.texts()?;
+        let ownership = |texts: &[String]| {
+            Ok(Ownership {
+                sack: sack(&texts[0])?,
+                session: Session(number(&texts[1])?),
+                token: number(&texts[2])?,
+            })
+        };
+        let mut owned: Vec<Ownership> = texts.chunks_exact(3).map(ownership).collect::<Result<_, _>>()?;
+        owned.sort_by_key(|owned| owned.sack);
+        Ok(owned)
+    }
+
+    async fn advance_tokens(&self, past: u64) -> Result<(), CoordinationError> {
+        // Numbers of a script are exact up to 2^53.
+        if past > 1 << 52 {
+            return Err(CoordinationError::Unavailable("no token is that high".to_owned()));
+        }
+        self.answer(self.call(&self.scripts.advance).arg(past)).await.map(drop)
+    }
+}

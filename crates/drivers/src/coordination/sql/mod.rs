@@ -1,0 +1,180 @@
+//! Coordination on the indexer's database: `PostgreSQL`, `MySQL` or `MariaDB`.
+//!
+//! Whatever changes who owns what first updates the one row of `gnudi_token`, and so waits for whoever does likewise: there are
+//! no deadlocks among them, and the counter in that row orders all ownerships. Only renewals do without; a session that is over
+//! is removed by somebody who holds that row before its sacks go to another, and cannot be renewed from then on. Times are the
+//! database's own. Tokens follow its clock in microseconds where that is ahead, so that they grow even past a restored backup.
+//!
+//! Statements are plain text with numbers in them, which both kinds of database understand; what comes from outside is bound.
+//! `connections.rs` has the few connections and their deadlines, `operations.rs` the statements of a coordinator, `claims.rs` those
+//! of an arbiter.
+
+mod claims;
+mod connections;
+mod operations;
+mod schema;
+
+use std::{str::FromStr, time::Duration};
+
+use async_trait::async_trait;
+use gnudi_model::Sack;
+use sqlx::{mysql::MySqlConnectOptions, postgres::PgConnectOptions};
+
+use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
+use crate::OpenError;
+use connections::Connections;
+
+/// Where the database lies.
+#[derive(Clone, Debug)]
+pub enum SqlDatabase {
+    Postgres(Box<PgConnectOptions>),
+    MySql(Box<MySqlConnectOptions>),
+}
+
+impl SqlDatabase {
+    /// From `postgresql://`, `postgres://`, `mysql://` or `mariadb://`, also with the name of a Python driver after a plus; the text
+    /// of the error does not name the password.
+    pub fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) =
+            url.split_once("://").ok_or("a database's URL begins with postgresql:// or mysql://")?;
+        let database = scheme.split('+').next().unwrap_or_default();
+        let invalid = |error: sqlx::Error| format!("the {database} URL is invalid: {error}");
+        match database {
+            "postgresql" | "postgres" => PgConnectOptions::from_str(&format!("postgresql://{rest}"))
+                .map(|options| SqlDatabase::Postgres(Box::new(options)))
+                .map_err(invalid),
+            "mysql" | "mariadb" => MySqlConnectOptions::from_str(&format!("mysql://{rest}"))
+                .map(|options| SqlDatabase::MySql(Box::new(options)))
+                .map_err(invalid),
+            other => Err(format!("{other} is no database that coordinates: postgresql and mysql are")),
+        }
+    }
+
+    /// For messages: no user, no password.
+    fn place(&self) -> String {
+        let (kind, host, port, database) = match self {
+            SqlDatabase::Postgres(options) => {
+                ("postgresql", options.get_host(), options.get_port(), options.get_database())
+            }
+            SqlDatabase::MySql(options) => {
+                ("mysql", options.get_host(), options.get_port(), options.get_database())
+            }
+        };
+        format!("{kind}://{host}:{port}/{}", database.unwrap_or_default())
+    }
+}
+
+/// How the database is used.
+#[derive(Clone, Debug)]
+pub struct SqlCoordinatorOptions {
+    pub database: SqlDatabase,
+    /// How many connections there are at most.
+    pub connections_max: usize,
+    /// How long a call may take; a transaction whose client is gone or asleep is undone by the database after that long, too.
+    pub deadline: Duration,
+}
+
+impl SqlCoordinatorOptions {
+    pub fn new(database: SqlDatabase) -> Self {
+        SqlCoordinatorOptions { database, connections_max: 4, deadline: Duration::from_secs(5) }
+    }
+}
+
+/// A process's view of the sessions, ownerships and claims in a database.
+pub struct SqlCoordinator {
+    connections: Connections,
+}
+
+impl SqlCoordinator {
+    /// Creates the tables where they are missing; safe from many places at once.
+    pub async fn open(options: &SqlCoordinatorOptions) -> Result<Self, OpenError> {
+        let connections = Connections::new(options);
+        match connections.run(schema::Create).await {
+            Ok(()) => Ok(SqlCoordinator { connections }),
+            Err(error) => {
+                Err(OpenError::Engine { engine: options.database.place(), reason: error.to_string() })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Coordinator for SqlCoordinator {
+    async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
+        self.connections.run(operations::Join { name, about, ttl }).await
+    }
+
+    async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
+        let renewed = self.connections.run(operations::Renew { session, about }).await?;
+        if renewed { Ok(()) } else { Err(CoordinationError::Expired) }
+    }
+
+    async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
+        self.connections.run(operations::Leave { session }).await
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
+        self.connections.run(operations::Members).await
+    }
+
+    async fn acquire(&self, session: Session, sacks: &[Sack]) -> Result<Vec<Option<u64>>, CoordinationError> {
+        self.connections.run(operations::Acquire { session, sacks }).await?.ok_or(CoordinationError::Expired)
+    }
+
+    async fn release(&self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
+        if sacks.is_empty() {
+            return Ok(());
+        }
+        self.connections.run(operations::Release { session, sacks }).await
+    }
+
+    async fn ownerships(&self) -> Result<Vec<Ownership>, CoordinationError> {
+        self.connections.run(operations::Ownerships).await
+    }
+
+    async fn advance_tokens(&self, past: u64) -> Result<(), CoordinationError> {
+        let past = i64::try_from(past).ok().filter(|past| *past < i64::MAX / 2);
+        let past = past.ok_or_else(|| CoordinationError::Unavailable("no token is that high".to_owned()))?;
+        self.connections.run(operations::AdvanceTokens { past }).await
+    }
+}
+
+#[async_trait]
+impl Arbiter for SqlCoordinator {
+    async fn claim(&self, name: &str, value: &str) -> Result<String, CoordinationError> {
+        self.connections.run(claims::Claim { name, value }).await
+    }
+
+    async fn claimed(&self, names: &[String]) -> Result<Vec<Option<String>>, CoordinationError> {
+        self.connections.run(claims::Claimed { names }).await
+    }
+
+    async fn unclaim(&self, names: &[String]) -> Result<(), CoordinationError> {
+        self.connections.run(claims::Unclaim { names }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_both_databases() {
+        let place = |url| SqlDatabase::parse(url).map(|database| database.place());
+        for url in ["postgresql://u:p%40ss@db:5433/gnocchi", "postgresql+psycopg2://u:p%40ss@db:5433/gnocchi"]
+        {
+            assert_eq!(place(url).unwrap(), "postgresql://db:5433/gnocchi");
+        }
+        for url in [
+            "mysql+pymysql://u:p@db/gnocchi?charset=utf8mb4",
+            "mariadb://u:p@db/gnocchi",
+            "mysql://u:p@db/gnocchi",
+        ] {
+            assert_eq!(place(url).unwrap(), "mysql://db:3306/gnocchi");
+        }
+        for url in ["sqlite:///x", "db", "postgresql://u:secret@db:port/x", "mysql://u:secret@[/x"] {
+            let error = place(url).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The statements of a coordinator: a few for each operation, however many sacks.
+
+use std::{collections::HashMap, num::NonZeroU16, time::Duration};
+
+use async_trait::async_trait;
+use gnudi_model::{Sack, SackCount, SackId};
+
+use super::connections::{Connection, Operation, Row};
+use crate::coordination::{Member, Ownership, Session};
+
+/// So many sacks are named one by one; beyond, all of their count are looked at.
+const SACKS_NAMED_MAX: usize = 500;
+/// How many rows one statement writes or removes at most: some 200 KiB of text.
+const ROWS_AT_ONCE_MAX: usize = 8192;
+
+/// Begins a transaction, waits for its turn, and takes `count` numbers that are higher than any taken before. Returns the
+/// last of them.
+async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64, sqlx::Error> {
+    connection.begin().await?;
+    let now = connection.now();
+    let take = format!("UPDATE gnudi_token SET last = GREATEST(last, {now}) + {count} WHERE one = 1");
+    connection.execute(&take, &[]).await?;
+    let rows = connection.rows("SELECT last FROM gnudi_token WHERE one = 1", &[]).await?;
+    rows.first().ok_or(sqlx::Error::RowNotFound)?.sure(0)
+}
+
+fn session_of(row: &Row, column: usize) -> Result<Session, sqlx::Error> {
+    row.sure(column).map(|id| Session(id as u64))
+}
+
+fn sack_of(count: i64, id: i64) -> Option<Sack> {
+    let count = NonZeroU16::new(u16::try_from(count).ok()?)?;
+    Some(Sack { count: SackCount(count), id: SackId(u16::try_from(id).ok()?) })
+}
+
+/// `(4,1),(4,2)`
+fn pairs(sacks: &[Sack]) -> String {
+    let pairs: Vec<String> =
+        sacks.iter().map(|sack| format!("({},{})", sack.count.get(), sack.id.0)).collect();
+    pairs.join(",")
+}
+
+fn ids(sessions: &[Session]) -> String {
+    let ids: Vec<String> = sessions.iter().map(|session| (session.0 as i64).to_string()).collect();
+    ids.join(",")
+}
+
+/// Ends sessions within a transaction that has its turn.
+async fn end(connection: &mut Connection, sessions: &[Session]) -> Result<(), sqlx::Error> {
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    let ids = ids(sessions);
+    connection.execute(&format!("DELETE FROM gnudi_session WHERE id IN ({ids})"), &[]).await?;
+    connection.execute(&format!("DELETE FROM gnudi_sack_owner WHERE session IN ({ids})"), &[]).await?;
+    Ok(())
+}
+
+pub(super) struct Join<'a> {
+    pub(super) name: &'a str,
+    pub(super) about: &'a str,
+    pub(super) ttl: Duration,
+}
+
+#[async_trait]
+impl Operation for Join<'_> {
+    type Answer = Session;
+
+    async fn run(&self, connection: &mut Connection) -> Result<Session, sqlx::Error> {
+        let id = begin_in_turn(connection, 1).await?;
+        let lives = connection.rows("SELECT id FROM gnudi_session WHERE name = ?", &[self.name]).await?;
+        let lives: Result<Vec<Session>, _> = lives.iter().map(|row| session_of(row, 0)).collect();
+        end(connection, &lives?).await?;
+        let ttl_us = self.ttl.as_micros().min(1 << 60);
+        let now = connection.now();
+        let insert = format!(
+            "INSERT INTO gnudi_session (id, name, about, ttl_us, until_us) VALUES ({id}, ?, ?, {ttl_us}, {now} + {ttl_us})"
+        );
+        connection.execute(&insert, &[self.name, self.about]).await?;
+        connection.commit().await?;
+        Ok(Session(id as u64))
+    }
+}
+
+/// Answers whether the session was still there.
+pub(super) struct Renew<'a> {
+    pub(super) session: Session,
+    pub(super) about: &'a str,
+}
+
+#[async_trait]
+impl Operation for Renew<'_> {
+    type Answer = bool;
+
+    async fn run(&self, connection: &mut Connection) -> Result<bool, sqlx::Error> {
+        let now = connection.now();
+        let renew = format!(
+            "UPDATE gnudi_session SET until_us = {now} + ttl_us, about = ? WHERE id = {} AND until_us > {now}",
+            self.session.0 as i64
+        );
+        Ok(connection.execute(&renew, &[self.about]).await? > 0)
+    }
+}
+
+pub(super) struct Leave {
+    pub(super) session: Session,
+}
+
+#[async_trait]
+impl Operation for Leave {
+    type Answer = ();
+
+    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+        begin_in_turn(connection, 0).await?;
+        end(connection, &[self.session]).await?;
+        connection.commit().await
+    }
+}
+
+pub(super) struct Members;
+
+#[async_trait]
+impl Operation for Members {
+    type Answer = Vec<Member>;
+
+    async fn run(&self, connection: &mut Connection) -> Result<Vec<Member>, sqlx::Error> {
+        let now = connection.now();
+        let select =
+            format!("SELECT id, name, about FROM gnudi_session WHERE until_us > {now} ORDER BY name");
+        let rows = connection.rows(&select, &[]).await?;
+        let member =
+            |row: &Row| Ok(Member { session: session_of(row, 0)?, name: row.text(1)?, about: row.text(2)? });
+        rows.iter().map(member).collect()
+    }
+}
+
+/// Answers `None` where the session is over.
+pub(super) struct Acquire<'a> {
+    pub(super) session: Session,
+    pub(super) sacks: &'a [Sack],
+}
+
+/// Who was there, and who owned which of the sacks, at one moment.
+#[derive(Default)]
+struct Moment {
+    is_alive: bool,
+    over: Vec<Session>,
+    owners: HashMap<Sack, (Session, u64)>,
+}
+
+impl Acquire<'_> {
+    async fn look(&self, connection: &mut Connection) -> Result<Moment, sqlx::Error> {
+        let which = if self.sacks.is_empty() {
+            "1 = 0".to_owned()
+        } else if self.sacks.len() <= SACKS_NAMED_MAX {
+            format!("(o.sacks, o.sack) IN ({})", pairs(self.sacks))
+        } else {
+            let mut counts: Vec<String> =
+                self.sacks.iter().map(|sack| sack.count.get().to_string()).collect();
+            counts.sort_unstable();
+            counts.dedup();
+            format!("o.sacks IN ({})", counts.join(","))
+        };
+        let now = connection.now();
+        let select = format!(
+            "SELECT s.id, s.until_us, {now}, o.sacks, o.sack, o.token FROM gnudi_session s \
+             LEFT JOIN gnudi_sack_owner o ON o.session = s.id AND {which}"
+        );
+        let mut moment = Moment::default();
+        for row in connection.rows(&select, &[]).await? {
+            let session = session_of(&row, 0)?;
+            if row.sure(1)? <= row.sure(2)? {
+                if moment.over.last() != Some(&session) {
+                    moment.over.push(session);
+                }
+                continue;
+            }
+            moment.is_alive |= session == self.session;
+            if let (Some(count), Some(id), Some(token)) = (row.number(3)?, row.number(4)?, row.number(5)?)
+                && let Some(sack) = sack_of(count, id)
+            {
+                moment.owners.insert(sack, (session, token as u64));
+            }
+        }
+        Ok(moment)
+    }
+
+    fn answer(&self, owners: &HashMap<Sack, (Session, u64)>) -> Vec<Option<u64>> {
+        let token = |sack: &Sack| {
+            owners.get(sack).filter(|(owner, _)| *owner == self.session).map(|(_, token)| *token)
+        };
+        self.sacks.iter().map(token).collect()
+    }
+
+    /// Those that nobody owns, each once.
+    fn free(&self, owners: &HashMap<Sack, (Session, u64)>) -> Vec<Sack> {
+        let mut free: Vec<Sack> =
+            self.sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
+        free.sort_unstable();
+        free.dedup();
+        free
+    }
+}
+
+#[async_trait]
+impl Operation for Acquire<'_> {
+    type Answer = Option<Vec<Option<u64>>>;
+
+    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, sqlx::Error> {
+        // Mostly there is nothing to take, and nobody has to wait for a turn.
+        let before = self.look(connection).await?;
+        if !before.is_alive {
+            return Ok(None);
+        }
+        if self.free(&before.owners).is_empty() {
+            return Ok(Some(self.answer(&before.owners)));
+        }
+        let last = begin_in_turn(connection, self.sacks.len()).await?;
+        let mut moment = self.look(connection).await?;
+        end(connection, &moment.over).await?;
+        if !moment.is_alive {
+            connection.commit().await?;
+            return Ok(None);
+        }
+        let free = self.free(&moment.owners);
+        let session = self.session.0 as i64;
+        let taken: Vec<(Sack, i64)> = free.into_iter().rev().zip((0..=last).rev()).collect();
+        for taken in taken.chunks(ROWS_AT_ONCE_MAX) {
+            let rows: Vec<String> = taken
+                .iter()
+                .map(|(sack, token)| format!("({},{},{session},{token})", sack.count.get(), sack.id.0))
+                .collect();
+            let end = connection.on_conflict("sacks, sack", &["session", "token"]);
+            let insert = "INSERT INTO gnudi_sack_owner (sacks, sack, session, token) VALUES ";
+            connection.execute(&format!("{insert}{}{end}", rows.join(",")), &[]).await?;
+        }
+        connection.commit().await?;
+        moment.owners.extend(taken.into_iter().map(|(sack, token)| (sack, (self.session, token as u64))));
+        Ok(Some(self.answer(&moment.owners)))
+    }
+}
+
+pub(super) struct Release<'a> {
+    pub(super) session: Session,
+    pub(super) sacks: &'a [Sack],
+}
+
+#[async_trait]
+impl Operation for Release<'_> {
+    type Answer = ();
+
+    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+        begin_in_turn(connection, 0).await?;
+        for sacks in self.sacks.chunks(ROWS_AT_ONCE_MAX) {
+            let delete = format!(
+                "DELETE FROM gnudi_sack_owner WHERE session = {} AND (sacks, sack) IN ({})",
+                self.session.0 as i64,
+                pairs(sacks)
+            );
+            connection.execute(&delete, &[]).await?;
+        }
+        connection.commit().await
+    }
+}
+
+pub(super) struct Ownerships;
+
+#[async_trait]
+impl Operation for Ownerships {
+    type Answer = Vec<Ownership>;
+
+    async fn run(&self, connection: &mut Connection) -> Result<Vec<Ownership>, sqlx::Error> {
+        let now = connection.now();
+        let select = format!(
+            "SELECT o.session, o.sacks, o.sack, o.token FROM gnudi_sack_owner o JOIN gnudi_session s ON s.id = o.session \
+             WHERE s.until_us > {now} ORDER BY o.sacks, o.sack"
+        );
+        let rows = connection.rows(&select, &[]).await?;
+        let owned = |row: &Row| {
+            let sack = sack_of(row.sure(1)?, row.sure(2)?).ok_or(sqlx::Error::RowNotFound)?;
+            Ok(Ownership { sack, session: session_of(row, 0)?, token: row.sure(3)? as u64 })
+        };
+        rows.iter().map(owned).collect()
+    }
+}
+
+pub(super) struct AdvanceTokens {
+    pub(super) past: i64,
+}
+
+#[async_trait]
+impl Operation for AdvanceTokens {
+    type Answer = ();
+
+    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+        let advance = format!("UPDATE gnudi_token SET last = GREATEST(last, {}) WHERE one = 1", self.past);
+        connection.execute(&advance, &[]).await.map(|_| ())
+    }
+}

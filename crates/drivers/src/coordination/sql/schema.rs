@@ -1,0 +1,53 @@
+//! The tables, made by whoever comes first.
+
+use async_trait::async_trait;
+
+use super::connections::{Connection, Operation};
+
+/// Any number that no other program is likely to lock.
+const LOCK: i64 = 0x676e_7564_6931;
+
+/// Texts are bytes, so that they are compared as such.
+const POSTGRES: [&str; 6] = [
+    "CREATE TABLE IF NOT EXISTS gnudi_token (one BIGINT PRIMARY KEY, last BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS gnudi_session (id BIGINT PRIMARY KEY, name BYTEA NOT NULL UNIQUE, about BYTEA NOT NULL, \
+     ttl_us BIGINT NOT NULL, until_us BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS gnudi_sack_owner (sacks BIGINT NOT NULL, sack BIGINT NOT NULL, session BIGINT NOT NULL, \
+     token BIGINT NOT NULL, PRIMARY KEY (sacks, sack))",
+    "CREATE INDEX IF NOT EXISTS gnudi_sack_owner_session ON gnudi_sack_owner (session)",
+    "CREATE TABLE IF NOT EXISTS gnudi_claim (name BYTEA PRIMARY KEY, value BYTEA NOT NULL)",
+    "INSERT INTO gnudi_token (one, last) VALUES (1, 0) ON CONFLICT (one) DO NOTHING",
+];
+
+const MYSQL: [&str; 5] = [
+    "CREATE TABLE IF NOT EXISTS gnudi_token (one BIGINT PRIMARY KEY, last BIGINT NOT NULL) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS gnudi_session (id BIGINT PRIMARY KEY, name VARBINARY(512) NOT NULL UNIQUE, \
+     about LONGBLOB NOT NULL, ttl_us BIGINT NOT NULL, until_us BIGINT NOT NULL) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS gnudi_sack_owner (sacks BIGINT NOT NULL, sack BIGINT NOT NULL, session BIGINT NOT NULL, \
+     token BIGINT NOT NULL, PRIMARY KEY (sacks, sack), KEY gnudi_sack_owner_session (session)) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS gnudi_claim (name VARBINARY(1024) PRIMARY KEY, value LONGBLOB NOT NULL) ENGINE=InnoDB",
+    "INSERT INTO gnudi_token (one, last) VALUES (1, 0) ON DUPLICATE KEY UPDATE one = one",
+];
+
+pub(super) struct Create;
+
+#[async_trait]
+impl Operation for Create {
+    type Answer = ();
+
+    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+        let statements: &[&str] = match connection {
+            Connection::Postgres(_) => &POSTGRES,
+            Connection::MySql(_) => &MYSQL,
+        };
+        connection.begin().await?;
+        if let Connection::Postgres(_) = connection {
+            // Two that create a table at once trip over each other there, in spite of IF NOT EXISTS.
+            connection.rows(&format!("SELECT pg_advisory_xact_lock({LOCK})"), &[]).await?;
+        }
+        for statement in statements {
+            connection.execute(statement, &[]).await?;
+        }
+        connection.commit().await
+    }
+}

@@ -1,0 +1,105 @@
+//! The rules of coordination on a real Redis, and what happens when it goes away or fails over.
+
+#[path = "engines/redis.rs"]
+mod redis_server;
+#[path = "engines/server.rs"]
+mod server;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use gnudi_drivers::{
+    OpenError,
+    clients::redis::RedisOptions,
+    conformance::{CoordinationSetup, coordination},
+    coordination::{CoordinationError, Coordinator, redis::RedisCoordinator},
+};
+use gnudi_model::SackCount;
+use redis_server::{RedisSentinels, RedisServer};
+use uuid::Uuid;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+async fn open(url: &str, cluster: Uuid) -> Result<Arc<RedisCoordinator>, OpenError> {
+    let options = RedisOptions { timeout: TIMEOUT, ..RedisOptions::new(url.parse().unwrap()) };
+    RedisCoordinator::open(options, cluster).await.map(Arc::new)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn coordinates_on_redis() {
+    let mut engine = RedisServer::start(&[]);
+    // Clusters on one server do not meet: each is as empty as a new server.
+    coordination(async || {
+        let cluster = Uuid::new_v4();
+        let process = async || -> Arc<dyn Coordinator> { open(&engine.url(), cluster).await.unwrap() };
+        CoordinationSetup {
+            processes: vec![process().await, process().await],
+            ttl: Duration::from_millis(1000),
+            pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
+            ends_late_by: Duration::from_millis(50),
+        }
+    })
+    .await;
+    outages_end(&mut engine).await;
+}
+
+fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
+    assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
+}
+
+/// What is asked of a server that is gone or hangs fails in time, and works again when it is back: this one has lost everything.
+async fn outages_end(engine: &mut RedisServer) {
+    let (cluster, ttl) = (Uuid::new_v4(), Duration::from_mins(10));
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let one = open(&engine.url(), cluster).await.unwrap();
+    let a = one.join("a", "{}", ttl).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    engine.pause();
+    let asked = Instant::now();
+    join_all((0..10).map(|_| one.renew(a, "{}"))).await.iter().for_each(is_unavailable);
+    assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
+    engine.go_on();
+    one.renew(a, "{}").await.unwrap();
+    assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
+    engine.kill();
+    is_unavailable(&one.acquire(a, &sacks).await);
+    assert!(matches!(open(&engine.url(), cluster).await, Err(OpenError::Engine { .. })));
+    engine.start_again();
+    joins_again(&one, &sacks, &before).await;
+}
+
+/// All that was there is gone: the session is over, and tokens are higher than those that nobody remembers.
+async fn joins_again(one: &RedisCoordinator, sacks: &[gnudi_model::Sack], before: &[Option<u64>]) {
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let after = one.acquire(a, sacks).await.unwrap();
+    assert!(after.iter().min() > before.iter().max(), "{after:?} after {before:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_costs_sessions_at_most() {
+    let mut engine = RedisSentinels::start(&[]);
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let one = open(&engine.url(), Uuid::new_v4()).await.unwrap();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    let port = engine.master_port();
+    engine.servers.iter_mut().find(|server| server.port == port).unwrap().kill();
+    let asked = Instant::now();
+    loop {
+        match one.renew(a, "{}").await {
+            // The replica had the session already.
+            Ok(()) => break assert_eq!(one.acquire(a, &sacks).await.unwrap(), before),
+            Err(CoordinationError::Expired) => break joins_again(&one, &sacks, &before).await,
+            Err(CoordinationError::Unavailable(_)) => {
+                assert!(asked.elapsed() < Duration::from_secs(30), "no failover");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    let b = one.join("b", "{}", Duration::from_mins(10)).await.unwrap();
+    let other = [gnudi_model::Sack { count: SackCount::DEFAULT.doubled().unwrap(), id: gnudi_model::SackId(200) }];
+    assert!(one.acquire(b, &other).await.unwrap().iter().min() > before.iter().max());
+}

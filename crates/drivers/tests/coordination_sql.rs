@@ -1,0 +1,198 @@
+//! The rules of coordination on real databases, and what happens when they go away.
+
+#[path = "engines/mariadb.rs"]
+mod mariadb;
+#[path = "engines/postgres.rs"]
+mod postgres;
+#[path = "engines/server.rs"]
+mod server;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Waker},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use gnudi_drivers::{
+    OpenError,
+    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination},
+    coordination::{
+        Arbiter, CoordinationError, Coordinator,
+        sql::{SqlCoordinator, SqlCoordinatorOptions, SqlDatabase},
+    },
+};
+use gnudi_model::SackCount;
+use mariadb::MariaDb;
+use postgres::Postgres;
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+async fn open(url: &str) -> Result<Arc<SqlCoordinator>, OpenError> {
+    let options = SqlCoordinatorOptions {
+        deadline: DEADLINE,
+        ..SqlCoordinatorOptions::new(SqlDatabase::parse(url).unwrap())
+    };
+    SqlCoordinator::open(&options).await.map(Arc::new)
+}
+
+/// Several processes on an empty database, which they find at the same time.
+async fn processes(url: &str) -> Vec<Arc<SqlCoordinator>> {
+    join_all((0..2).map(|_| open(url))).await.into_iter().map(Result::unwrap).collect()
+}
+
+async fn keeps_the_rules(create_database: impl Fn(&str) -> String) {
+    let made = AtomicUsize::new(0);
+    let fresh = || create_database(&format!("fresh{}", made.fetch_add(1, Ordering::Relaxed)));
+    coordination(async || CoordinationSetup {
+        processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Coordinator>).collect(),
+        ttl: Duration::from_millis(1200),
+        pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
+        ends_late_by: Duration::from_millis(50),
+    })
+    .await;
+    arbiter(async || ArbiterSetup {
+        processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Arbiter>).collect(),
+    })
+    .await;
+}
+
+/// A database that the rules below take away and bring back.
+trait Engine {
+    fn url(&self) -> String;
+    fn stop(&mut self);
+    fn start_again(&mut self);
+    fn pause(&self);
+    fn resume(&self);
+}
+
+fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
+    assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
+}
+
+/// What is asked of a database that is gone or hangs fails in time, and works again when it is back.
+async fn outages_end(engine: &mut impl Engine) {
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let (one, two) = (open(&engine.url()).await.unwrap(), open(&engine.url()).await.unwrap());
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    two.claim("name", "value").await.unwrap();
+    engine.stop();
+    is_unavailable(&one.acquire(a, &sacks).await);
+    is_unavailable(&two.join("b", "{}", Duration::from_mins(10)).await);
+    is_unavailable(&two.claim("name", "other").await);
+    assert!(matches!(open(&engine.url()).await, Err(OpenError::Engine { .. })));
+    engine.start_again();
+    // Nothing that was there is lost, and the connections that broke trouble nobody.
+    one.renew(a, "{}").await.unwrap();
+    assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
+    assert_eq!(two.claim("name", "other").await.unwrap(), "value");
+    let b = two.join("b", "{}", Duration::from_mins(10)).await.unwrap();
+    assert!(two.acquire(b, &sacks).await.unwrap().iter().all(Option::is_none));
+
+    engine.pause();
+    let asked = Instant::now();
+    let answers = join_all((0..10).map(|_| one.renew(a, "{}"))).await;
+    assert!(asked.elapsed() < DEADLINE + Duration::from_secs(1), "{:?}", asked.elapsed());
+    answers.iter().for_each(is_unavailable);
+    is_unavailable(&two.members().await);
+    engine.resume();
+    one.renew(a, "{}").await.unwrap();
+    assert_eq!(two.members().await.unwrap().len(), 2);
+    one.release(a, &sacks).await.unwrap();
+    let after = two.acquire(b, &sacks).await.unwrap();
+    assert!(after.iter().min() > before.iter().max());
+}
+
+/// A process that falls asleep in the middle of a transaction, while it has everybody wait, is given up on.
+async fn a_sleeper_holds_nobody_up(engine: &impl Engine) {
+    let other = open(&engine.url()).await.unwrap();
+    let b = other.join("other", "{}", Duration::from_mins(10)).await.unwrap();
+    // Falls asleep after a few statements: somewhere it has its turn, and the other must wait.
+    for attempt in 0..50 {
+        let sleeper = open(&engine.url()).await.unwrap();
+        let a = sleeper.join("sleeper", "{}", Duration::from_mins(10)).await.unwrap();
+        // Nobody owns any of these.
+        let sacks: Vec<_> = SackCount::DEFAULT.halved().unwrap().sacks().collect();
+        let mut call = sleeper.acquire(a, &sacks);
+        for _ in 0..2 + attempt % 5 {
+            if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let asked = Instant::now();
+        while other.leave(b).await.is_err() {
+            assert!(asked.elapsed() < DEADLINE * 5, "still held up");
+        }
+        if asked.elapsed() > DEADLINE / 2 {
+            return;
+        }
+    }
+    panic!("the sleeper never slept where it matters");
+}
+
+async fn tables_come_back(url: &str, drop_tables: impl Fn()) {
+    let one = open(url).await.unwrap();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    drop_tables();
+    assert_eq!(one.acquire(a, &sacks).await, Err(CoordinationError::Expired));
+    let again = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let after = one.acquire(again, &sacks).await.unwrap();
+    assert!(
+        after.iter().min() > before.iter().max(),
+        "tokens grow, though nothing is left of the earlier ones"
+    );
+}
+
+macro_rules! engine {
+    ($engine:ty, $database:literal) => {
+        impl Engine for $engine {
+            fn url(&self) -> String {
+                self.url($database)
+            }
+            fn stop(&mut self) {
+                self.stop();
+            }
+            fn start_again(&mut self) {
+                self.start_again();
+            }
+            fn pause(&self) {
+                self.pause();
+            }
+            fn resume(&self) {
+                self.resume();
+            }
+        }
+    };
+}
+
+engine!(Postgres, "postgres");
+engine!(MariaDb, "mysql");
+
+const DROP_TABLES: &str = "DROP TABLE gnudi_token, gnudi_session, gnudi_sack_owner, gnudi_claim";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn coordinates_on_postgresql() {
+    let mut engine = Postgres::start();
+    keeps_the_rules(|name| engine.create_database(name)).await;
+    let url = engine.create_database("dropped");
+    tables_come_back(&url, || engine.execute("dropped", DROP_TABLES)).await;
+    outages_end(&mut engine).await;
+    a_sleeper_holds_nobody_up(&engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn coordinates_on_mariadb() {
+    let mut engine = MariaDb::start();
+    keeps_the_rules(|name| engine.create_database(name)).await;
+    let url = engine.create_database("dropped");
+    tables_come_back(&url, || engine.execute("dropped", DROP_TABLES)).await;
+    outages_end(&mut engine).await;
+    a_sleeper_holds_nobody_up(&engine).await;
+}
