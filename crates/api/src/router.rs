@@ -105,6 +105,7 @@ fn routes() -> Vec<Route> {
         route("/v1/openapi.json", Nothing, vec![endpoint!(GET Open, root::openapi_document)]),
         route("/healthcheck", Nothing, vec![endpoint!(ANY Open, root::healthcheck)]),
         route("/metrics", Nothing, vec![endpoint!(ANY Open, root::figures)]),
+        route("/debug/cluster", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), debug::cluster)]),
         route(
             "/debug/flamegraph",
             Nothing,

@@ -13,11 +13,12 @@ const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("
 /// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
 /// type `t`, with a metric `m`. What would change the state for the
 /// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 62] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 63] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
     ("GET", "/metrics", None, [200; 4]),
+    ("GET", "/debug/cluster", None, [401, 403, 403, 200]),
     ("GET", "/debug/flamegraph?seconds=x", None, [401, 403, 403, 400]),
     ("GET", "/v1/capabilities", None, [200; 4]),
     ("GET", "/v1/status", None, [401, 403, 403, 200]),

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use gnudi_client::Trust;
 use gnudi_model::SackCount;
 
@@ -18,12 +18,19 @@ pub struct Cli {
 pub enum Command {
     /// Serve the API and process measures, in one process.
     Serve(ServeArgs),
-    /// Serve the API. With the embedded store, which belongs to one process, this is `serve` (also: gnocchi-api).
+    /// Serve the API without processing measures; with the embedded store, which belongs to one process, this is `serve` (also:
+    /// gnocchi-api).
     Api(ServeArgs),
     /// Process measures without serving the API (also: gnocchi-metricd).
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
+    /// Print processes, sacks with their owners, the backlog and rates.
+    Status(Box<StatusArgs>),
+    /// Double the number of sacks while everything goes on, and show how the old ones drain.
+    SplitSacks(StoreArgs),
+    /// Double the number of sacks as often as it takes (also: gnocchi-change-sack-size).
+    ChangeSackSize(SackSizeArgs),
     /// Take statsd's datagrams and post what they say to a running server (also: gnocchi-statsd).
     Statsd(CollectorArgs),
     /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
@@ -181,6 +188,56 @@ pub struct UpgradeArgs {
     pub sacks_number: Option<u16>,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Ask this server, and not the engines that the configuration names.
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
+    /// With --endpoint: an administrator. The environment variable `GNUDI_PASSWORD` may hold a password.
+    #[arg(long, value_name = "NAME", default_value = "admin")]
+    pub user: String,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: StatusFormat,
+    /// Go on until interrupted.
+    #[arg(short, long)]
+    pub watch: bool,
+    /// With --watch: how often.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub interval: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StatusFormat {
+    #[default]
+    Table,
+    /// An object a look, on a line of its own.
+    Json,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct SackSizeArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// How many sacks there are to be: the present number doubled, once or several times.
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..), required_unless_present = "sacks_number",
+          conflicts_with = "sacks_number")]
+    pub size: Option<u16>,
+    /// The same, as Gnocchi's program takes it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub sacks_number: Option<u16>,
+}
+
+impl SackSizeArgs {
+    pub fn wanted(&self) -> Option<u16> {
+        self.size.or(self.sacks_number)
+    }
+}
+
 impl UpgradeArgs {
     pub fn sacks(&self) -> Option<SackCount> {
         self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
@@ -192,6 +249,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("gnocchi-api", "api"),
     ("gnocchi-metricd", "metricd"),
     ("gnocchi-upgrade", "upgrade"),
+    ("gnocchi-change-sack-size", "change-sack-size"),
     ("gnocchi-statsd", "statsd"),
     ("gnocchi-amqpd", "amqpd"),
 ];
@@ -225,7 +283,21 @@ mod tests {
         assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
         assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
         assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config));
-        for line in ["gnudi", "gnudi serve --listen nowhere", "gnudi upgrade --sacks-number 0", "gnudi fly"] {
+        for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
+            let cli = parse(words(line)).unwrap();
+            assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));
+        }
+        assert!(
+            matches!(parse(words("gnudi status --watch")).unwrap().command, Command::Status(args) if args.watch)
+        );
+        for line in [
+            "gnudi change-sack-size",
+            "gnudi change-sack-size 0",
+            "gnudi",
+            "gnudi serve --listen nowhere",
+            "gnudi upgrade --sacks-number 0",
+            "gnudi fly",
+        ] {
             assert!(parse(words(line)).is_err(), "{line}");
         }
     }

@@ -17,8 +17,8 @@ use crate::store::Store;
 pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
-    incoming: Arc<LocalIncoming>,
-    aggregates: Arc<LocalAggregates>,
+    /// Of the embedded store.
+    local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>)>,
 }
 
 impl StoreFigures {
@@ -26,8 +26,7 @@ impl StoreFigures {
         StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
-            incoming: store.incoming.clone(),
-            aggregates: store.aggregates.clone(),
+            local: store.local.as_ref().map(|local| (local.incoming.clone(), local.aggregates.clone())),
         }
     }
 }
@@ -49,40 +48,38 @@ impl Collector for StoreFigures {
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
-        let log = self.incoming.figures();
-        counter(&mut encoder, "gnudi_incoming_appends", "Requests made durable", log.appends as f64)?;
-        counter(&mut encoder, "gnudi_incoming_syncs", "Syncs that made them so", log.syncs as f64)?;
-        let seconds = log.sync_time.as_secs_f64();
-        counter(&mut encoder, "gnudi_incoming_sync_seconds", "Time of the syncs in seconds", seconds)?;
-        counter(&mut encoder, "gnudi_incoming_damaged", "Damaged places found", log.damaged as f64)?;
-        gauge(&mut encoder, "gnudi_incoming_segments", "Log files in use", log.segments as f64)?;
-        let poisoned = f64::from(u8::from(log.poisoned));
-        gauge(
-            &mut encoder,
-            "gnudi_incoming_poisoned",
-            "1 once a disk failure has stopped the log",
-            poisoned,
-        )?;
-        self.encode_aggregates(&mut encoder)
+        let Some((incoming, aggregates)) = &self.local else { return Ok(()) };
+        encode_log(&mut encoder, incoming)?;
+        encode_aggregates(&mut encoder, aggregates)
     }
 }
 
-impl StoreFigures {
-    fn encode_aggregates(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let store = self.aggregates.figures();
-        let bytes = (store.log_bytes + store.run_bytes) as f64;
-        counter(encoder, "gnudi_aggregates_written_bytes", "Bytes written to the log and to runs", bytes)?;
-        counter(encoder, "gnudi_aggregates_syncs", "Syncs of the aggregates", store.syncs as f64)?;
-        counter(encoder, "gnudi_aggregates_flushes", "Logs sorted into a run", store.flushes as f64)?;
-        counter(encoder, "gnudi_aggregates_merges", "Merges of runs", store.merges as f64)?;
-        counter(encoder, "gnudi_aggregates_damaged", "Damaged places found", store.damaged as f64)?;
-        gauge(encoder, "gnudi_aggregates_runs", "Runs there are", store.runs as f64)?;
-        gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;
-        let recent = store.recent_entries as f64;
-        gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;
-        let poisoned = f64::from(u8::from(store.poisoned));
-        gauge(encoder, "gnudi_aggregates_poisoned", "1 once a disk failure has stopped writes", poisoned)
-    }
+fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt::Result {
+    let log = incoming.figures();
+    counter(encoder, "gnudi_incoming_appends", "Requests made durable", log.appends as f64)?;
+    counter(encoder, "gnudi_incoming_syncs", "Syncs that made them so", log.syncs as f64)?;
+    let seconds = log.sync_time.as_secs_f64();
+    counter(encoder, "gnudi_incoming_sync_seconds", "Time of the syncs in seconds", seconds)?;
+    counter(encoder, "gnudi_incoming_damaged", "Damaged places found", log.damaged as f64)?;
+    gauge(encoder, "gnudi_incoming_segments", "Log files in use", log.segments as f64)?;
+    let poisoned = f64::from(u8::from(log.poisoned));
+    gauge(encoder, "gnudi_incoming_poisoned", "1 once a disk failure has stopped the log", poisoned)
+}
+
+fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregates) -> fmt::Result {
+    let store = aggregates.figures();
+    let bytes = (store.log_bytes + store.run_bytes) as f64;
+    counter(encoder, "gnudi_aggregates_written_bytes", "Bytes written to the log and to runs", bytes)?;
+    counter(encoder, "gnudi_aggregates_syncs", "Syncs of the aggregates", store.syncs as f64)?;
+    counter(encoder, "gnudi_aggregates_flushes", "Logs sorted into a run", store.flushes as f64)?;
+    counter(encoder, "gnudi_aggregates_merges", "Merges of runs", store.merges as f64)?;
+    counter(encoder, "gnudi_aggregates_damaged", "Damaged places found", store.damaged as f64)?;
+    gauge(encoder, "gnudi_aggregates_runs", "Runs there are", store.runs as f64)?;
+    gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;
+    let recent = store.recent_entries as f64;
+    gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;
+    let poisoned = f64::from(u8::from(store.poisoned));
+    gauge(encoder, "gnudi_aggregates_poisoned", "1 once a disk failure has stopped writes", poisoned)
 }
 
 pub fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> fmt::Result {

@@ -13,6 +13,22 @@ pub fn start(args: &StoreArgs, config: &Config) {
     } else {
         "warn"
     };
+    start_at(level, config);
+}
+
+/// As [`start`], for commands whose output is what matters: information only where the command line asks for it.
+pub fn start_quietly(args: &StoreArgs, config: &Config) {
+    let level = if args.debug {
+        "debug"
+    } else if args.verbose {
+        "info"
+    } else {
+        "warn"
+    };
+    start_at(level, config);
+}
+
+fn start_at(level: &str, config: &Config) {
     // Libraries speak up from warnings on: their debug lines drown ours.
     let ours = ["gnudi", "gnudi_api", "gnudi_engine", "gnudi_drivers", "gnudi_indexer", "gnudi_telemetry"];
     let default = ours.iter().fold("warn".to_owned(), |filter, target| format!("{filter},{target}={level}"));

@@ -11,6 +11,7 @@ mod store;
 use std::process::ExitCode;
 
 use args::Command;
+use commands::serve::Role;
 
 /// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
 #[global_allocator]
@@ -26,9 +27,13 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Serve(args) | Command::Api(args) => commands::serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args, Role::Everything),
+        Command::Api(args) => commands::serve::run(&args, Role::Api),
         Command::Metricd(args) => commands::metricd::run(&args),
         Command::Upgrade(args) => commands::upgrade::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::SplitSacks(args) => commands::split_sacks::run(&args),
+        Command::ChangeSackSize(args) => commands::split_sacks::run_to_size(&args),
         Command::Statsd(args) => commands::collectors::run_statsd(&args),
         Command::Amqpd(args) => commands::collectors::run_amqpd(&args),
         Command::Benchmark(benchmark) => match benchmark.run() {

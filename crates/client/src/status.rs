@@ -44,6 +44,12 @@ struct MetricdBody {
 }
 
 impl Client {
+    /// `/debug/cluster`, as JSON: processes, sacks with their owners, the backlog. Servers of gnudi have it. Administrators only.
+    pub async fn cluster(&self) -> Result<String, ClientError> {
+        let read = |body: &[u8]| Ok(String::from_utf8_lossy(body).into_owned());
+        self.get_with("/debug/cluster".to_owned(), read).await
+    }
+
     /// The backlog's totals and the workers (`details=false`: the backlog by metric can be long).
     pub async fn status(&self) -> Result<Status, ClientError> {
         let body: StatusBody = self.get("/v1/status?details=false".to_owned()).await?;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{About, Engine, EngineError};
+use crate::{About, Engine, EngineError, about::Kind};
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
     /// New measures go to so many sacks.
     pub sacks: u16,
@@ -23,7 +23,7 @@ pub struct ClusterStatus {
 }
 
 /// Of the sacks before the split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitProgress {
     pub old_sacks: usize,
     /// How many of them are worked off.
@@ -31,7 +31,7 @@ pub struct SplitProgress {
 }
 
 /// A member, in its own words.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub name: String,
     #[serde(flatten)]
@@ -41,7 +41,7 @@ pub struct Process {
 }
 
 /// A unit of processing: a sack, or while a split drains an old sack with those that take its place.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnitStatus {
     pub id: u16,
     /// The name of its owner.
@@ -52,7 +52,29 @@ pub struct UnitStatus {
     pub idle: bool,
 }
 
+impl ClusterStatus {
+    /// As JSON, one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("it has nothing that JSON has not")
+    }
+
+    /// What [`ClusterStatus::to_json`] wrote, in this or another version.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+}
+
 impl Engine {
+    /// The names of all processes that have workers, by name.
+    pub async fn processors(&self) -> Result<Vec<String>, EngineError> {
+        let Some(coordinator) = &self.coordinator else {
+            return Ok(self.workers().map(str::to_owned).into_iter().collect());
+        };
+        let members = coordinator.members().await?.into_iter();
+        let with_workers = members.filter(|member| About::read(&member.about).kind == Kind::Metricd);
+        Ok(with_workers.map(|member| member.name).collect())
+    }
+
     /// Asks the coordinator and the incoming store, in a few calls however many sacks there are.
     pub async fn cluster(&self) -> Result<ClusterStatus, EngineError> {
         let numbering = self.incoming.numbering();

@@ -30,23 +30,30 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
             by_metric.iter().map(|(metric, measures)| (metric.to_string(), Value::from(*measures)));
         storage.push(("measures_to_process".to_owned(), Value::Object(by_metric.collect())));
     }
-    let metricd = metricd(call.app.engine());
+    let metricd = metricd(call.app.engine()).await;
     Ok(reply::json(
         StatusCode::OK,
         &Value::object([("storage", Value::Object(storage)), ("metricd", metricd)]),
     ))
 }
 
-/// The workers of this process, with what they have done; Gnocchi's answer where it cannot know is null.
-fn metricd(engine: &Engine) -> Value {
-    let Some(name) = engine.workers() else {
-        return Value::object([("processors", Value::Null), ("statistics", Value::object([]))]);
+/// All processes with workers, and what those of this process have done; Gnocchi's answer where it cannot know is null.
+async fn metricd(engine: &Engine) -> Value {
+    let processors = match engine.processors().await {
+        Ok(names) if names.is_empty() => Value::Null,
+        Ok(names) => Value::Array(names.into_iter().map(Value::from).collect()),
+        Err(error) => {
+            tracing::debug!(%error, "who processes is not known");
+            Value::Null
+        }
     };
-    let figures = engine.figures().list();
-    let figures = figures.into_iter().map(|(name, _, value)| (name.replace('_', " "), Value::Float(value)));
-    let statistics = vec![(name.to_owned(), Value::Object(figures.collect()))];
+    let statistics = engine.workers().map(|name| {
+        let figures = engine.figures().list().into_iter();
+        let figures = figures.map(|(name, _, value)| (name.replace('_', " "), Value::Float(value)));
+        (name.to_owned(), Value::Object(figures.collect()))
+    });
     Value::object([
-        ("processors", Value::Array(vec![name.to_owned().into()])),
-        ("statistics", Value::Object(statistics)),
+        ("processors", processors),
+        ("statistics", Value::Object(statistics.into_iter().collect())),
     ])
 }

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{args::MetricdArgs, config::Config, logging, store::Store};
+use crate::{
+    args::MetricdArgs,
+    config::Config,
+    logging,
+    store::{Patience, Store},
+};
 
 /// How often `--stop-after-processing-metrics` looks.
 const LOOK_DELAY: Duration = Duration::from_millis(100);
@@ -13,8 +18,9 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     let config = Config::load(args.store.config_file.as_deref())?;
     logging::start(&args.store, &config);
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
-        let store = Store::open(&args.store, &config, None).await?;
-        let metricd = super::start_metricd(&store.engine, &config);
+        super::heed_hangup()?;
+        let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
+        let metricd = super::start_metricd(&store, &config);
         tokio::select! {
             stop = super::told_to_stop() => stop?,
             () = nothing_waits(&store, args.stop_after_processing_metrics) => {}

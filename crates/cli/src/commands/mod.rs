@@ -5,19 +5,20 @@ pub mod collectors;
 pub mod metricd;
 pub mod profile;
 pub mod serve;
+pub mod split_sacks;
+pub mod status;
 pub mod upgrade;
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use gnudi_engine::{Engine, Metricd, MetricdOptions, metricd::policy::Scheduling};
+use gnudi_engine::{Metricd, MetricdOptions, metricd::policy::Scheduling};
 use gnudi_model::{Timespan, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::Config;
+use uuid::Uuid;
+
+use crate::{config::Config, store::Store};
 
 /// About a century.
 const SPAN_SECONDS_MAX: usize = 3_000_000_000;
@@ -40,7 +41,7 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
 }
 
 /// Starts the workers as configured, on the current runtime.
-fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
+fn start_metricd(store: &Store, config: &Config) -> Metricd {
     let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
     let span = |name| match config.size("metricd", name) {
@@ -50,9 +51,8 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
     };
     let reporting =
         config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let options = MetricdOptions {
-        name: format!("{}.{}", hostname.trim(), std::process::id()),
+        name: process_name(store),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
         scheduling: scheduling(config),
         greedy: config.bool("metricd", "greedy"),
@@ -64,10 +64,38 @@ fn start_metricd(engine: &Arc<Engine>, config: &Config) -> Metricd {
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
         metric_inactive_after: span("metric_inactive_after"),
         resource_cleanup_after: span("resource_cleanup_after"),
-        lease: gnudi_engine::metricd::LEASE_DEFAULT,
+        lease: lease(config),
         clock: now,
     };
-    Metricd::start(engine.clone(), &options)
+    Metricd::start(store.engine.clone(), &options)
+}
+
+/// How others know this process. Among several the host and the process id do not tell them apart: containers on one host have
+/// both in common.
+fn process_name(store: &Store) -> String {
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = format!("{}.{}", hostname.trim(), std::process::id());
+    if !store.is_shared() {
+        return name;
+    }
+    let random = Uuid::new_v4().simple().to_string();
+    format!("{name}.{}", &random[..8])
+}
+
+/// `[metricd] lease_seconds`.
+fn lease(config: &Config) -> Duration {
+    config.seconds("metricd", "lease_seconds")
+}
+
+/// Keeps SIGHUP, which asks services to read their configuration again, from ending one that has nothing to read again; on a
+/// terminal it says that the terminal is gone, and ends the program.
+fn heed_hangup() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        // The handler stays when what listens is dropped.
+        drop(signal(SignalKind::hangup())?);
+    }
+    Ok(())
 }
 
 /// `[metricd] scheduling`.

@@ -1,34 +1,72 @@
-//! `gnudi serve`: the API and the workers in one process.
+//! `gnudi serve`: the API and the workers in one process. `gnudi api`: the API alone, where others share the engines.
 
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_api::{AuthMode, Listener};
 use gnudi_client::{Client, ClientOptions, Trust};
+use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Handle};
 use uuid::Uuid;
 
 use super::collectors::{Collectors, Sink};
-use crate::{args::ServeArgs, config::Config, logging, store::Store};
+use crate::{
+    args::ServeArgs,
+    config::Config,
+    logging,
+    store::{Patience, Store},
+};
 
-pub fn run(args: &ServeArgs) -> Result<()> {
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Everything,
+    /// No workers, unless nobody else could have them: the embedded store belongs to one process.
+    Api,
+}
+
+/// What processes measures, or what tells the others that this process does not.
+enum Part {
+    Workers(Metricd),
+    Presence(Presence),
+}
+
+impl Part {
+    fn start(role: Role, store: &Store, config: &Config) -> Self {
+        if role == Role::Everything || !store.is_shared() {
+            return Part::Workers(super::start_metricd(store, config));
+        }
+        let name = super::process_name(store);
+        Part::Presence(Presence::start(store.engine.clone(), name, super::lease(config), super::now()))
+    }
+
+    async fn stop(self) {
+        match self {
+            Part::Workers(metricd) => metricd.stop().await,
+            Part::Presence(presence) => presence.stop().await,
+        }
+    }
+}
+
+pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
     let config = Config::load(args.store.config_file.as_deref())?;
     logging::start(&args.store, &config);
     // Workers have threads of their own: a long pass must not hold up requests.
     let workers = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
     let requests = super::runtime(&config, "api", None)?;
     let metricd = workers.handle().clone();
-    requests.block_on(serve(args, &config, &metricd))
+    requests.block_on(serve(args, role, &config, &metricd))
 }
 
-async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Handle) -> Result<()> {
+async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
+    super::heed_hangup()?;
     let own_password = Uuid::new_v4().to_string();
     let auth_mode = super::api::auth_mode(config, args, &own_password)?;
     let tls = super::api::tls(config)?;
     let address = address(args, config, &auth_mode).await?;
-    let store = Store::open(&args.store, config, None).await?;
+    let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
     let methods = super::default_methods(config)?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)
@@ -38,9 +76,9 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
     let socket = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     let address = socket.local_addr()?;
 
-    let metricd = {
+    let part = {
         let _on_workers = workers.enter();
-        super::start_metricd(&store.engine, config)
+        Part::start(role, &store, config)
     };
     // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
     // that this process listens on needs no proof of who that is.
@@ -48,7 +86,11 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
     let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
     let listener = Listener { socket, tls };
     let collectors = Collectors::start(args, config, &sink).await?;
-    let host = start_host_collector(args, config, sink)?;
+    // An API among others leaves the machine's figures to whoever collects them for all.
+    let host = match &part {
+        Part::Workers(_) => start_host_collector(args, config, sink)?,
+        Part::Presence(_) => None,
+    };
     let options = super::api::options(config, args, auth_mode, methods);
     // What collectors have gathered is posted while requests are still served.
     let stop = async {
@@ -60,7 +102,7 @@ async fn serve(args: &ServeArgs, config: &Config, workers: &tokio::runtime::Hand
     if let Some(host) = host {
         host.abort();
     }
-    metricd.stop().await;
+    part.stop().await;
     tracing::info!("stopped");
     served
 }

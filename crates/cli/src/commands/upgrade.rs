@@ -3,7 +3,12 @@
 use anyhow::{Context as _, Result};
 use gnudi_indexer::create_default_archive_policies;
 
-use crate::{args::UpgradeArgs, config::Config, logging, store::Store};
+use crate::{
+    args::UpgradeArgs,
+    config::Config,
+    logging,
+    store::{Patience, Store},
+};
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
     let config = Config::load(args.store.config_file.as_deref())?;
@@ -14,7 +19,7 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
             return Ok(());
         }
         // Opening upgrades. The parts of the embedded store share one directory and one format, so they go together.
-        let store = Store::open(&args.store, &config, args.sacks()).await?;
+        let store = Store::open(&args.store, &config, args.sacks(), Patience::configured(&config)).await?;
         if !args.skip_index && !args.skip_archive_policies_creation {
             create_default_archive_policies(&*store.indexer, &super::default_methods(&config)?)
                 .await

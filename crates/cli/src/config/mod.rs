@@ -4,6 +4,7 @@
 //! What may be a password is never part of a text for people: [`options::Spec::is_secret`].
 
 mod check;
+pub mod deployment;
 mod ini;
 pub mod options;
 mod print;
@@ -17,7 +18,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use check::{check, parse_bool, parse_seconds};
+use check::{check, parse_bool, parse_seconds, scheme};
+pub use deployment::Deployment;
 use options::{Spec, Use};
 pub use print::print_all;
 

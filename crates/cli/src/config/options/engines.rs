@@ -42,17 +42,9 @@ pub const STORAGE: [Spec; COUNT] = [
         ..secret(
             "storage",
             "redis_url",
-            Kind::Url(&[
-                "redis",
-                "rediss",
-                "redis+sentinel",
-                "rediss+sentinel",
-                "redis+cluster",
-                "rediss+cluster",
-                "redis+unix",
-                "unix",
-            ]),
-            "redis://[[user]:password@]host[:port][/db], rediss:// for TLS; ?sentinel=master&sentinel_fallback=host:port \
+            Kind::Url(&["redis", "rediss", "unix"]),
+            "redis://[[user]:password@]host[:port][/db]; rediss:// for TLS, redis+cluster:// for a cluster, \
+             ?sentinel=master&sentinel_fallback=host:port \
              for Sentinel, as in Gnocchi.",
         )
     },

@@ -18,7 +18,14 @@ pub const OPTIONS: &[Spec] = &[
         "connections_max",
         Kind::Int { min: 1, max: 1000 },
         "10",
-        "gnudi: most connections of one process to a shared database.",
+        "gnudi: most connections of one process that read from a shared database at once; one more writes.",
+    ),
+    option(
+        "indexer",
+        "timeout",
+        Kind::Seconds,
+        "10",
+        "gnudi: seconds that a call to a shared database may take before it counts as down (503).",
     ),
     option(
         "indexer",

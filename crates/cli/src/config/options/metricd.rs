@@ -55,6 +55,13 @@ pub const OPTIONS: &[Spec] = &[
         "Seconds between removals of deleted metrics.",
     ),
     option("metricd", "cleanup_batch_size", POSITIVE, "10000", "Most metrics that are removed at once."),
+    option(
+        "metricd",
+        "lease_seconds",
+        Kind::Seconds,
+        "10",
+        "gnudi: a process that was not heard of for so long has lost its sacks, where processes share the engines.",
+    ),
     idle("metricd", "processing_replicas", "3", "each sack has one owner"),
     option(
         "metricd",

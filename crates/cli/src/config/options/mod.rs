@@ -28,7 +28,7 @@ pub enum Kind {
     /// Comma separated.
     List,
     Choice(&'static [&'static str]),
-    /// A URL of one of these schemes; `scheme+driver`, as SQLAlchemy has it, is taken for `scheme`.
+    /// A URL of one of these schemes; `scheme+driver` (a driver of Gnocchi's) is taken for `scheme`.
     Url(&'static [&'static str]),
 }
 

@@ -1,0 +1,16 @@
+//! `GET /debug/cluster`
+
+use hyper::StatusCode;
+
+use crate::{
+    body::RequestBody,
+    error::ApiError,
+    reply::{self, Response},
+    router::Call,
+};
+
+/// Processes, sacks with their owners, and the backlog: what `gnudi status` prints.
+pub async fn cluster(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let status = call.app.engine().cluster().await?;
+    Ok(reply::json_bytes(StatusCode::OK, status.to_json().into_bytes()))
+}

@@ -1,0 +1,175 @@
+//! `gnudi split-sacks` and `gnocchi-change-sack-size`: doubles the count of sacks while everything goes on, and shows how the old
+//! ones drain.
+//!
+//! The work is the drivers' and the workers': when this command is interrupted, the split goes on, and the command, called
+//! again, shows the rest of it.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use gnudi_engine::{ClusterStatus, about::Kind};
+use gnudi_model::SackCount;
+
+use super::status::grouped;
+use crate::{
+    args::{SackSizeArgs, StoreArgs},
+    config::{Config, Deployment},
+    logging,
+    store::{Patience, Store},
+};
+
+const LOOK_DELAY: Duration = Duration::from_millis(200);
+
+/// Of lines that are not written over each other.
+const LINE_DELAY: Duration = Duration::from_secs(5);
+
+pub fn run(args: &StoreArgs) -> Result<()> {
+    with_store(args, async |store| split(&store, false).await)
+}
+
+pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
+    let wanted = args.wanted().context("how many sacks there are to be")?;
+    with_store(&args.store, async |store| {
+        let present = store.engine.numbering().count;
+        let times = doublings(present, wanted)?;
+        if times == 0 {
+            println!("there are {wanted} sacks already");
+            return if store.engine.numbering().draining { split(&store, true).await } else { Ok(()) };
+        }
+        for _ in 0..times {
+            split(&store, false).await?;
+        }
+        Ok(())
+    })
+}
+
+fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> Result<()> {
+    let config = Config::load(args.config_file.as_deref())?;
+    logging::start_quietly(args, &config);
+    super::runtime(&config, "split", Some(1))?.block_on(async {
+        if let (Deployment::Embedded(dir), _) = Deployment::of(&config, args.data_dir.as_deref())? {
+            bail!(
+                "the sacks of an embedded store ({}) cannot be split: one process owns them all, and more would not help it",
+                dir.display()
+            );
+        }
+        work(Store::open(args, &config, None, Patience::none()).await?).await
+    })
+}
+
+/// How often the present count must be doubled.
+fn doublings(present: SackCount, wanted: u16) -> Result<u32> {
+    let present = present.get();
+    let times = (wanted / present).checked_ilog2().unwrap_or(0);
+    let reached = u32::from(present) << times;
+    ensure!(
+        reached == u32::from(wanted),
+        "there are {present} sacks, and their count can only be doubled, once or several times: {wanted} is not {}",
+        reachable(present)
+    );
+    Ok(times)
+}
+
+/// `256, 512, 1024, ...`
+fn reachable(present: u16) -> String {
+    let counts = std::iter::successors(present.checked_mul(2), |count| count.checked_mul(2));
+    let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
+    if counts.is_empty() { "possible: there can be 65535".to_owned() } else { counts.join(", ") }
+}
+
+/// Doubles the count, or goes on with a doubling that has begun, until the old sacks are gone.
+async fn split(store: &Store, has_begun: bool) -> Result<()> {
+    if !has_begun {
+        let before = store.engine.numbering();
+        let numbering = store.engine.split_sacks().await?;
+        if before.draining {
+            println!("going on with a split that has begun: {} sacks", numbering.count.get());
+        } else {
+            println!("{} sacks: new measures go to them now", numbering.count.get());
+        }
+    }
+    let mut progress = Progress::default();
+    loop {
+        let settled = store.incoming.settle().await;
+        let status = store.engine.cluster().await;
+        match (settled, status) {
+            (Ok(numbering), Ok(status)) if !numbering.draining => {
+                progress.end();
+                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, waiting(&status));
+                return Ok(());
+            }
+            (_, Ok(status)) => progress.show(&status)?,
+            // The split goes on without this program, and so does this program once there is an answer.
+            (_, Err(error)) => progress.say(&format!("no answer, trying again: {error}")),
+        }
+        tokio::time::sleep(LOOK_DELAY).await;
+    }
+}
+
+fn waiting(status: &ClusterStatus) -> String {
+    format!("{} measures wait", grouped(status.backlog_measures))
+}
+
+/// One line: written over on a terminal, written again from time to time elsewhere.
+#[derive(Default)]
+struct Progress {
+    last: String,
+    since: Option<tokio::time::Instant>,
+}
+
+impl Progress {
+    fn show(&mut self, status: &ClusterStatus) -> Result<()> {
+        let Some(split) = status.split else { return Ok(()) };
+        let mut line =
+            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, waiting(status));
+        if !status.processes.iter().any(|process| process.about.kind == Kind::Metricd) {
+            line += "; no metricd is there to process them: start one";
+        }
+        self.say(&line);
+        std::io::stdout().flush().context("writing to standard output")
+    }
+
+    fn say(&mut self, line: &str) {
+        if line == self.last {
+            return;
+        }
+        if std::io::stdout().is_terminal() {
+            print!("\r\x1b[K{line}");
+        } else if self.since.is_none_or(|since| since.elapsed() >= LINE_DELAY) {
+            println!("{line}");
+            self.since = Some(tokio::time::Instant::now());
+        }
+        line.clone_into(&mut self.last);
+    }
+
+    fn end(&self) {
+        if std::io::stdout().is_terminal() && !self.last.is_empty() {
+            println!();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    #[test]
+    fn a_size_is_the_present_one_doubled() {
+        let count = |count| SackCount(NonZeroU16::new(count).unwrap());
+        for (present, wanted, times) in
+            [(128, 128, 0), (128, 256, 1), (128, 1024, 3), (1, 32_768, 15), (3, 48, 4)]
+        {
+            assert_eq!(doublings(count(present), wanted).unwrap(), times, "{present} {wanted}");
+        }
+        for (present, wanted) in [(128, 64), (128, 100), (128, 384), (128, 1), (40_000, 65_535), (3, 4)] {
+            let error = doublings(count(present), wanted).unwrap_err().to_string();
+            assert!(error.contains(&present.to_string()) && error.contains(&wanted.to_string()), "{error}");
+        }
+        assert_eq!(reachable(20_000), "40000");
+    }
+}

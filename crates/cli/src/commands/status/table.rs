@@ -1,0 +1,183 @@
+//! A cluster's status as text for people.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use gnudi_engine::{About, ClusterStatus, about::Kind, cluster::UnitStatus};
+
+/// The whole page, lines with their ends.
+pub fn write(status: &ClusterStatus) -> String {
+    let mut text = summary(status);
+    if status.processes.is_empty() {
+        text += "one process has the store to itself\n";
+        return text;
+    }
+    text += "\n";
+    text += &processes(status);
+    text += "\n";
+    text += &owners(status);
+    text
+}
+
+fn summary(status: &ClusterStatus) -> String {
+    let mut text = format!(
+        "{} sacks, {} measures wait ({})\n",
+        status.sacks,
+        grouped(status.backlog_measures),
+        bytes(status.backlog_bytes)
+    );
+    if let Some(split) = status.split {
+        let _ = writeln!(
+            text,
+            "being split: {} of {} old sacks are empty",
+            grouped(split.drained as u64),
+            grouped(split.old_sacks as u64)
+        );
+    }
+    text
+}
+
+fn processes(status: &ClusterStatus) -> String {
+    let heads = ["PROCESS", "KIND", "WORKERS", "SACKS", "PASSES/S", "MEASURES/S"].map(str::to_owned);
+    let mut rows = vec![heads];
+    let mut total = About::default();
+    for process in &status.processes {
+        let about = &process.about;
+        if about.kind != Kind::Metricd {
+            let kind = if about.kind == Kind::Api { "api" } else { "?" };
+            rows.push([process.name.as_str(), kind, "", "", "", ""].map(str::to_owned));
+            continue;
+        }
+        total.workers += about.workers;
+        total.units += process.leases;
+        total.passes_per_second += about.passes_per_second;
+        total.measures_per_second += about.measures_per_second;
+        rows.push(row(&process.name, "metricd", about, process.leases));
+    }
+    rows.push(row("all", "", &total, total.units));
+    aligned(&rows)
+}
+
+fn row(name: &str, kind: &str, about: &About, leases: usize) -> [String; 6] {
+    [
+        name.to_owned(),
+        kind.to_owned(),
+        about.workers.to_string(),
+        leases.to_string(),
+        format!("{:.1}", about.passes_per_second),
+        grouped(about.measures_per_second.round() as u64),
+    ]
+}
+
+/// Which sacks each process owns, and in how many of them something waits.
+fn owners(status: &ClusterStatus) -> String {
+    let mut by_owner: BTreeMap<&str, Vec<&UnitStatus>> = BTreeMap::new();
+    for unit in &status.units {
+        by_owner.entry(unit.owner.as_deref().unwrap_or("nobody")).or_default().push(unit);
+    }
+    let mut rows = vec![["OWNER", "WAITING", "SACKS"].map(str::to_owned)];
+    for (owner, units) in by_owner {
+        let waiting = units.iter().filter(|unit| !unit.idle).count();
+        let ids: Vec<u16> = units.iter().map(|unit| unit.id).collect();
+        rows.push([owner.to_owned(), waiting.to_string(), ranges(&ids)]);
+    }
+    aligned(&rows)
+}
+
+/// `0-3 7 9-12`, of ids in their order.
+fn ranges(ids: &[u16]) -> String {
+    let runs = ids.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let shown = runs.map(|run| match run {
+        [only] => only.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+/// Columns as wide as they need to be; the first and the last to the left, numbers to the right.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    // A column is of numbers where no row but the first has anything else.
+    let is_number = |text: &String| text.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));
+    let right: [bool; N] =
+        std::array::from_fn(|column| rows.iter().skip(1).all(|row| is_number(&row[column])));
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            let _ = if right[column] {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// `1,234,567`
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = r#"{"sacks": 8, "split": {"old_sacks": 4, "drained": 1}, "backlog_measures": 1234567,
+        "backlog_bytes": 1234567, "processes": [
+        {"name": "a.1", "kind": "api", "leases": 0},
+        {"name": "b.2", "kind": "metricd", "workers": 2, "units": 3, "passes_per_second": 1.25,
+         "measures_per_second": 1499.6, "leases": 3}],
+        "units": [{"id": 0, "owner": "b.2", "token": 7, "idle": false}, {"id": 1, "owner": "b.2", "token": 7, "idle": true},
+                  {"id": 2, "owner": null, "token": 0, "idle": false}, {"id": 3, "owner": "b.2", "token": 7, "idle": true}]}"#;
+
+    #[test]
+    fn a_cluster_fits_a_page() {
+        let status = ClusterStatus::from_json(STATUS.as_bytes()).unwrap();
+        let expected = "\
+8 sacks, 1,234,567 measures wait (1.2 MB)
+being split: 1 of 4 old sacks are empty
+
+PROCESS  KIND     WORKERS  SACKS  PASSES/S  MEASURES/S
+a.1      api
+b.2      metricd        2      3       1.2       1,500
+all                     2      3       1.2       1,500
+
+OWNER   WAITING  SACKS
+b.2           1  0-1 3
+nobody        1  2
+";
+        assert_eq!(write(&status), expected);
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (123_456_789, "123,456,789")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!((bytes(999), bytes(1_500_000)), ("999 bytes".to_owned(), "1.5 MB".to_owned()));
+    }
+}

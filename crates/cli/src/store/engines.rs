@@ -1,0 +1,92 @@
+//! The options of the engines, as the drivers take them. Opens nothing; what is wrong with a value is said without repeating
+//! it, since any may hold a password.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use gnudi_drivers::{
+    clients::redis::{RedisOptions, RedisUrl},
+    coordination::sql::{SqlCoordinatorOptions, SqlDatabase},
+    objects::{HttpOptions, Secret, s3::S3Options},
+};
+use gnudi_indexer::sql::{IndexOptions, ServerOptions};
+
+use crate::config::Config;
+
+/// The index that processes share.
+pub fn index(config: &Config) -> Result<ServerOptions> {
+    let place = || config.place("indexer", "url");
+    let url = config.text("indexer", "url").unwrap_or_default();
+    let IndexOptions::Server(mut options) = IndexOptions::from_url(url).with_context(place)? else {
+        bail!("{}: an index that processes share lies in PostgreSQL or MySQL", place());
+    };
+    options.readers_max = config.size("indexer", "connections_max") as u32;
+    options.timeout = config.seconds("indexer", "timeout");
+    Ok(options)
+}
+
+/// How long a call to the coordinator may take: one that outlasts a third of the lease has lost it.
+pub fn coordination_timeout(config: &Config) -> Duration {
+    const TIMEOUT_MAX: Duration = Duration::from_secs(5);
+    (config.seconds("metricd", "lease_seconds") / 3).min(TIMEOUT_MAX)
+}
+
+/// The database that coordinates: that of the index, unless another is named.
+pub fn coordination_database(config: &Config, section: &str, name: &str) -> Result<SqlCoordinatorOptions> {
+    let database = SqlDatabase::parse(config.text(section, name).unwrap_or_default());
+    let database = database.map_err(|reason| anyhow!("{}: {reason}", config.place(section, name)))?;
+    Ok(SqlCoordinatorOptions {
+        deadline: coordination_timeout(config),
+        ..SqlCoordinatorOptions::new(database)
+    })
+}
+
+/// `engine_timeout`
+pub fn timeout(config: &Config, section: &str) -> Duration {
+    config.seconds(section, "engine_timeout")
+}
+
+/// Redis, as the option says.
+pub fn redis(config: &Config, section: &str, name: &str, timeout: Duration) -> Result<RedisOptions> {
+    let url: RedisUrl = config
+        .text(section, name)
+        .unwrap_or_default()
+        .parse()
+        .with_context(|| config.place(section, name))?;
+    let mut options = RedisOptions::new(url);
+    // What the URL says for itself counts.
+    if options.url.socket_timeout.is_none() {
+        options.timeout = timeout;
+    }
+    Ok(options)
+}
+
+fn path(config: &Config, section: &str, name: &str) -> Option<PathBuf> {
+    config.text(section, name).map(PathBuf::from)
+}
+
+fn secret(config: &Config, section: &str, name: &str) -> Option<Secret> {
+    config.text(section, name).map(Secret::new)
+}
+
+/// A call has the whole of `engine_timeout`, and an attempt half of it, so that one that is lost can be made again.
+fn http(config: &Config, section: &str) -> HttpOptions {
+    let deadline = timeout(config, section);
+    HttpOptions { deadline, attempt_timeout: deadline / 2, ..HttpOptions::default() }
+}
+
+pub fn s3(config: &Config, section: &str) -> S3Options {
+    let text = |name| config.text(section, name).map(str::to_owned);
+    S3Options {
+        endpoint_url: text("s3_endpoint_url"),
+        region_name: text("s3_region_name"),
+        access_key_id: text("s3_access_key_id"),
+        secret_access_key: secret(config, section, "s3_secret_access_key"),
+        bucket_prefix: text("s3_bucket_prefix").unwrap_or_default(),
+        http: HttpOptions {
+            connections_max: config.size(section, "s3_max_pool_connections"),
+            ca_file: path(config, section, "s3_cacert"),
+            ..http(config, section)
+        },
+    }
+}

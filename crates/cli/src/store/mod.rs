@@ -1,0 +1,96 @@
+//! Opens the engines that the configuration names: the only place that picks drivers.
+//!
+//! `embedded` opens the data directory, `shared` the engines that processes share, with `patience` while they do not answer;
+//! `engines` turns options into those of the drivers.
+
+mod embedded;
+mod engines;
+mod patience;
+mod shared;
+
+pub use patience::Patience;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use gnudi_drivers::{
+    aggregates::local::LocalAggregates,
+    data_dir::DataDir,
+    incoming::{Incoming, log::LocalIncoming},
+};
+use gnudi_engine::Engine;
+use gnudi_indexer::{
+    cache::{CacheOptions, CachedIndexer},
+    sql::SqlIndexer,
+};
+use gnudi_model::SackCount;
+
+use crate::{
+    args::StoreArgs,
+    config::{Config, Deployment},
+};
+
+/// Open engines.
+pub struct Store {
+    pub engine: Arc<Engine>,
+    pub indexer: Arc<CachedIndexer<SqlIndexer>>,
+    pub incoming: Arc<dyn Incoming>,
+    /// Of the embedded store.
+    pub local: Option<Local>,
+}
+
+/// What the embedded store tells of itself, and its lock. Field order is drop order: the lock on the directory goes last.
+pub struct Local {
+    pub incoming: Arc<LocalIncoming>,
+    pub aggregates: Arc<LocalAggregates>,
+    _dir: DataDir,
+}
+
+impl Store {
+    /// Opens what the configuration names, creating what is not there. `sacks` counts only for a new incoming store. Waits for
+    /// engines that do not answer, with `patience`.
+    pub async fn open(
+        args: &StoreArgs,
+        config: &Config,
+        sacks: Option<SackCount>,
+        patience: Patience,
+    ) -> Result<Self> {
+        let (deployment, warnings) = Deployment::of(config, args.data_dir.as_deref())?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        match deployment {
+            Deployment::Embedded(dir) => embedded::open(&dir, config, sacks).await,
+            Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience).await,
+        }
+    }
+
+    /// Whether other processes may use the same engines.
+    pub fn is_shared(&self) -> bool {
+        self.local.is_none()
+    }
+}
+
+/// The number of sacks of a new incoming store: what the command line says, else the configuration.
+fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
+    let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
+    sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
+}
+
+/// The index with its cache, which fills beside the first requests.
+fn cached(sql: SqlIndexer, config: &Config) -> Arc<CachedIndexer<SqlIndexer>> {
+    let options = CacheOptions {
+        metrics_cached_max: config.size("indexer", "metrics_cached_max"),
+        resources_cached_max: config.size("indexer", "resources_cached_max"),
+    };
+    let indexer = Arc::new(CachedIndexer::new(sql, &options));
+    tokio::spawn(warm(indexer.clone()));
+    indexer
+}
+
+async fn warm(indexer: Arc<CachedIndexer<SqlIndexer>>) {
+    match indexer.warm().await {
+        Ok(metrics) => tracing::debug!(metrics, "the index is in the cache"),
+        Err(error) => tracing::warn!(%error, "the index cannot be loaded ahead"),
+    }
+}

@@ -1,0 +1,156 @@
+//! Engines that processes share: the index first, which says whose cluster it is, then who coordinates, then the stores.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use gnudi_drivers::{
+    OpenError,
+    aggregates::{
+        AggregateStore,
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
+        redis::{RedisAggregates, RedisAggregatesOptions},
+    },
+    coordination::{Coordinator, redis::RedisCoordinator, sql::SqlCoordinator},
+    incoming::{
+        Incoming,
+        objects::{ObjectIncoming, ObjectIncomingOptions},
+        redis::{RedisIncoming, RedisIncomingOptions},
+    },
+    objects::{Objects, s3::S3Objects},
+};
+use gnudi_engine::Engine;
+use gnudi_indexer::sql::{self, SqlIndexer};
+use gnudi_model::SackCount;
+use uuid::Uuid;
+
+use super::{
+    Store, cached, engines,
+    patience::{Hopeful, Patience},
+    sack_count,
+};
+use crate::config::{
+    Config,
+    deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared},
+};
+
+/// A schema that is too new, or another cluster's data, stays so.
+impl Hopeful for OpenError {
+    fn may_pass(&self) -> bool {
+        matches!(self, OpenError::Engine { .. } | OpenError::Io { .. })
+    }
+}
+
+impl Hopeful for sql::OpenError {
+    fn may_pass(&self) -> bool {
+        matches!(self, sql::OpenError::Database { .. })
+    }
+}
+
+/// What all of them are opened with.
+struct Opening<'a> {
+    config: &'a Config,
+    patience: Patience,
+    cluster: Uuid,
+}
+
+pub async fn open(
+    engines: &Shared,
+    config: &Config,
+    sacks: Option<SackCount>,
+    patience: Patience,
+) -> Result<Store> {
+    let index = engines::index(config)?;
+    let sql = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
+    let opening = Opening { config, patience, cluster: sql.cluster_id() };
+    let coordinator = opening.coordinator(engines.coordination).await?;
+    let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
+    let aggregates = opening.aggregates(engines.storage).await?;
+    let indexer = cached(sql, config);
+    let engine = Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator);
+    Ok(Store { engine: Arc::new(engine), indexer, incoming, local: None })
+}
+
+impl Opening<'_> {
+    /// Where the option that names an engine was set.
+    fn place(&self, section: &str) -> String {
+        self.config.place(section, "driver")
+    }
+
+    async fn coordinator(&self, kind: CoordinationKind) -> Result<Arc<dyn Coordinator>> {
+        let config = self.config;
+        let is_named = config.text("DEFAULT", "coordination_url").is_some();
+        let (section, name) = if is_named { ("DEFAULT", "coordination_url") } else { ("indexer", "url") };
+        let place = config.place(section, name);
+        let timeout = engines::coordination_timeout(config);
+        match kind {
+            CoordinationKind::Database => {
+                let options = engines::coordination_database(config, section, name)?;
+                let open = || SqlCoordinator::open(&options);
+                Ok(Arc::new(self.patience.open(&place, open).await?))
+            }
+            CoordinationKind::Redis => {
+                let options = engines::redis(config, section, name, timeout)?;
+                let open = || RedisCoordinator::open(options.clone(), self.cluster);
+                Ok(Arc::new(self.patience.open(&place, open).await?))
+            }
+            CoordinationKind::Etcd => anyhow::bail!("{place}: etcd"),
+        }
+    }
+
+    async fn incoming(&self, kind: EngineKind, sack_count: SackCount) -> Result<Arc<dyn Incoming>> {
+        let backlog_bytes_max = self.config.size(INCOMING, "backlog_bytes_max") as u64;
+        if kind == EngineKind::Redis {
+            let timeout = engines::timeout(self.config, INCOMING);
+            let options = RedisIncomingOptions {
+                prefix: self.redis_prefix(INCOMING),
+                sack_count,
+                backlog_bytes_max,
+                ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
+            };
+            let open = || RedisIncoming::open(options.clone(), self.cluster);
+            return Ok(self.patience.open(&self.place(INCOMING), open).await?);
+        }
+        let objects = self.objects(kind, INCOMING).await?;
+        let options = ObjectIncomingOptions {
+            sack_count,
+            backlog_bytes_max,
+            timeout: engines::timeout(self.config, INCOMING),
+            ..ObjectIncomingOptions::default()
+        };
+        let open = || ObjectIncoming::open(objects.clone(), self.cluster, Uuid::new_v4(), options.clone());
+        Ok(self.patience.open(&self.place(INCOMING), open).await?)
+    }
+
+    async fn aggregates(&self, kind: EngineKind) -> Result<Arc<dyn AggregateStore>> {
+        if kind == EngineKind::Redis {
+            let timeout = engines::timeout(self.config, STORAGE);
+            let options = RedisAggregatesOptions {
+                prefix: self.redis_prefix(STORAGE),
+                ..RedisAggregatesOptions::new(engines::redis(self.config, STORAGE, "redis_url", timeout)?)
+            };
+            let open = || RedisAggregates::open(options.clone(), self.cluster);
+            return Ok(self.patience.open(&self.place(STORAGE), open).await?);
+        }
+        let objects = self.objects(kind, STORAGE).await?;
+        let defaults = ObjectAggregatesOptions::default();
+        let deadline_ms = engines::timeout(self.config, STORAGE).as_millis() as u64;
+        let grace_ms = defaults.grace_ms.max(4 * deadline_ms);
+        let options = ObjectAggregatesOptions { deadline_ms, grace_ms, ..defaults };
+        let open = || ObjectAggregates::open(objects.clone(), self.cluster, options.clone());
+        Ok(self.patience.open(&self.place(STORAGE), open).await?)
+    }
+
+    fn redis_prefix(&self, section: &str) -> String {
+        self.config.text(section, "redis_prefix").unwrap_or_default().to_owned()
+    }
+
+    async fn objects(&self, kind: EngineKind, section: &str) -> Result<Arc<dyn Objects>> {
+        let purpose = if section == INCOMING { "incoming" } else { "aggregates" };
+        if kind != EngineKind::S3 {
+            anyhow::bail!("{}: not in this version", self.place(section));
+        }
+        let options = engines::s3(self.config, section);
+        let open = || S3Objects::open(&options, purpose);
+        Ok(Arc::new(self.patience.open(&self.place(section), open).await?))
+    }
+}

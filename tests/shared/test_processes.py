@@ -1,0 +1,173 @@
+"""Several processes on PostgreSQL and Redis: what one does, the others show."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from support import gnudi as program
+from support.engines import sections
+from support.http import create_metric, create_policy
+from support.process import wait_until
+
+ENGINES = "postgresql+redis+redis"
+SOON_S = 20
+POINTS = [["2026-11-21T10:00:00+00:00", 60.0, 21.0], ["2026-11-21T10:01:00+00:00", 60.0, 23.0]]
+
+
+def post(client, metric, offset=0):
+    body = [{"timestamp": "2026-11-21T10:00:00", "value": 21 + offset},
+            {"timestamp": "2026-11-21T10:01:00", "value": 23 + offset}]
+    client.post(f"/v1/metric/{metric}/measures", body).expect(202)
+
+
+def minutes(client, metric, refresh):
+    path = f"/v1/metric/{metric}/measures?granularity=60&refresh={refresh}"
+    return client.get(path).expect(200).json()
+
+
+def test_what_one_process_takes_another_gives(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=2, workers=2)
+    one, other = made.client(0), made.client(1)
+    create_policy(one, "minutes", [("1 minute", 100)])
+    metric = create_metric(other, "minutes", name="m")
+    post(one, metric)
+    assert minutes(other, metric, "true") == POINTS
+    wait_until(lambda: minutes(one, metric, "false") == POINTS, SOON_S, "the workers")
+    one.delete(f"/v1/metric/{metric}").expect(204)
+    wait_until(lambda: other.get(f"/v1/metric/{metric}").status == 404, SOON_S, "the other's cache")
+    wait_until(lambda: other.post(f"/v1/metric/{metric}/measures", []).status == 404, SOON_S, "its hot path")
+
+
+def test_serve_is_both(tmp_path, request):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(sections(request, ENGINES))
+    server = Serve(tmp_path / "serve", config.read_text())
+    with server:
+        client = server.client()
+        create_policy(client, "minutes", [("1 minute", 100)])
+        metric = create_metric(client, "minutes")
+        post(client, metric)
+        assert minutes(client, metric, "true") == POINTS
+        assert "creates what is missing" in server.log() or "created" in server.log(), server.log()
+    assert server.process.child.returncode == 0
+
+
+class Serve(program.Gnudi):
+    """`gnudi serve` on shared engines."""
+
+    def command(self):
+        return [program.binary(), "serve", "--config-file", self.config_path, "--listen", f"127.0.0.1:{self.port}",
+                "--without", "host"]
+
+
+def test_status_shows_all(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=2, workers=2, upgrade=["--sacks-number", "16"])
+
+    def whole():
+        status = json.loads(made.run("status", "--format", "json").stdout)
+        owned = {unit["owner"] for unit in status["units"]}
+        kinds = sorted(process["kind"] for process in status["processes"])
+        return status if kinds == ["api", "api", "metricd", "metricd"] and None not in owned and len(owned) == 2 else None
+
+    status = wait_until(whole, SOON_S, "all processes")
+    assert status["sacks"] == 16 and status["split"] is None
+    assert sum(process["leases"] for process in status["processes"]) == 16
+    table = made.run("status").stdout
+    for process in status["processes"]:
+        assert process["name"] in table
+    over_http = program.run("status", "--endpoint", f"http://127.0.0.1:{made.port}", "--format", "json")
+    assert json.loads(over_http.stdout)["sacks"] == 16, over_http.stderr
+    named = made.client().get("/v1/status").json()["metricd"]["processors"]
+    assert sorted(named) == sorted(process["name"] for process in status["processes"] if process["kind"] == "metricd")
+
+
+def test_status_watches_until_it_is_told_to_stop(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=0, workers=1)
+    command = [program.binary(), "status", "--config-file", made.config_path, "--format", "json", "--watch", "--interval", "1"]
+    watching = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    try:
+        lines = [json.loads(watching.stdout.readline()) for _ in range(2)]
+        assert all(line["sacks"] == 128 for line in lines)
+        watching.terminate()
+        assert watching.wait(SOON_S) == 0
+    finally:
+        watching.kill()
+        watching.wait()
+
+
+def test_sacks_are_split_under_writes(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=2, workers=2, upgrade=["--sacks-number", "8"])
+    client = made.client()
+    create_policy(client, "minutes", [("1 minute", 100)])
+    metrics = [create_metric(client, "minutes") for _ in range(40)]
+    for round_number, size in enumerate((16, 64)):
+        for metric in metrics:
+            post(client, metric, round_number)
+        # A number that is none is refused, and says which would do.
+        refused = made.run("change-sack-size", str(size + 1))
+        assert refused.returncode not in (0, None) and str(size) in refused.stderr, refused.stderr
+        done = made.run("split-sacks") if size == 16 else made.run("change-sack-size", "--sacks-number", str(size))
+        assert done.returncode == 0, done.stderr
+        assert f"done: the old sacks are empty, {size} sacks" in done.stdout, done.stdout
+        assert made.sacks() == size
+    other = made.client(1)
+    expected = [[time_, granularity, value + 1] for time_, granularity, value in POINTS]
+    for metric in metrics:
+        assert minutes(other, metric, "true") == expected
+
+
+def test_an_embedded_store_is_not_split(tmp_path, gnudi):
+    server = gnudi()
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(f"[storage]\nfile_basepath = {server.data_dir}\n")
+    for command in (["split-sacks"], ["change-sack-size", "256"]):
+        done = program.run(*command, "--config-file", config)
+        assert done.returncode not in (0, None)
+        assert "embedded" in done.stderr and str(server.data_dir) in done.stderr, done.stderr
+    status = program.run("status", "--endpoint", f"http://127.0.0.1:{server.port}")
+    assert status.returncode == 0, status.stderr
+    assert "128 sacks" in status.stdout and "one process has the store to itself" in status.stdout
+
+
+def test_workers_stop_once_nothing_waits(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=1, workers=0)
+    client = made.client()
+    create_policy(client, "minutes", [("1 minute", 100)])
+    metric = create_metric(client, "minutes")
+    post(client, metric)
+    started = time.monotonic()
+    done = made.run("metricd", "--stop-after-processing-metrics")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - started < SOON_S
+    assert minutes(client, metric, "false") == POINTS
+
+
+def test_upgrade_from_two_places_at_once(tmp_path, request):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(sections(request, ENGINES))
+    command = [str(program.binary()), "upgrade", "--config-file", str(config), "--sacks-number", "32"]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0, log
+    again = program.run("upgrade", "--config-file", config, "--sacks-number", "64", timeout_s=60)
+    assert again.returncode == 0, again.stderr
+    status = json.loads(program.run("status", "--config-file", config, "--format", "json").stdout)
+    assert status["sacks"] == 32, "there were sacks already"
+
+
+@pytest.mark.parametrize("shared, own", [("indexer", "other database"), ("storage", "other prefix")])
+def test_two_clusters_on_one_place_are_refused(tmp_path, request, shared, own):
+    one, two = sections(request, ENGINES), sections(request, ENGINES)
+    index = one.split("[incoming]")[0]
+    stores = two.split("[incoming]")[1]
+    for name, text in (("one", one), ("two", two), ("mixed", f"{index}[incoming]{stores}")):
+        (tmp_path / f"{name}.conf").write_text(text)
+    for name in ("one", "two"):
+        done = program.run("upgrade", "--config-file", tmp_path / f"{name}.conf", timeout_s=60)
+        assert done.returncode == 0, done.stderr
+    done = program.run("upgrade", "--config-file", tmp_path / "mixed.conf", timeout_s=60)
+    assert done.returncode not in (0, None)
+    assert "belongs to another cluster" in done.stderr, done.stderr
