@@ -34,9 +34,10 @@ async fn coordinates_on_redis() {
     // Clusters on one server do not meet: each is as empty as a new server.
     coordination(async || {
         let cluster = Uuid::new_v4();
-        let process = async || -> Arc<dyn Coordinator> { open(&engine.url(), cluster).await.unwrap() };
+        let (one, two) =
+            (open(&engine.url(), cluster).await.unwrap(), open(&engine.url(), cluster).await.unwrap());
         CoordinationSetup {
-            processes: vec![process().await, process().await],
+            processes: vec![one, two],
             ttl: Duration::from_millis(1000),
             pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
             ends_late_by: Duration::from_millis(50),
@@ -68,6 +69,11 @@ async fn outages_end(engine: &mut RedisServer) {
     is_unavailable(&one.acquire(a, &sacks).await);
     assert!(matches!(open(&engine.url(), cluster).await, Err(OpenError::Engine { .. })));
     engine.start_again();
+    let again = Instant::now();
+    while one.renew(a, "{}").await != Err(CoordinationError::Expired) {
+        assert!(again.elapsed() < Duration::from_secs(5), "not found again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     joins_again(&one, &sacks, &before).await;
 }
 
@@ -100,6 +106,7 @@ async fn a_failover_costs_sessions_at_most() {
         }
     }
     let b = one.join("b", "{}", Duration::from_mins(10)).await.unwrap();
-    let other = [gnudi_model::Sack { count: SackCount::DEFAULT.doubled().unwrap(), id: gnudi_model::SackId(200) }];
+    let other =
+        [gnudi_model::Sack { count: SackCount::DEFAULT.doubled().unwrap(), id: gnudi_model::SackId(200) }];
     assert!(one.acquire(b, &other).await.unwrap().iter().min() > before.iter().max());
 }
