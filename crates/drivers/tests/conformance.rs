@@ -15,7 +15,10 @@ use gnudi_drivers::{
         log::{Durability, LocalIncoming, LocalIncomingOptions},
         memory::MemoryIncoming,
     },
-    objects::memory::MemoryObjects,
+    objects::{
+        file::{FileObjects, FileOptions},
+        memory::MemoryObjects,
+    },
 };
 
 /// Makes a directory of its own for each driver of a suite.
@@ -92,6 +95,17 @@ async fn memory_objects() {
     conformance::objects(async || {
         let store = MemoryObjects::default();
         [Arc::new(store.clone()), Arc::new(store)]
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn file_objects() {
+    let directories = Directories::new();
+    conformance::objects(async || {
+        let options = FileOptions::new(directories.next());
+        let one = Arc::new(FileObjects::open(&options, "store").await.unwrap());
+        [one, Arc::new(FileObjects::open(&options, "store").await.unwrap())]
     })
     .await;
 }

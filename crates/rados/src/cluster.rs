@@ -104,11 +104,20 @@ impl Cluster {
 
     /// Opens a pool; `NotFound` if there is none of the name.
     pub fn open_pool(&self, name: &str) -> Result<Pool> {
+        self.open_namespace(name, "")
+    }
+
+    /// Opens a namespace of a pool, of which others know nothing and which need not be made: objects of one name in two
+    /// namespaces are two objects. `NotFound` if there is no such pool.
+    pub fn open_namespace(&self, name: &str, namespace: &str) -> Result<Pool> {
+        let namespace = c_string(namespace, "the namespace")?;
         let pool = c_string(name, "the pool's name")?;
         let mut context: Handle = std::ptr::null_mut();
         // SAFETY: the cluster is connected, the name a C string, and `context` takes one pointer.
         let code = unsafe { (self.0.api.rados_ioctx_create)(self.0.handle, pool.as_ptr(), &raw mut context) };
         check(code, || format!("open the pool {name}"))?;
+        // SAFETY: the context is alive and nobody else has it yet; the namespace is a C string that librados copies.
+        unsafe { (self.0.api.rados_ioctx_set_namespace)(context, namespace.as_ptr()) };
         Ok(Pool::new(Arc::clone(&self.0), context, name))
     }
 

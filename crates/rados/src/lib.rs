@@ -14,6 +14,7 @@ mod cluster;
 mod error;
 mod flight;
 mod library;
+mod list;
 mod pool;
 mod read;
 mod write;

@@ -10,7 +10,8 @@ use libloading::Library;
 
 use crate::{Error, Result};
 
-/// `rados_t`, `rados_ioctx_t`, `rados_completion_t`, `rados_write_op_t`, `rados_read_op_t`, `rados_omap_iter_t`.
+/// `rados_t`, `rados_ioctx_t`, `rados_completion_t`, `rados_write_op_t`, `rados_read_op_t`, `rados_omap_iter_t`,
+/// `rados_list_ctx_t`.
 pub(crate) type Handle = *mut c_void;
 /// `rados_callback_t`
 pub(crate) type Callback = unsafe extern "C" fn(completion: Handle, argument: *mut c_void);
@@ -59,6 +60,12 @@ functions! {
     fn rados_ioctx_create(cluster: Handle, pool: *const c_char, context: *mut Handle) -> c_int;
     fn rados_ioctx_destroy(context: Handle);
     fn rados_ioctx_get_id(context: Handle) -> i64;
+    fn rados_ioctx_set_namespace(context: Handle, namespace: *const c_char);
+    fn rados_nobjects_list_open(context: Handle, list: *mut Handle) -> c_int;
+    fn rados_nobjects_list_next(
+        list: Handle, object: *mut *const c_char, locator: *mut *const c_char, namespace: *mut *const c_char,
+    ) -> c_int;
+    fn rados_nobjects_list_close(list: Handle);
 
     fn rados_aio_create_completion2(argument: *mut c_void, complete: Callback, completion: *mut Handle) -> c_int;
     fn rados_aio_get_return_value(completion: Handle) -> c_int;

@@ -76,9 +76,19 @@ impl Pool {
         self.operate(object, self.write_operation().create_exclusive())
     }
 
+    /// Creates an object with these bytes; `AlreadyExists` if it is there.
+    pub fn create_full(&self, object: &str, data: &[u8]) -> Pending<()> {
+        self.operate(object, self.write_operation().create_exclusive().write_full(data))
+    }
+
     /// Removes an object with its omap; `NotFound` if it is not there.
     pub fn remove(&self, object: &str) -> Pending<()> {
         self.operate(object, self.write_operation().remove())
+    }
+
+    /// For the calls of librados that block; nothing else may be done with it.
+    pub(crate) fn context(&self) -> Handle {
+        self.0.context
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {

@@ -60,6 +60,35 @@ impl Pool {
         })
     }
 
+    /// As [`Pool::read`], with the size that the object has at the same moment.
+    pub fn read_with_size(&self, object: &str, offset: u64, len_max: usize) -> Pending<(Vec<u8>, u64)> {
+        let buffer_len = len_max.max(1);
+        let data = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
+        let slot = SizedSlot { data, stat: StatSlot { size: 0, mtime: 0, code: 0 } };
+        self.submit("read", object, slot, |context, completion, object, slot| {
+            let operation = ReadOperation::new(self.api());
+            // SAFETY: as in `read` and `stat`: the two parts of the slot are those of theirs.
+            unsafe {
+                let data = (*slot).data.data.as_mut_ptr().cast::<c_char>();
+                (self.api().rados_read_op_stat)(
+                    operation.handle,
+                    &raw mut (*slot).stat.size,
+                    &raw mut (*slot).stat.mtime,
+                    &raw mut (*slot).stat.code,
+                );
+                (self.api().rados_read_op_read)(
+                    operation.handle,
+                    offset,
+                    buffer_len,
+                    data,
+                    &raw mut (*slot).data.len,
+                    &raw mut (*slot).data.code,
+                );
+            }
+            operation.submit(context, completion, object)
+        })
+    }
+
     /// The object's size; `NotFound` if there is none.
     pub fn stat(&self, object: &str) -> Pending<Stat> {
         let slot = StatSlot { size: 0, mtime: 0, code: 0 };
@@ -179,6 +208,20 @@ impl Slot for StatSlot {
         worst(code, self.code)?;
         let since_1970 = Duration::from_secs(u64::try_from(self.mtime).unwrap_or(0));
         Ok(Stat { size: self.size, modified: SystemTime::UNIX_EPOCH + since_1970 })
+    }
+}
+
+struct SizedSlot {
+    data: DataSlot,
+    stat: StatSlot,
+}
+
+impl Slot for SizedSlot {
+    type Value = (Vec<u8>, u64);
+
+    fn take(self, api: &Api, code: c_int) -> Result<(Vec<u8>, u64), c_int> {
+        let stat = self.stat.take(api, code)?;
+        Ok((self.data.take(api, code)?, stat.size))
     }
 }
 

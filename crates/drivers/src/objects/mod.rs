@@ -7,10 +7,13 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub mod ceph;
+pub mod file;
 mod http;
 pub mod memory;
 pub mod s3;
 mod secret;
+pub mod swift;
 
 pub use http::HttpOptions;
 pub use secret::Secret;

@@ -1,0 +1,243 @@
+//! Objects in a pool of Ceph, in a namespace of their own.
+//!
+//! One object here is one object there, so that it is written in one operation of the cluster, and `create` is the cluster's own
+//! exclusive create. librados sends an operation again by itself until its time is over, and the cluster knows it again.
+//! Objects are limited by the cluster's `osd_max_write_size` (90 MB, as it comes).
+//!
+//! There is no index of names: a list looks through the whole pool, and is for tidying up only.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use gnudi_rados::{Cluster, ConnectOptions, Error, Librados, Pending, Pool};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{ObjectError, Objects, check_name, is_name, secret::Secret};
+use crate::OpenError;
+
+/// Read at first, when an object's size is not known.
+const READ_BYTES: usize = 128 << 10;
+/// Bytes on their way at once. librados has limits too (100 MB, 1,024 operations), but keeps the thread waiting there.
+const FLIGHT_BYTES_MAX: usize = 64 << 20;
+/// An operation counts at least as much, so that there are not too many.
+const OPERATION_BYTES: usize = 128 << 10;
+const DELETES_AT_ONCE: usize = 64;
+/// librados gives up by itself after the deadline; this much later nobody waits for it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The options of Gnocchi's `[storage]` that begin with `ceph_`, without that.
+#[derive(Clone, Debug)]
+pub struct CephOptions {
+    pub pool: String,
+    /// Without `client.`; `None` for `admin`.
+    pub username: Option<String>,
+    pub secret: Option<Secret>,
+    pub keyring: Option<PathBuf>,
+    pub conffile: PathBuf,
+    /// What the namespace's name begins with.
+    pub namespace: String,
+    /// How long connecting may take; whole seconds.
+    pub connect_timeout: Duration,
+    /// How long a call may take; whole seconds.
+    pub deadline: Duration,
+    /// Ceph's client library.
+    pub librados: PathBuf,
+}
+
+impl Default for CephOptions {
+    fn default() -> Self {
+        Self {
+            pool: "gnocchi".to_owned(),
+            username: None,
+            secret: None,
+            keyring: None,
+            conffile: PathBuf::from("/etc/ceph/ceph.conf"),
+            namespace: "gnudi".to_owned(),
+            connect_timeout: Duration::from_secs(30),
+            deadline: Duration::from_secs(10),
+            librados: PathBuf::from(Librados::NAME),
+        }
+    }
+}
+
+pub struct CephObjects {
+    pool: Pool,
+    place: String,
+    deadline: Duration,
+    /// In bytes.
+    flight: Arc<Semaphore>,
+}
+
+impl CephObjects {
+    /// Opens the namespace `NAMESPACE-PURPOSE` of the pool, which must be there.
+    pub async fn open(options: &CephOptions, purpose: &str) -> Result<Self, OpenError> {
+        let namespace = format!("{}-{purpose}", options.namespace);
+        let place = format!("ceph pool {}, namespace {namespace}", options.pool);
+        let (options, deadline) = (options.clone(), options.deadline);
+        let connecting = tokio::task::spawn_blocking(move || connect(&options, &namespace));
+        let pool = connecting
+            .await
+            .expect("connecting does not panic")
+            .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
+        Ok(Self { pool, place, deadline, flight: Arc::new(Semaphore::new(FLIGHT_BYTES_MAX)) })
+    }
+
+    fn unavailable(&self, reason: &str) -> ObjectError {
+        ObjectError::Unavailable(format!("{}: {reason}", self.place))
+    }
+
+    /// Submits an operation when there is room for its bytes, and waits for its answer.
+    async fn operate<T>(
+        &self,
+        bytes: usize,
+        submit: impl FnOnce(&Pool) -> Pending<T> + Send,
+    ) -> Result<T, Failure> {
+        let room = bytes.clamp(OPERATION_BYTES, FLIGHT_BYTES_MAX) as u32;
+        let whole = async {
+            let _room: SemaphorePermit = self.flight.acquire_many(room).await.expect("never closed");
+            submit(&self.pool).await
+        };
+        match tokio::time::timeout(self.deadline + GRACE, whole).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.failure(&error)),
+            Err(_) => Err(Failure::Other(self.unavailable("no answer in time"))),
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        let text = format!("{}: {error}", self.place);
+        Failure::Other(match error.kind() {
+            io::ErrorKind::NotFound => return Failure::NotFound,
+            io::ErrorKind::AlreadyExists => return Failure::AlreadyExists,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ObjectError::NoSpace(text),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge => {
+                ObjectError::Refused(text)
+            }
+            // EMSGSIZE has no kind of its own.
+            _ if text.ends_with("(os error 90)") => ObjectError::Refused(text),
+            _ => ObjectError::Unavailable(text),
+        })
+    }
+
+    /// For operations to which it cannot matter whether the object is there.
+    fn unexpected(&self, failure: Failure) -> ObjectError {
+        match failure {
+            Failure::Other(error) => error,
+            Failure::NotFound | Failure::AlreadyExists => {
+                ObjectError::Refused(format!("{}: the pool is not there any more", self.place))
+            }
+        }
+    }
+}
+
+/// How an operation failed.
+enum Failure {
+    NotFound,
+    AlreadyExists,
+    Other(ObjectError),
+}
+
+/// Blocks; the error is a text.
+fn connect(options: &CephOptions, namespace: &str) -> Result<Pool, String> {
+    let librados = Librados::load(&options.librados).map_err(|error| error.to_string())?;
+    let key = options.secret.iter().map(|secret| ("key".to_owned(), secret.reveal().to_owned()));
+    let connect = ConnectOptions {
+        conf: Some(options.conffile.clone()),
+        user: options.username.clone().unwrap_or_else(|| "admin".to_owned()),
+        keyring: options.keyring.clone(),
+        options: key.collect(),
+        connect_timeout: options.connect_timeout,
+        operation_timeout: options.deadline,
+    };
+    let cluster = Cluster::connect(&librados, &connect).map_err(|error| error.to_string())?;
+    cluster.open_namespace(&options.pool, namespace).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no such pool: make it with `ceph osd pool create {}`", options.pool)
+        }
+        _ => error.to_string(),
+    })
+}
+
+#[async_trait]
+impl Objects for CephObjects {
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        let written = self.operate(bytes.len(), |pool| pool.write_full(name, &bytes)).await;
+        written.map_err(|failure| self.unexpected(failure))
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        match self.operate(bytes.len(), |pool| pool.create_full(name, &bytes)).await {
+            Err(Failure::AlreadyExists) => Err(ObjectError::Exists(name.to_owned())),
+            created => created.map_err(|failure| self.unexpected(failure)),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let mut len_max = READ_BYTES;
+        // An object that is replaced meanwhile by a larger one is read once more: never half of each.
+        loop {
+            match self.operate(len_max, |pool| pool.read_with_size(name, 0, len_max)).await {
+                Ok((bytes, size)) if size as usize <= bytes.len() => return Ok(Some(bytes.into())),
+                Ok((_, size)) if size as usize > len_max => len_max = size as usize,
+                Ok(_) => return Err(self.unavailable("an object was read in part")),
+                Err(Failure::NotFound) => return Ok(None),
+                Err(failure) => return Err(self.unexpected(failure)),
+            }
+        }
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        // A length beyond any object's, and a start there, ask for no more memory than the object has.
+        let (mut len_max, length) =
+            (READ_BYTES.min(length as usize), usize::try_from(length).unwrap_or(usize::MAX));
+        let start = start.min(i64::MAX as u64 - (1 << 40));
+        loop {
+            match self.operate(len_max, |pool| pool.read_with_size(name, start, len_max)).await {
+                Ok((bytes, size)) => {
+                    let there = (size.saturating_sub(start) as usize).min(length);
+                    if there <= bytes.len() {
+                        return Ok(Some(bytes.into()));
+                    }
+                    if there <= len_max {
+                        return Err(self.unavailable("an object was read in part"));
+                    }
+                    len_max = there;
+                }
+                Err(Failure::NotFound) => return Ok(None),
+                Err(failure) => return Err(self.unexpected(failure)),
+            }
+        }
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        let removals = names.iter().map(|name| async move {
+            match self.operate(0, |pool| pool.remove(name)).await {
+                Ok(()) | Err(Failure::NotFound) => Ok(()),
+                Err(failure) => Err(self.unexpected(failure)),
+            }
+        });
+        let removals: Vec<_> = removals.collect();
+        futures_util::stream::iter(removals).buffer_unordered(DELETES_AT_ONCE).try_collect().await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let (pool, begin) = (self.pool.clone(), prefix.to_owned());
+        let listing = tokio::task::spawn_blocking(move || pool.list(&begin)).await;
+        let listed = listing.expect("listing does not panic");
+        let mut names = listed.map_err(|error| self.unexpected(self.failure(&error)))?;
+        names.retain(|name| is_name(name));
+        names.sort_unstable();
+        Ok(names)
+    }
+}

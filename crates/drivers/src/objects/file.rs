@@ -1,0 +1,408 @@
+//! Objects as files below a directory that all hosts have mounted: NFS, CephFS, or one host's disk.
+//!
+//! An object `a/b` is the file `a/b=`: no name has `=` in it, so that nothing else there is taken for an object, and no object stands
+//! in the way of a folder. A file is written beside its place, synced, and then moved there (put) or linked there (create, which
+//! fails where there is one, on NFS too); then its folder is synced. Folders stay when their last object goes.
+//!
+//! On NFS a name that was looked for in vain may be believed to be absent for a minute: the mount needs `lookupcache=positive`.
+//!
+//! Each call runs on a thread for blocking calls, and may outlive its deadline there: a mount that is gone holds it until it is
+//! back.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Read as _, Write as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::{ObjectError, Objects, check_name, is_name};
+use crate::OpenError;
+
+/// The end of an object's file name.
+const OBJECT: &str = "=";
+/// The end of the name of a file that is being written.
+const PARTIAL: &str = "=new";
+/// What a process that died has left half written is removed after this time.
+const PARTIAL_AGE_MAX: Duration = Duration::from_hours(24);
+/// A list may take this many deadlines.
+const LIST_DEADLINES: u32 = 30;
+/// Files removed by one blocking call.
+const DELETES_PER_CALL: usize = 100;
+/// Calls at once; what a dead mount holds stays within it.
+const CALLS_MAX: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// The folder that all processes share; it is made where there is none.
+    pub directory: PathBuf,
+    /// How long a call may take.
+    pub deadline: Duration,
+}
+
+impl FileOptions {
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, deadline: Duration::from_secs(10) }
+    }
+}
+
+pub struct FileObjects {
+    root: Arc<Path>,
+    place: String,
+    deadline: Duration,
+    permits: Arc<Semaphore>,
+}
+
+impl FileObjects {
+    /// Opens the folder `DIRECTORY/PURPOSE` and makes sure that links can be made there.
+    pub async fn open(options: &FileOptions, purpose: &str) -> Result<Self, OpenError> {
+        let root: Arc<Path> = options.directory.join(purpose).into();
+        let place = format!("folder {}", root.display());
+        let permits = Arc::new(Semaphore::new(CALLS_MAX));
+        let store = Self { root, place, deadline: options.deadline, permits };
+        let checked = store.call("", |root| {
+            make_folder(root)?;
+            let probe = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));
+            write_new(&probe, b"probe")?;
+            let link = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));
+            let linked = fs::hard_link(&probe, &link);
+            let again = fs::hard_link(&probe, &link);
+            fs::remove_file(&probe)?;
+            linked?;
+            fs::remove_file(&link)?;
+            match again {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                Err(error) => Err(error),
+                Ok(()) => Err(io::Error::other("a second link of one name was made")),
+            }
+        });
+        checked.await.map_err(|error| super::open_error(&store.place, &error))?;
+        Ok(store)
+    }
+
+    /// Runs blocking work on the root; its errors but `AlreadyExists` of `name` are those of the place.
+    async fn call<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ObjectError> {
+        self.call_within(self.deadline, name, work).await
+    }
+
+    async fn call_within<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        name: &str,
+        work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ObjectError> {
+        let (root, permits) = (self.root.clone(), self.permits.clone());
+        let whole = async {
+            let permit = permits.acquire_owned().await.expect("never closed");
+            let work = move || {
+                // Held until the call has ended, also where nobody waits for it any more.
+                let _permit = permit;
+                work(&root)
+            };
+            tokio::task::spawn_blocking(work).await.expect("it does not panic")
+        };
+        let Ok(answer) = tokio::time::timeout(deadline, whole).await else {
+            let text = format!("{}: no answer within {deadline:.0?}", self.place);
+            return Err(ObjectError::Unavailable(text));
+        };
+        answer.map_err(|error| {
+            let text = format!("{}: {error}", self.place);
+            match error.kind() {
+                ErrorKind::AlreadyExists if !name.is_empty() => ObjectError::Exists(name.to_owned()),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ObjectError::NoSpace(text),
+                ErrorKind::PermissionDenied
+                | ErrorKind::ReadOnlyFilesystem
+                | ErrorKind::NotADirectory
+                | ErrorKind::Unsupported => ObjectError::Refused(text),
+                _ => ObjectError::Unavailable(text),
+            }
+        })
+    }
+}
+
+fn file_of(root: &Path, name: &str) -> PathBuf {
+    root.join(format!("{name}{OBJECT}"))
+}
+
+/// Makes a folder and those above it, durably.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let above = folder.parent().ok_or(error)?;
+            make_folder(above)?;
+            match fs::create_dir(folder) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+                made => made?,
+            }
+        }
+        made => made?,
+    }
+    folder.parent().map_or(Ok(()), sync_folder)
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(folder)?.sync_all()
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Writes the bytes beside an object's place and then has `publish` bring them there, durably.
+fn write_object(
+    root: &Path,
+    name: &str,
+    bytes: &[u8],
+    publish: impl Fn(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let path = file_of(root, name);
+    let folder = path.parent().expect("below the root");
+    let partial = folder.join(format!("{}{PARTIAL}", Uuid::new_v4()));
+    let mut written = write_new(&partial, bytes);
+    if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        make_folder(folder)?;
+        written = write_new(&partial, bytes);
+    }
+    let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync_folder(folder));
+    // After a rename there is none. What cannot be removed now is swept up by a list.
+    let _ = fs::remove_file(&partial);
+    published
+}
+
+/// Links a file to its place; `AlreadyExists` where there is one that is another.
+fn link(partial: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, path) {
+        // NFS may send a request twice, and then says of the second that there is one: our own.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let (own, there) = (fs::metadata(partial)?, fs::metadata(path)?);
+            let is_own = (own.dev(), own.ino()) == (there.dev(), there.ino());
+            if is_own { Ok(()) } else { Err(error) }
+        }
+        linked => linked,
+    }
+}
+
+/// `None` where there is none.
+fn opened(root: &Path, name: &str) -> io::Result<Option<File>> {
+    match File::open(file_of(root, name)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that was replaced or removed on another host while it was open here is stale on NFS: it is opened again.
+fn read_object<T>(root: &Path, name: &str, read: impl Fn(&File) -> io::Result<T>) -> io::Result<Option<T>> {
+    loop {
+        let Some(file) = opened(root, name)? else { return Ok(None) };
+        match read(&file) {
+            Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => {}
+            answer => return answer.map(Some),
+        }
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Collects the names below a folder that begin with the prefix; `above` is the folder's own name with a slash, or empty.
+fn collect(folder: &Path, above: &str, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Ok(file_name) = entry.file_name().into_string() else { continue };
+        if file_name.ends_with(PARTIAL) {
+            sweep(&entry);
+        } else if let Some(last) = file_name.strip_suffix(OBJECT) {
+            names.extend(Some(format!("{above}{last}")).filter(|name| name.starts_with(prefix)));
+        } else {
+            let inner = format!("{above}{file_name}/");
+            let leads_there = inner.starts_with(prefix) || prefix.starts_with(&inner);
+            if leads_there && entry.file_type()?.is_dir() {
+                collect(&entry.path(), &inner, prefix, names)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what nobody writes any more. A failure only leaves it there.
+fn sweep(entry: &fs::DirEntry) {
+    let age = entry
+        .metadata()
+        .and_then(|metadata| metadata.modified())
+        .map(|at| SystemTime::now().duration_since(at));
+    if age.is_ok_and(|age| age.is_ok_and(|age| age > PARTIAL_AGE_MAX)) {
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+#[async_trait]
+impl Objects for FileObjects {
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        let owned = name.to_owned();
+        let rename = |partial: &Path, path: &Path| fs::rename(partial, path);
+        self.call("", move |root| write_object(root, &owned, &bytes, rename)).await
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        let owned = name.to_owned();
+        self.call(name, move |root| write_object(root, &owned, &bytes, link)).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let read = |mut file: &File| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(Bytes::from(bytes))
+        };
+        self.call("", move |root| read_object(root, &name, read)).await
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let read = move |file: &File| {
+            let there = file.metadata()?.len().saturating_sub(start).min(length);
+            let mut bytes = vec![0; there as usize];
+            if there > 0 {
+                file.read_exact_at(&mut bytes, start)?;
+            }
+            Ok(Bytes::from(bytes))
+        };
+        self.call("", move |root| read_object(root, &name, read)).await
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        // In parts, so that each has the deadline for itself.
+        for part in names.chunks(DELETES_PER_CALL) {
+            let part = part.to_owned();
+            let delete = move |root: &Path| {
+                for name in &part {
+                    match fs::remove_file(file_of(root, name)) {
+                        Err(error) if !is_absent(&error) => return Err(error),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            };
+            self.call("", delete).await?;
+        }
+        Ok(())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let prefix = prefix.to_owned();
+        let list = move |root: &Path| {
+            let mut names = Vec::new();
+            collect(root, "", &prefix, &mut names)?;
+            Ok(names)
+        };
+        let mut names = self.call_within(self.deadline * LIST_DEADLINES, "", list).await?;
+        names.retain(|name| is_name(name));
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store(folder: &Path) -> FileObjects {
+        FileObjects::open(&FileOptions::new(folder.to_owned()), "a/b").await.unwrap()
+    }
+
+    fn files(folder: &Path) -> Vec<String> {
+        let mut files: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort_unstable();
+        files
+    }
+
+    #[tokio::test]
+    async fn files_of_others_are_no_objects() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let root = folder.path().join("a/b");
+        assert!(files(&root).is_empty(), "nothing stays of the check at the start");
+        store.create("log/1", Bytes::from_static(b"1")).await.unwrap();
+        fs::write(root.join("log/2"), b"of another").unwrap();
+        fs::write(root.join("log/not a name="), b"of another").unwrap();
+        fs::write(root.join("log/half=new"), b"ha").unwrap();
+        assert_eq!(store.list("").await.unwrap(), ["log/1"]);
+        assert_eq!(store.get("log/2").await, Ok(None));
+        assert_eq!(files(&root.join("log")), ["1=", "2", "half=new", "not a name="]);
+        // What is written is left alone; what nobody can be writing any more goes.
+        let half = File::options().write(true).open(root.join("log/half=new")).unwrap();
+        half.set_modified(SystemTime::now() - PARTIAL_AGE_MAX - Duration::from_mins(1)).unwrap();
+        store.list("").await.unwrap();
+        assert_eq!(files(&root.join("log")), ["1=", "2", "not a name="]);
+        // A file of another where a folder belongs.
+        fs::write(root.join("taken"), b"of another").unwrap();
+        assert_eq!(store.get("taken/x").await, Ok(None));
+        assert!(matches!(store.put("taken/x", Bytes::new()).await, Err(ObjectError::Refused(_))));
+    }
+
+    #[tokio::test]
+    async fn a_lost_create_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        store.create("x", Bytes::from_static(b"first")).await.unwrap();
+        let exists = Err(ObjectError::Exists("x".to_owned()));
+        assert_eq!(store.create("x", Bytes::from_static(b"second")).await, exists);
+        store.put("x", Bytes::from_static(b"third")).await.unwrap();
+        assert_eq!(files(&folder.path().join("a/b")), ["x="]);
+    }
+
+    #[test]
+    fn a_link_that_was_made_by_a_first_request_is_our_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (partial, path) = (folder.path().join("partial"), folder.path().join("path"));
+        fs::write(&partial, b"x").unwrap();
+        fs::hard_link(&partial, &path).unwrap();
+        link(&partial, &path).unwrap();
+        fs::write(folder.path().join("other"), b"x").unwrap();
+        let error = link(&folder.path().join("other"), &path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    }
+
+    #[tokio::test]
+    async fn a_place_that_cannot_be_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), b"x").unwrap();
+        let options = FileOptions::new(folder.path().join("file"));
+        let error = FileObjects::open(&options, "a").await.err().expect("a file is in the way").to_string();
+        assert!(error.starts_with(&format!("folder {}", folder.path().display())), "{error}");
+    }
+}

@@ -1,0 +1,506 @@
+//! Objects in a container of Swift, or of radosgw, which speaks it too.
+//!
+//! Swift cannot create exclusively. An object that is put lies there under its own name; one that is created lies under a name that is
+//! its own with `~` and something unique behind it (no name has a `~`), and an [`Arbiter`] decides which of those the name stands for:
+//! first the bytes are written, then the name is claimed, and who loses removes its bytes. What a process that died
+//! has left is removed by a list, a day later.
+//!
+//! A read asks for the object under its own name first, and asks the arbiter only where there is none; in folders where that was in
+//! vain it is the other way round. So objects that are put need no look-up, and those that are created need one each.
+
+mod auth;
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use http_body_util::Full;
+use hyper::{
+    Method, Request, StatusCode,
+    header::{CONTENT_LENGTH, RANGE},
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use uuid::Uuid;
+
+use self::auth::{LoginError, Session};
+use super::{
+    ObjectError, Objects, check_name,
+    http::{Answer, Http, HttpOptions, Tries},
+    is_name, open_error, range_of,
+    secret::Secret,
+};
+use crate::{OpenError, coordination::Arbiter};
+
+/// Between a name and what makes it unique.
+const MARK: char = '~';
+/// Bytes that nobody has claimed are removed after this time, and no create relies on older ones.
+const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
+const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
+const LIST_PAGE: usize = 1000;
+const DELETES_AT_ONCE: usize = 16;
+/// Folders that are remembered to hold created objects.
+const FOLDERS_MAX: usize = 10_000;
+
+/// The options of Gnocchi's `[storage]` that begin with `swift_`, without that; what concerns certificates and time is in `http`.
+#[derive(Clone, Debug)]
+pub struct SwiftOptions {
+    /// `1`, or `3` for Keystone.
+    pub auth_version: String,
+    pub authurl: String,
+    /// The account's URL, where it is not what the login says.
+    pub url: Option<String>,
+    /// A token to use, together with `url`, until it has expired.
+    pub preauthtoken: Option<Secret>,
+    pub user: String,
+    pub key: Secret,
+    pub user_domain_name: String,
+    pub project_name: Option<String>,
+    pub project_domain_name: String,
+    pub region: Option<String>,
+    pub endpoint_type: String,
+    pub service_type: String,
+    /// Of the container's name.
+    pub container_prefix: String,
+    /// Of a container that is made.
+    pub storage_policy: Option<String>,
+    pub http: HttpOptions,
+}
+
+impl Default for SwiftOptions {
+    fn default() -> Self {
+        Self {
+            auth_version: "1".to_owned(),
+            authurl: "http://localhost:8080/auth/v1.0".to_owned(),
+            url: None,
+            preauthtoken: None,
+            user: "admin:admin".to_owned(),
+            key: Secret::new("admin"),
+            user_domain_name: "Default".to_owned(),
+            project_name: None,
+            project_domain_name: "Default".to_owned(),
+            region: None,
+            endpoint_type: "publicURL".to_owned(),
+            service_type: "object-store".to_owned(),
+            container_prefix: "gnocchi".to_owned(),
+            storage_policy: None,
+            http: HttpOptions::default(),
+        }
+    }
+}
+
+pub struct SwiftObjects {
+    http: Http,
+    options: SwiftOptions,
+    container: String,
+    place: String,
+    arbiter: Arc<dyn Arbiter>,
+    session: tokio::sync::Mutex<Option<Session>>,
+    /// Folders in which objects were found by their claims.
+    created: Mutex<HashSet<String>>,
+}
+
+/// One request, to be sent as often as it takes.
+struct Ask<'a> {
+    method: Method,
+    /// As it lies in the container; "" for the container.
+    name: &'a str,
+    query: String,
+    headers: Vec<(&'static str, &'a str)>,
+    body: Bytes,
+}
+
+impl<'a> Ask<'a> {
+    fn new(method: Method, name: &'a str) -> Self {
+        Ask { method, name, query: String::new(), headers: Vec::new(), body: Bytes::new() }
+    }
+}
+
+/// What is to be read of an object.
+#[derive(Clone, Copy)]
+enum Part {
+    Whole,
+    Range(u64, u64),
+}
+
+impl SwiftObjects {
+    /// Opens the container `PREFIX-gnudi-PURPOSE`, which is made where there is none.
+    pub async fn open(
+        options: &SwiftOptions,
+        purpose: &str,
+        arbiter: Arc<dyn Arbiter>,
+    ) -> Result<Self, OpenError> {
+        let container = format!("{}-gnudi-{purpose}", options.container_prefix);
+        let place = format!("swift container {container} of {}", options.authurl);
+        let secure = [Some(&options.authurl), options.url.as_ref()];
+        // Keystone may send us anywhere.
+        let secure = options.auth_version.starts_with('3')
+            || secure.into_iter().flatten().any(|url| url.starts_with("https"));
+        let http = Http::new(&options.http, secure && !options.http.insecure)
+            .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
+        let session = tokio::sync::Mutex::new(auth::given(options));
+        let options = options.clone();
+        let store = Self { http, options, container, place, arbiter, session, created: Mutex::default() };
+        store.make_container().await.map_err(|error| open_error(&store.place, &error))?;
+        Ok(store)
+    }
+
+    async fn make_container(&self) -> Result<(), ObjectError> {
+        let mut ask = Ask::new(Method::PUT, "");
+        if let Some(policy) = &self.options.storage_policy {
+            ask.headers = vec![("x-storage-policy", policy)];
+        }
+        self.expect(&ask).await.map(drop)
+    }
+
+    /// The answer to what must succeed.
+    async fn expect(&self, ask: &Ask<'_>) -> Result<Answer, ObjectError> {
+        let answer = self.ask(ask).await?;
+        if answer.status.is_success() { Ok(answer) } else { Err(self.refusal(ask, &answer)) }
+    }
+
+    /// Sends until there is an answer that is not "later", logging in where that is needed.
+    async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, ObjectError> {
+        let mut tries = self.http.tries();
+        let mut logins = 0;
+        loop {
+            let reason = match self.session(&tries).await {
+                Err(LoginError::Never(error)) => return Err(error),
+                Err(LoginError::Again(reason)) => reason,
+                Ok(session) => match self.send(&tries, &session, ask).await {
+                    Err(reason) => reason,
+                    Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && logins < 2 => {
+                        logins += 1;
+                        self.forget(&session).await;
+                        continue;
+                    }
+                    Ok(answer) if is_for_later(answer.status) => answer.text(),
+                    Ok(answer) => return Ok(answer),
+                },
+            };
+            tries.again(&self.place, &reason).await?;
+        }
+    }
+
+    /// The session; one login at a time.
+    async fn session(&self, tries: &Tries) -> Result<Session, LoginError> {
+        let mut session = self.session.lock().await;
+        if let Some(session) = &*session {
+            return Ok(session.clone());
+        }
+        let fresh = auth::login(&self.http, tries, &self.options).await?;
+        *session = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Has the next request log in, unless another has done so meanwhile.
+    async fn forget(&self, expired: &Session) {
+        let mut session = self.session.lock().await;
+        if session.as_ref() == Some(expired) {
+            *session = None;
+        }
+    }
+
+    async fn send(&self, tries: &Tries, session: &Session, ask: &Ask<'_>) -> Result<Answer, String> {
+        let mut url = format!("{}/{}", session.url, self.container);
+        if !ask.name.is_empty() {
+            url = format!("{url}/{}", ask.name);
+        }
+        let mut request = Request::builder()
+            .method(ask.method.clone())
+            .uri(url + &ask.query)
+            .header("x-auth-token", session.token.reveal());
+        for (name, value) in &ask.headers {
+            request = request.header(*name, *value);
+        }
+        if ask.method == Method::PUT {
+            request = request.header(CONTENT_LENGTH, ask.body.len());
+        }
+        let request = request.body(Full::new(ask.body.clone())).map_err(|error| error.to_string())?;
+        self.http.send(tries, request).await
+    }
+
+    fn refusal(&self, ask: &Ask<'_>, answer: &Answer) -> ObjectError {
+        let text = format!("{}: {} /{}: {}", self.place, ask.method, ask.name, answer.text());
+        match answer.status {
+            // A quota is used up, as Swift says it.
+            StatusCode::INSUFFICIENT_STORAGE | StatusCode::PAYLOAD_TOO_LARGE => ObjectError::NoSpace(text),
+            _ => ObjectError::Refused(text),
+        }
+    }
+
+    async fn write(&self, raw: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        let ask = Ask { body: bytes, ..Ask::new(Method::PUT, raw) };
+        self.expect(&ask).await.map(drop)
+    }
+
+    /// Reads what lies under a raw name.
+    async fn read(&self, raw: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+        let range = match part {
+            Part::Whole => None,
+            Part::Range(start, length) => range_of(start, length),
+        };
+        let is_empty = matches!(part, Part::Range(..)) && range.is_none();
+        let mut ask = Ask::new(if is_empty { Method::HEAD } else { Method::GET }, raw);
+        if let Some(range) = &range {
+            ask.headers.push((RANGE.as_str(), range));
+        }
+        if !raw.contains(MARK) {
+            // It may have been replaced, and not everywhere yet.
+            ask.headers.push(("x-newest", "true"));
+        }
+        let answer = self.ask(&ask).await?;
+        match (answer.status, part) {
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (StatusCode::RANGE_NOT_SATISFIABLE, _) => Ok(Some(Bytes::new())),
+            (status, _) if !status.is_success() => Err(self.refusal(&ask, &answer)),
+            _ if is_empty => Ok(Some(Bytes::new())),
+            (_, Part::Whole) => Ok(Some(answer.body)),
+            (_, Part::Range(start, length)) => Ok(Some(answer.part(start, length))),
+        }
+    }
+
+    async fn remove(&self, raw: &str) -> Result<(), ObjectError> {
+        let ask = Ask::new(Method::DELETE, raw);
+        let answer = self.ask(&ask).await?;
+        let is_gone = answer.status.is_success() || answer.status == StatusCode::NOT_FOUND;
+        if is_gone { Ok(()) } else { Err(self.refusal(&ask, &answer)) }
+    }
+
+    async fn remove_all(&self, raw: &[String]) -> Result<(), ObjectError> {
+        let removals: Vec<_> = raw.iter().map(|raw| self.remove(raw)).collect();
+        futures_util::stream::iter(removals).buffer_unordered(DELETES_AT_ONCE).try_collect().await
+    }
+
+    /// What the arbiter knows a name by: it serves other containers too.
+    fn claim_name(&self, name: &str) -> String {
+        format!("{}/{name}", self.container)
+    }
+
+    /// The raw names that the names stand for.
+    async fn claimed(&self, names: &[String]) -> Result<Vec<Option<String>>, ObjectError> {
+        let claims: Vec<String> = names.iter().map(|name| self.claim_name(name)).collect();
+        let values = self.decide(self.arbiter.claimed(&claims)).await?;
+        let raw = values.into_iter().zip(names).map(|(value, name)| Some(format!("{name}{MARK}{}", value?)));
+        Ok(raw.collect())
+    }
+
+    /// An answer of the arbiter, in time.
+    async fn decide<T>(
+        &self,
+        asked: impl Future<Output = Result<T, crate::coordination::CoordinationError>> + Send,
+    ) -> Result<T, ObjectError> {
+        let unavailable = |text: String| ObjectError::Unavailable(format!("{}: {text}", self.place));
+        match tokio::time::timeout(self.options.http.deadline, asked).await {
+            Ok(answer) => answer.map_err(|error| unavailable(error.to_string())),
+            Err(_) => Err(unavailable("the coordinator does not answer in time".to_owned())),
+        }
+    }
+
+    /// Reads an object by its claim.
+    async fn read_claimed(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+        let names = [name.to_owned()];
+        let mut last = None;
+        loop {
+            let Some(raw) = self.claimed(&names).await?.remove(0) else { return Ok(None) };
+            if last.as_ref() == Some(&raw) {
+                let text = format!("{}: {name} is claimed, but {raw} is not there", self.place);
+                return Err(ObjectError::Unavailable(text));
+            }
+            if let Some(bytes) = self.read(&raw, part).await? {
+                self.remember(name);
+                return Ok(Some(bytes));
+            }
+            // It may have been deleted in between: then it is claimed no more, or anew.
+            last = Some(raw);
+        }
+    }
+
+    async fn find(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+        check_name(name)?;
+        let claims_first = self.created.lock().contains(folder_of(name));
+        let first = match claims_first {
+            true => self.read_claimed(name, part).await?,
+            false => self.read(name, part).await?,
+        };
+        match first {
+            Some(bytes) => Ok(Some(bytes)),
+            None if claims_first => self.read(name, part).await,
+            None => self.read_claimed(name, part).await,
+        }
+    }
+
+    /// Objects of this one's folder are looked for by their claims from now on.
+    fn remember(&self, name: &str) {
+        let mut created = self.created.lock();
+        if created.len() >= FOLDERS_MAX {
+            created.clear();
+        }
+        if !created.contains(folder_of(name)) {
+            created.insert(folder_of(name).to_owned());
+        }
+    }
+
+    /// All raw names that begin with the prefix.
+    async fn raw_names(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            let marker = names.last().map_or(String::new(), |last| encoded(last));
+            let query = format!("?format=json&limit={LIST_PAGE}&prefix={}&marker={marker}", encoded(prefix));
+            let answer = self.expect(&Ask { query, ..Ask::new(Method::GET, "") }).await?;
+            if answer.body.is_empty() {
+                return Ok(names);
+            }
+            let page: Value = serde_json::from_slice(&answer.body).map_err(|error| {
+                ObjectError::Refused(format!("{}: the list is not of Swift: {error}", self.place))
+            })?;
+            let page = page.as_array().cloned().unwrap_or_default();
+            let before = names.len();
+            names.extend(page.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)));
+            if names.len() == before {
+                return Ok(names);
+            }
+        }
+    }
+}
+
+fn is_for_later(status: StatusCode) -> bool {
+    let is_final = [StatusCode::INSUFFICIENT_STORAGE, StatusCode::NOT_IMPLEMENTED].contains(&status);
+    let is_early = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+    // 498: Swift's own limit of rates.
+    is_early || status.as_u16() == 498 || status.is_server_error() && !is_final
+}
+
+fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// For a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// What makes a raw name unique, and says when it was made.
+fn unique(now: SystemTime) -> String {
+    format!("{:x}-{}", seconds(now), Uuid::new_v4().simple())
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Whether nobody can want to claim it any more.
+fn is_left_over(unique: &str, now: SystemTime) -> bool {
+    let made = unique.split_once('-').and_then(|(made, _)| u64::from_str_radix(made, 16).ok());
+    made.is_some_and(|made| seconds(now).saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
+}
+
+#[async_trait]
+impl Objects for SwiftObjects {
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        self.write(name, bytes).await
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        check_name(name)?;
+        let (own, start) = (unique(SystemTime::now()), Instant::now());
+        let raw = format!("{name}{MARK}{own}");
+        self.write(&raw, bytes.clone()).await?;
+        let claim_name = self.claim_name(name);
+        if self.decide(self.arbiter.claim(&claim_name, &own)).await? != own {
+            // What stays is swept up by a list.
+            let _ = self.remove(&raw).await;
+            return Err(ObjectError::Exists(name.to_owned()));
+        }
+        self.remember(name);
+        if start.elapsed() > CREATE_TIME_MAX {
+            // This process was stopped for so long that its bytes may have been swept up.
+            self.write(&raw, bytes).await?;
+        }
+        Ok(())
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        self.find(name, Part::Whole).await
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        self.find(name, Part::Range(start, length)).await
+    }
+
+    /// First the claims go, then the bytes: in between nothing is there, and bytes that stay are swept up by a list.
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        for part in names.chunks(LIST_PAGE) {
+            let claimed = self.claimed(part).await?;
+            let claims = part.iter().zip(&claimed).filter(|(_, raw)| raw.is_some());
+            let claims: Vec<String> = claims.map(|(name, _)| self.claim_name(name)).collect();
+            if !claims.is_empty() {
+                self.decide(self.arbiter.unclaim(&claims)).await?;
+            }
+            let raw = claimed.into_iter().zip(part).map(|(raw, name)| raw.unwrap_or_else(|| name.clone()));
+            self.remove_all(&raw.collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let (plain, raw): (Vec<String>, Vec<String>) =
+            self.raw_names(prefix).await?.into_iter().partition(|name| is_name(name));
+        let mut names = plain;
+        let now = SystemTime::now();
+        for raw in raw.chunks(LIST_PAGE) {
+            let raw = raw.iter().filter_map(|raw| Some((raw, raw.split_once(MARK)?)));
+            let raw: Vec<_> = raw.filter(|(_, (name, _))| is_name(name)).collect();
+            let candidates: Vec<String> = raw.iter().map(|(_, (name, _))| (*name).to_owned()).collect();
+            let claimed = self.claimed(&candidates).await?;
+            let mut left_over = Vec::new();
+            for ((raw, (name, unique)), claimed) in raw.into_iter().zip(claimed) {
+                if claimed.as_ref() == Some(raw) {
+                    names.push(name.to_owned());
+                } else if is_left_over(unique, now) {
+                    left_over.push(raw.clone());
+                }
+            }
+            self.remove_all(&left_over).await?;
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_claims_is_left_over_after_a_day() {
+        let now = SystemTime::now();
+        let own = unique(now);
+        assert!(!is_left_over(&own, now));
+        assert!(!is_left_over(&own, now + UNCLAIMED_AGE_MAX - Duration::from_secs(2)));
+        assert!(is_left_over(&own, now + UNCLAIMED_AGE_MAX + Duration::from_secs(2)));
+        assert!(!is_left_over(&own, now - Duration::from_hours(1)), "clocks differ");
+        assert!(!is_left_over("of-another", now));
+        assert_ne!(unique(now), own);
+    }
+
+    #[test]
+    fn queries_are_encoded() {
+        assert_eq!(encoded("a/b~1-x_.&?=+ ä"), "a/b~1-x_.%26%3F%3D%2B%20%C3%A4");
+        assert_eq!((folder_of("a/b/c"), folder_of("a")), ("a/b", ""));
+    }
+}

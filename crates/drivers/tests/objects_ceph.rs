@@ -1,0 +1,142 @@
+//! Objects in a real Ceph.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gnudi_drivers::{
+    conformance,
+    objects::{
+        ObjectError, Objects,
+        ceph::{CephObjects, CephOptions},
+    },
+};
+
+#[path = "engines/ceph.rs"]
+mod ceph;
+#[path = "engines/server.rs"]
+mod server;
+use ceph::Ceph;
+
+fn options(ceph: &Ceph) -> CephOptions {
+    CephOptions { conffile: ceph.conf(), ..CephOptions::default() }
+}
+
+async fn conforms(ceph: &Ceph) {
+    let made = AtomicUsize::new(0);
+    conformance::objects(async || {
+        let purpose = format!("store{}", made.fetch_add(1, Ordering::Relaxed));
+        let one = Arc::new(CephObjects::open(&options(ceph), &purpose).await.unwrap());
+        [one, Arc::new(CephObjects::open(&options(ceph), &purpose).await.unwrap())]
+    })
+    .await;
+}
+
+/// Each namespace is a world of its own.
+async fn namespaces_are_apart(ceph: &Ceph) {
+    let one = CephObjects::open(&options(ceph), "one").await.unwrap();
+    let other = CephObjects::open(&options(ceph), "other").await.unwrap();
+    one.create("a", Bytes::from_static(b"one")).await.unwrap();
+    other.create("a", Bytes::from_static(b"other")).await.unwrap();
+    assert_eq!(one.get("a").await.unwrap().unwrap(), "one");
+    other.delete(&["a".to_owned()]).await.unwrap();
+    assert_eq!(one.list("").await.unwrap(), ["a"]);
+    assert_eq!(one.place(), "ceph pool gnocchi, namespace gnudi-one");
+}
+
+/// What cannot be opened is told so that an operator knows what to do.
+async fn what_is_missing_is_named(ceph: &Ceph) {
+    let right = options(ceph);
+    let failed = async |options: &CephOptions| {
+        CephObjects::open(options, "one").await.err().expect("something is missing").to_string()
+    };
+    let text = failed(&CephOptions { pool: "nowhere".to_owned(), ..right.clone() }).await;
+    assert!(text.contains("ceph osd pool create nowhere"), "{text}");
+    let text = failed(&CephOptions { librados: PathBuf::from("librados-none.so"), ..right.clone() }).await;
+    assert!(text.contains("librados2"), "{text}");
+    let text = failed(&CephOptions { conffile: PathBuf::from("/nowhere/ceph.conf"), ..right.clone() }).await;
+    assert!(text.contains("/nowhere/ceph.conf"), "{text}");
+    // Nobody listens there.
+    let folder = tempfile::tempdir().unwrap();
+    let conffile = folder.path().join("ceph.conf");
+    let text = "[global]\nmon host = v2:127.0.0.1:1\nauth client required = none\n";
+    fs::write(&conffile, text).unwrap();
+    let start = Instant::now();
+    let connect_timeout = Duration::from_secs(1);
+    let text = failed(&CephOptions { conffile, connect_timeout, ..right }).await;
+    assert!(text.contains("connect to the cluster") && text.contains("timed out"), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// While nobody answers, calls end with their deadline; afterwards all goes on, and what was created is known by reading.
+async fn stalls_end_with_the_deadline(ceph: &Ceph) {
+    let deadline = Duration::from_secs(1);
+    let store = CephObjects::open(&CephOptions { deadline, ..options(ceph) }, "stall").await.unwrap();
+    store.put("before", Bytes::from_static(b"x")).await.unwrap();
+    ceph.pause_osd(0);
+    ceph.pause_osd(1);
+    let start = Instant::now();
+    let names: Vec<String> = (0..40).map(|number| format!("late/{number}")).collect();
+    let creates = join_all(names.iter().map(|name| store.create(name, Bytes::from_static(b"late")))).await;
+    for answer in creates {
+        assert!(
+            matches!(&answer, Err(ObjectError::Unavailable(text)) if text.contains("pool")),
+            "{answer:?}"
+        );
+    }
+    assert!(matches!(store.get("before").await, Err(ObjectError::Unavailable(_))));
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    ceph.resume_osd(0);
+    ceph.resume_osd(1);
+    let patient = CephObjects::open(&options(ceph), "stall").await.unwrap();
+    assert_eq!(patient.get("before").await.unwrap().unwrap(), "x");
+    for name in &names {
+        let there = patient.get(name).await.unwrap();
+        let again = patient.create(name, Bytes::from_static(b"again")).await;
+        match there {
+            Some(bytes) => assert!(bytes == "late" && again == Err(ObjectError::Exists(name.clone()))),
+            None => assert_eq!(again, Ok(())),
+        }
+    }
+    // The driver that was there all the time has recovered as well.
+    assert_eq!(store.get("before").await.unwrap().unwrap(), "x");
+}
+
+/// An OSD that is gone with all that it had: the other has a copy of everything, and takes what comes.
+async fn an_osd_is_lost(ceph: &mut Ceph) {
+    let deadline = Duration::from_secs(30);
+    let store = CephObjects::open(&CephOptions { deadline, ..options(ceph) }, "loss").await.unwrap();
+    let names: Vec<String> = (0..100).map(|number| format!("kept/{number}")).collect();
+    let content = |name: &String| Bytes::from(name.repeat(100));
+    for name in &names {
+        store.create(name, content(name)).await.unwrap();
+    }
+    ceph.lose_osd(1);
+    let start = Instant::now();
+    for name in &names {
+        assert_eq!(store.get(name).await.unwrap().unwrap(), content(name));
+    }
+    store.create("after", Bytes::from_static(b"after")).await.unwrap();
+    assert_eq!(ceph.osds_up(), 1);
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+    assert_eq!(store.list("").await.unwrap().len(), names.len() + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_ceph() {
+    let mut ceph = Ceph::start();
+    ceph.create_pool("gnocchi");
+    conforms(&ceph).await;
+    namespaces_are_apart(&ceph).await;
+    what_is_missing_is_named(&ceph).await;
+    stalls_end_with_the_deadline(&ceph).await;
+    an_osd_is_lost(&mut ceph).await;
+}
