@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use crate::{
     setup::{SHARDS, TestClock, fence, named, open_at},
     support::{
-        aggregate_items::{everything, metric, random_write},
+        aggregate_items::{everything, key, metric, random_write},
         random::Random,
     },
 };
@@ -199,4 +199,33 @@ async fn what_is_superseded_goes() {
     for process in 0..2 {
         world.read(process).await;
     }
+}
+
+/// A metric may have more than a segment may hold: merges divide it, also where it is deleted in between.
+#[tokio::test]
+async fn a_large_metric_is_divided() {
+    let objects = MemoryObjects::default();
+    let store = crate::setup::open(&objects, crate::setup::options()).await;
+    let text = "x".repeat(500);
+    let mut random = Random::new(3);
+    let model = MemoryAggregates::default();
+    for round in 0..40 {
+        let mut large = random_write(&mut random, 2);
+        large.blocks = (0..8).map(|at| (key(2, 60 * (round * 3 + at)), text.clone().into())).collect();
+        let change = match round {
+            25 => Pass::Delete(vec![metric(2)]),
+            _ => Pass::Write(vec![large, random_write(&mut random, 4)]),
+        };
+        for store in [&*store as &dyn AggregateStore, &model] {
+            assert!(change.apply(store, Fence::EVERYTHING).await.iter().all(Result::is_ok));
+        }
+        store.settle().await;
+        let wanted = everything(&model, &[2, 4]).await.unwrap();
+        assert!(everything(&*store, &[2, 4]).await.unwrap() == wanted, "after round {round}");
+    }
+    assert!(store.figures().merges > 3);
+    let contents = objects.contents();
+    let sizes = contents.iter().filter(|(name, _)| name.contains("/segment/")).map(|(_, bytes)| bytes.len());
+    let largest = sizes.max().unwrap();
+    assert!(largest < 3000 + 1500, "{largest} bytes in a segment");
 }

@@ -36,7 +36,7 @@ pub struct Part {
     pub last: MetricId,
 }
 
-/// What one write or one merge made: parts with metrics of their own, in order.
+/// What one write or one merge made: parts with keys of their own, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub parts: Vec<Part>,
@@ -47,10 +47,11 @@ impl Run {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// The part that has the metric, if any has.
-    pub fn part_of(&self, metric: MetricId) -> Option<&Part> {
-        let at = self.parts.partition_point(|part| part.last < metric);
-        self.parts.get(at).filter(|part| part.first <= metric)
+    /// The parts that may have something of the metric: one, unless that is larger than a segment may be.
+    pub fn parts_of(&self, metric: MetricId) -> &[Part] {
+        let start = self.parts.partition_point(|part| part.last < metric);
+        let end = self.parts.partition_point(|part| part.first <= metric);
+        &self.parts[start..end.max(start)]
     }
 }
 

@@ -131,7 +131,7 @@ impl Requests {
             let index = self.index(part, false).await?;
             Ok::<_, Stop>((part.name.as_str(), index))
         });
-        let indexes: BTreeMap<&str, Arc<Index>> = try_join_all(load).await?.into_iter().collect();
+        let indexes: Indexes = try_join_all(load).await?.into_iter().collect();
         let damaged = parts().filter(|part| !indexes[part.name.as_str()].is_whole());
         let damaged: Vec<String> = damaged.map(|part| part.name.clone()).collect();
         if !damaged.is_empty() {
@@ -139,8 +139,8 @@ impl Requests {
             return Ok(None);
         }
         let mut run = Run { parts: Vec::new() };
-        for (first, last) in self.slices(indexes.values()) {
-            let entries = self.slice(merge, &indexes, first, last).await?;
+        for slice in self.slices(&indexes) {
+            let entries = self.slice(merge, &indexes, slice).await?;
             if !entries.is_empty() {
                 run.parts.push(self.put_segment(shard, &entries, KEPT_BYTES_MAX).await?);
             }
@@ -148,18 +148,26 @@ impl Requests {
         Ok(Some(run))
     }
 
-    /// The first and the last metric of each new segment, so that none is much larger than it may be.
-    fn slices<'a>(&self, indexes: impl Iterator<Item = &'a Arc<Index>>) -> Vec<(MetricId, MetricId)> {
+    /// What goes into each new segment, so that none is much larger than it may be: whole metrics, unless one alone is too large.
+    fn slices(&self, indexes: &Indexes) -> Vec<Slice> {
+        let bytes_max = self.options.segment_bytes_max;
         let mut bytes_of: BTreeMap<MetricId, u64> = BTreeMap::new();
-        for row in indexes.flat_map(|index| index.rows()) {
+        for row in indexes.values().flat_map(|index| index.rows()) {
             *bytes_of.entry(row.key.metric()).or_default() += stored_bytes(row.length as usize) as u64;
         }
-        let (mut slices, mut bytes): (Vec<(MetricId, MetricId)>, u64) = (Vec::new(), 0);
+        let (mut slices, mut bytes): (Vec<Slice>, u64) = (Vec::new(), u64::MAX);
         for (metric, more) in bytes_of {
             match slices.last_mut() {
-                Some((_, last)) if bytes + more <= self.options.segment_bytes_max => *last = metric,
+                _ if more > bytes_max => {
+                    slices.extend(slices_of(metric, indexes, bytes_max));
+                    // Nothing joins a part of a metric.
+                    bytes = bytes_max;
+                    continue;
+                }
+                Some(slice) if bytes + more <= bytes_max => slice.high = Key::last_of(metric),
                 _ => {
-                    slices.push((metric, metric));
+                    let (low, high) = (Key::deletion(metric), Key::last_of(metric));
+                    slices.push(Slice { low, high, within: None });
                     bytes = 0;
                 }
             }
@@ -168,31 +176,37 @@ impl Requests {
         slices
     }
 
-    /// What is left of the metrics from `first` to `last`.
-    async fn slice(
-        &self,
-        merge: &Merge,
-        indexes: &BTreeMap<&str, Arc<Index>>,
-        first: MetricId,
-        last: MetricId,
-    ) -> Result<Entries, Stop> {
-        let parts = merge.runs.iter().flat_map(|run| &run.parts);
-        let parts = parts.filter(|part| part.first <= last && first <= part.last);
-        let read = parts.map(|part| {
-            let rows: Vec<Row> = indexes[part.name.as_str()].of_metrics(first, last).collect();
-            self.entries(part, rows)
-        });
+    /// What is left of a slice.
+    async fn slice(&self, merge: &Merge, indexes: &Indexes<'_>, slice: Slice) -> Result<Entries, Stop> {
+        let (first, last) = (slice.low.metric(), slice.high.metric());
+        let mut reads = Vec::new();
+        for run in &merge.runs {
+            let parts = run.parts.iter().filter(|part| part.first <= last && first <= part.last);
+            let parts: Vec<(&Part, &Index)> =
+                parts.map(|part| (part, &*indexes[part.name.as_str()])).collect();
+            // The mark itself may be in another slice.
+            let deleted = slice.within.is_some_and(|metric| {
+                parts.iter().any(|(_, index)| index.find(&Key::deletion(metric)).is_some())
+            });
+            reads.push(async move {
+                let read = parts.iter().map(|(part, index)| {
+                    let rows: Vec<Row> = index.between(slice.low, slice.high).collect();
+                    self.entries(part, rows)
+                });
+                Ok::<_, Stop>((deleted, try_join_all(read).await?))
+            });
+        }
         let mut merged = Entries::new();
-        for (key, kind, value) in try_join_all(read).await?.into_iter().flatten() {
-            if key.is_deletion() {
-                let metric = key.metric();
-                let hidden: Vec<Key> =
-                    merged.range(key..=Key::last_of(metric)).map(|(hidden, _)| *hidden).collect();
-                for key in hidden {
-                    merged.remove(&key);
-                }
+        for (deleted, parts) in try_join_all(reads).await? {
+            if deleted {
+                merged.clear();
             }
-            merged.insert(key, (kind, value));
+            for (key, kind, value) in parts.into_iter().flatten() {
+                if key.is_deletion() {
+                    hide(&mut merged, key.metric());
+                }
+                merged.insert(key, (kind, value));
+            }
         }
         if merge.is_oldest {
             // There is nothing older to hide. A head that is damaged is not one that never was.
@@ -201,6 +215,45 @@ impl Requests {
             });
         }
         Ok(merged)
+    }
+}
+
+/// The indexes of what is merged, by segment.
+type Indexes<'a> = BTreeMap<&'a str, Arc<Index>>;
+
+/// The keys of one new segment.
+#[derive(Clone, Copy)]
+struct Slice {
+    low: Key,
+    high: Key,
+    /// The metric of which this is a part.
+    within: Option<MetricId>,
+}
+
+/// Divides a metric.
+fn slices_of(metric: MetricId, indexes: &Indexes, bytes_max: u64) -> Vec<Slice> {
+    let (low, high) = (Key::deletion(metric), Key::last_of(metric));
+    let rows = indexes.values().flat_map(|index| index.between(low, high));
+    let sizes: BTreeMap<Key, u64> =
+        rows.map(|row| (row.key, stored_bytes(row.length as usize) as u64)).collect();
+    let (mut slices, mut bytes) = (vec![Slice { low, high, within: Some(metric) }], 0);
+    for (key, more) in sizes {
+        if bytes + more > bytes_max && bytes > 0 {
+            slices.push(Slice { low: key, high, within: Some(metric) });
+            bytes = 0;
+        }
+        bytes += more;
+        slices.last_mut().expect("there is one").high = key;
+    }
+    slices
+}
+
+/// Takes out all of a metric.
+fn hide(merged: &mut Entries, metric: MetricId) {
+    let hidden = merged.range(Key::deletion(metric)..=Key::last_of(metric));
+    let hidden: Vec<Key> = hidden.map(|(key, _)| *key).collect();
+    for key in hidden {
+        merged.remove(&key);
     }
 }
 

@@ -68,7 +68,7 @@ pub struct ObjectAggregatesOptions {
     pub cache_bytes_max: u64,
     /// How many requests are under way at once.
     pub requests_max: usize,
-    /// A request takes this long at most, and so does a write that meets other writers.
+    /// A call takes this long at most, and so does each request of a merge.
     pub deadline_ms: u64,
     /// Before a request that may happen twice is tried again; twice as long before the last try.
     pub retry_pause_ms: u64,
@@ -188,8 +188,17 @@ impl ObjectAggregates {
     }
 
     fn deadline(&self) -> Duration {
-        // Some requests follow each other, each of which may be tried again.
         Duration::from_millis(self.requests.options.deadline_ms)
+    }
+
+    /// What a shard answers, or that it does not. What it was asked for may be given up at any point: the chain finds out.
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        tokio::time::timeout(self.deadline(), asked).await.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    fn late(&self) -> StoreError {
+        let place = self.requests.objects.place();
+        StoreError::Unavailable(format!("{place}: no answer within {} ms", self.requests.options.deadline_ms))
     }
 
     /// Items by shard, with where they stood.
@@ -220,10 +229,9 @@ impl ObjectAggregates {
             asked.push(tokio::time::timeout(self.deadline(), answers));
             places.push(places_of_shard);
         }
-        let late = || StoreError::Unavailable(format!("{}: too slow", self.requests.objects.place()));
         let mut answers = Vec::with_capacity(items.len());
         for (places, of_shard) in places.into_iter().zip(join_all(asked).await) {
-            match of_shard.unwrap_or_else(|_| Err(late())) {
+            match of_shard.unwrap_or_else(|_| Err(self.late())) {
                 Ok(of_shard) => answers.extend(places.into_iter().zip(of_shard)),
                 Err(error) => answers.extend(places.into_iter().map(|place| (place, Err(error.clone())))),
             }
@@ -259,7 +267,7 @@ impl ObjectAggregates {
     ) -> Vec<Result<(), StoreError>> {
         let answers = join_all(entries.into_iter().map(|(shard, entries)| async move {
             let at = &self.shards[shard];
-            let answer = self.requests.add_run(at, fence, entries).await;
+            let answer = self.in_time(self.requests.add_run(at, fence, entries)).await;
             if answer.is_ok() {
                 self.tending.after_write(&self.requests, at).await;
             }
@@ -322,7 +330,7 @@ impl AggregateStore for ObjectAggregates {
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
         let shared =
             self.count.sacks().zip(&self.shards).filter(|(sack, _): &(Sack, _)| sack.intersects(fence.sack));
-        let raised = join_all(shared.map(|(_, shard)| self.requests.raise(shard, fence))).await;
+        let raised = join_all(shared.map(|(_, shard)| self.in_time(self.requests.raise(shard, fence)))).await;
         raised.into_iter().collect()
     }
 

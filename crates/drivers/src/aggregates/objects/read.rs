@@ -172,7 +172,7 @@ impl Requests {
     ) -> Result<Indexes, Stop> {
         let mut parts = BTreeMap::new();
         for metric in metrics {
-            for part in manifest.runs.iter().filter_map(|run| run.part_of(metric)) {
+            for part in manifest.runs.iter().flat_map(|run| run.parts_of(metric)) {
                 parts.insert(part.name.as_str(), part);
             }
         }
@@ -320,22 +320,28 @@ enum Head<'a> {
 
 /// Newest first.
 fn find_head<'a>(manifest: &'a Manifest, indexes: &Indexes, metric: MetricId) -> Head<'a> {
-    for part in manifest.runs.iter().rev().filter_map(|run| run.part_of(metric)) {
-        let index = &indexes[&part.name];
-        if let Some(row) = index.find(&Key::head(metric)) {
-            return match row.kind {
-                Kind::Tombstone => Head::None,
-                Kind::Value | Kind::Damaged => Head::At(part, row),
-            };
+    for run in manifest.runs.iter().rev() {
+        let parts = run.parts_of(metric);
+        for part in parts {
+            if let Some(row) = indexes[&part.name].find(&Key::head(metric)) {
+                return match row.kind {
+                    Kind::Tombstone => Head::None,
+                    Kind::Value | Kind::Damaged => Head::At(part, row),
+                };
+            }
         }
-        if index.may_have_had(metric) {
+        if let Some(part) = parts.iter().find(|part| indexes[&part.name].may_have_had(metric)) {
             return Head::Unknown(part);
         }
-        if index.find(&Key::deletion(metric)).is_some() {
+        if is_deleted(parts, indexes, metric) {
             return Head::None;
         }
     }
     Head::None
+}
+
+fn is_deleted(parts: &[Part], indexes: &Indexes, metric: MetricId) -> bool {
+    parts.iter().any(|part| indexes[&part.name].find(&Key::deletion(metric)).is_some())
 }
 
 /// Oldest first, the newer hiding the older.
@@ -345,15 +351,17 @@ fn find_blocks<'a>(
     range: &BlockRange,
 ) -> BTreeMap<Key, (&'a Part, Row)> {
     let mut found = BTreeMap::new();
-    for part in manifest.runs.iter().filter_map(|run| run.part_of(range.metric)) {
-        let index = &indexes[&part.name];
-        if index.find(&Key::deletion(range.metric)).is_some() {
+    for run in &manifest.runs {
+        let parts = run.parts_of(range.metric);
+        if is_deleted(parts, indexes, range.metric) {
             found.clear();
         }
-        for row in index.blocks(range) {
-            match row.kind {
-                Kind::Value => drop(found.insert(row.key, (part, row))),
-                Kind::Tombstone | Kind::Damaged => drop(found.remove(&row.key)),
+        for part in parts {
+            for row in indexes[&part.name].blocks(range) {
+                match row.kind {
+                    Kind::Value => drop(found.insert(row.key, (part, row))),
+                    Kind::Tombstone | Kind::Damaged => drop(found.remove(&row.key)),
+                }
             }
         }
     }

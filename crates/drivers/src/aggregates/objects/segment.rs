@@ -178,12 +178,12 @@ impl Index {
         })
     }
 
-    /// Those of heads, then those of blocks, of metrics from `first` to `last`.
-    pub fn of_metrics(&self, first: MetricId, last: MetricId) -> impl Iterator<Item = Row> {
+    /// Those of heads, then those of blocks, with keys from `low` to `high`.
+    pub fn between(&self, low: Key, high: Key) -> impl Iterator<Item = Row> {
         let rows = self.rows.len() / ROW_BYTES;
-        let bounds = |low: usize, high: usize| {
-            let start = self.partition(low, high, |row| row.key < Key::deletion(first));
-            start..self.partition(start, high, |row| row.key <= Key::last_of(last))
+        let bounds = |from: usize, to: usize| {
+            let start = self.partition(from, to, |row| row.key < low);
+            start..self.partition(start, to, |row| row.key <= high)
         };
         bounds(0, self.head_rows).chain(bounds(self.head_rows, rows)).map(|at| self.row(at))
     }

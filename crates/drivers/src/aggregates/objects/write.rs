@@ -118,15 +118,14 @@ impl Requests {
         self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Cuts entries between metrics so that segments have about the size that they may have.
+    /// Cuts entries so that segments have about the size that they may have.
     fn split(&self, entries: Entries) -> Vec<Entries> {
-        let (mut split, mut bytes, mut last) = (vec![Entries::new()], 0, None);
+        let (mut split, mut bytes) = (vec![Entries::new()], 0);
         for (key, value) in entries {
-            if bytes >= self.options.segment_bytes_max && last != Some(key.metric()) {
+            if bytes >= self.options.segment_bytes_max {
                 split.push(Entries::new());
                 bytes = 0;
             }
-            last = Some(key.metric());
             bytes += stored_bytes(value.1.len()) as u64;
             split.last_mut().expect("there is one").insert(key, value);
         }
