@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use engine::RedisServer;
+use engine::{RedisCluster, RedisSentinels, RedisServer};
 use gnudi_drivers::{
     aggregates::redis::{RedisAggregates, RedisAggregatesOptions},
     clients::redis::RedisOptions,
@@ -81,4 +81,18 @@ async fn aggregates_suite(url: &str) {
 async fn aggregates_on_one_server() {
     let server = RedisServer::start(&[]);
     aggregates_suite(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_sentinels_name() {
+    let sentinels = RedisSentinels::start(&[]);
+    incoming_suites(&sentinels.url()).await;
+    aggregates_suite(&sentinels.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster() {
+    let cluster = RedisCluster::start(&[]);
+    incoming_suites(&cluster.url()).await;
+    aggregates_suite(&cluster.url()).await;
 }

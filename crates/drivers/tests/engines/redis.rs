@@ -232,3 +232,44 @@ impl RedisServer {
         self.arguments[at + 1].parse().unwrap()
     }
 }
+
+impl RedisCluster {
+    /// Moves the slot of a key, with all keys in it, to a node.
+    pub fn move_slot_of(&self, key: &str, to: usize) {
+        let slot: u16 = self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]);
+        let slot = slot.to_string();
+        let ids: Vec<String> = self.nodes.iter().map(|node| node.ask(&["CLUSTER", "MYID"])).collect();
+        let has = |node: &RedisServer| {
+            let nodes: String = node.ask(&["CLUSTER", "NODES"]);
+            nodes.lines().any(|line| line.contains("myself") && covers(line, slot.parse().unwrap()))
+        };
+        let from = self.nodes.iter().position(has).unwrap();
+        if from == to {
+            return;
+        }
+        self.nodes[to].ask::<String>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[from]]);
+        self.nodes[from].ask::<String>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[to]]);
+        let mut client = redis::Client::open(self.nodes[from].url()).unwrap().get_connection().unwrap();
+        loop {
+            let keys: Vec<Vec<u8>> =
+                redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(&slot).arg(100).query(&mut client).unwrap();
+            if keys.is_empty() {
+                break;
+            }
+            let mut migrate = redis::cmd("MIGRATE");
+            migrate.arg("127.0.0.1").arg(self.nodes[to].port).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
+            migrate.exec(&mut client).unwrap();
+        }
+        for node in [to, from, 3 - to - from] {
+            self.nodes[node].ask::<String>(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[to]]);
+        }
+    }
+}
+
+/// Whether a line of `CLUSTER NODES` names the slot among those of the node.
+fn covers(line: &str, slot: u16) -> bool {
+    line.split_whitespace().skip(8).filter(|range| !range.starts_with('[')).any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        (first.parse().unwrap()..=last.parse().unwrap()).contains(&slot)
+    })
+}

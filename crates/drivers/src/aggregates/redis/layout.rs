@@ -1,7 +1,7 @@
 //! Where things lie: the names of keys, and the bytes of values.
 //!
 //! ```text
-//! {prefix:ag}:root        the cluster's id, the number of shards
+//! {prefix:ag}:r           the cluster's id, the number of shards
 //! {prefix:ag:S}:f, :c     of shard S: the fences, COUNT:SACK to token, and the counts of sacks among them
 //! {prefix:ag:S}:h         the heads, by metric
 //! {prefix:ag:S}:i:METRIC  the names of a metric's blocks, sorted
@@ -44,6 +44,16 @@ pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
     bytes.extend_from_slice(metric.0.as_bytes());
     bytes.extend_from_slice(name);
     Key::from_bytes(bytes.try_into().ok()?).as_block()
+}
+
+/// The key of the names of a metric's blocks.
+pub(super) fn index_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
+    [tag.name.as_bytes(), b":i:", metric.0.as_bytes()].concat()
+}
+
+/// The key of a metric's blocks.
+pub(super) fn blocks_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
+    [tag.name.as_bytes(), b":b:", metric.0.as_bytes()].concat()
 }
 
 /// A time as it stands in names.

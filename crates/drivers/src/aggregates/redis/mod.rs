@@ -69,12 +69,13 @@ impl RedisAggregates {
             .map_err(|error| failed(error.to_string()))?;
         let tag = layout::root_tag(&options.prefix);
         let call = Call::script(&scripts.root, &tag)
+            .key(tag.key(":r"))
             .arg(cluster.to_string())
             .arg(layout::FORMAT)
             .arg(options.shards.get());
         let value = client.call(read::LANE, Confirm::Replicas, vec![call]).await.remove(0);
         let value = value.map_err(|error| failed(error.to_string()))?;
-        let not_ours = || failed(format!("the key {}:root is not what this program writes", tag.name));
+        let not_ours = || failed(format!("the key {}:r is not what this program writes", tag.name));
         let (found, format, shards): (String, u32, u16) =
             redis::from_redis_value(value).map_err(|_| not_ours())?;
         if format > layout::FORMAT {
@@ -165,7 +166,7 @@ impl AggregateStore for RedisAggregates {
             return Ok(());
         }
         // What a connection has written comes behind all that the server has taken before.
-        let mark = |tag: &Tag| Call::command("SET", tag).arg(format!("{}:y", tag.name)).arg(1);
+        let mark = |tag: &Tag| Call::command("SET", tag).key(tag.key(":y")).arg(1);
         let calls = self.client.one_of_each_node(&self.tags).into_iter().map(mark).collect();
         let answers = self.client.call(read::LANE, Confirm::Replicas, calls).await;
         answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))

@@ -54,7 +54,7 @@ impl RedisAggregates {
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_HEADS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
             let tag = &self.tags[*shard];
-            let mut call = Call::command("HMGET", tag).arg(format!("{}:h", tag.name));
+            let mut call = Call::command("HMGET", tag).key(tag.key(":h"));
             for index in indexes {
                 call.push(metrics[*index].0.as_bytes());
             }
@@ -141,12 +141,14 @@ impl RedisAggregates {
         ranges: &[BlockRange],
         names_only: bool,
     ) -> Call {
-        let mut call = Call::script(&self.scripts.read, &self.tags[shard])
+        let tag = &self.tags[shard];
+        let mut call = Call::script(&self.scripts.read, tag)
             .arg(if names_only { "names" } else { "blocks" })
             .arg(CALL_BYTES_MAX);
         for Reading { index, after } in piece.iter().map(|at| &reading[*at]) {
             let BlockRange { metric, granularity, from, to } = ranges[*index];
-            call.push(metric.0.as_bytes());
+            call.push_key(layout::index_key(tag, metric));
+            call.push_key(layout::blocks_key(tag, metric));
             call.push(&layout::time(gnudi_model::Timestamp(granularity.0))[..]);
             call.push(&layout::time(from)[..]);
             call.push(&layout::time(to)[..]);
@@ -191,7 +193,16 @@ impl RedisAggregates {
         let what = if name.is_empty() { "head" } else { "block" };
         tracing::error!(%metric, bytes = value.len(), "a {what} is damaged: it is in {}:damaged now", tag.name);
         let call = Call::script(&self.scripts.set_aside, tag);
-        let call = call.arg(metric.0.as_bytes()).arg(name).arg(value.as_ref());
+        let aside = [metric.0.as_bytes(), name].concat();
+        let call = if name.is_empty() {
+            call.key(tag.key(":h")).key(tag.key(":damaged")).arg(metric.0.as_bytes())
+        } else {
+            call.key(layout::blocks_key(tag, metric))
+                .key(tag.key(":damaged"))
+                .key(layout::index_key(tag, metric))
+                .arg(name)
+        };
+        let call = call.arg(aside).arg(value.as_ref());
         if let Err(error) = self.client.call(LANE, Confirm::Master, vec![call]).await.remove(0) {
             tracing::warn!(%metric, %error, "the damaged {what} could not be set aside");
         }

@@ -26,6 +26,8 @@ impl RedisAggregates {
 
     fn fenced_call(script: &crate::clients::redis::Script, tag: &Tag, fence: Fence) -> Call {
         Call::script(script, tag)
+            .key(tag.key(":f"))
+            .key(tag.key(":c"))
             .arg(fence.sack.count.get())
             .arg(fence.sack.id.0)
             .arg(fence.token.to_string())
@@ -51,6 +53,7 @@ impl RedisAggregates {
         let mut calls = Vec::new();
         let mut of_calls: Vec<Vec<usize>> = Vec::new();
         for (shard, indexes) in self.by_shard(writes, |write| write.metric, usize::MAX) {
+            let tag = &self.tags[shard];
             let mut bytes = 0;
             let mut open: Option<(Call, Vec<usize>)> = None;
             for index in indexes {
@@ -62,9 +65,9 @@ impl RedisAggregates {
                     of_calls.push(full);
                 }
                 let (call, taken) = open.get_or_insert_with(|| {
-                    (Self::fenced_call(&self.scripts.write, &self.tags[shard], fence), Vec::new())
+                    (Self::fenced_call(&self.scripts.write, tag, fence).key(tag.key(":h")), Vec::new())
                 });
-                bytes += push(call, &writes[index]);
+                bytes += push(call, tag, &writes[index]);
                 taken.push(index);
             }
             if let Some((call, taken)) = open {
@@ -78,8 +81,11 @@ impl RedisAggregates {
     pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_DELETIONS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
-            let mut call = Self::fenced_call(&self.scripts.delete, &self.tags[*shard], fence);
+            let tag = &self.tags[*shard];
+            let mut call = Self::fenced_call(&self.scripts.delete, tag, fence).key(tag.key(":h"));
             for index in indexes {
+                call.push_key(layout::index_key(tag, metrics[*index]));
+                call.push_key(layout::blocks_key(tag, metrics[*index]));
                 call.push(metrics[*index].0.as_bytes());
             }
             call
@@ -108,10 +114,14 @@ impl RedisAggregates {
 }
 
 /// Adds a metric's part to a call; returns about how many bytes that is.
-fn push(call: &mut Call, write: &MetricWrite) -> usize {
+fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
     call.push(write.metric.0.as_bytes());
     call.push(layout::sealed(&write.head));
     call.push(write.blocks.len());
+    if !write.blocks.is_empty() || !write.expired.is_empty() {
+        call.push_key(layout::index_key(tag, write.metric));
+        call.push_key(layout::blocks_key(tag, write.metric));
+    }
     let mut bytes = write.head.len();
     for (key, block) in &write.blocks {
         call.push(layout::name(key));

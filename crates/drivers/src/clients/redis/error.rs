@@ -19,7 +19,7 @@ pub enum ClientError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Another node has the slot now.
-    Moved,
+    Moved(String),
     /// Another node has the key already, and the slot soon.
     Ask(String),
     /// The script is not there: it was flushed.
@@ -34,11 +34,8 @@ pub(super) enum Refusal {
 pub(super) fn refusal(error: &ServerError) -> Refusal {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
     match error.kind() {
-        Some(ServerErrorKind::Moved) => Refusal::Moved,
-        Some(ServerErrorKind::Ask) => {
-            let details = error.details().unwrap_or_default();
-            Refusal::Ask(details.rsplit(' ').next().unwrap_or_default().to_owned())
-        }
+        Some(ServerErrorKind::Moved) => Refusal::Moved(target(error)),
+        Some(ServerErrorKind::Ask) => Refusal::Ask(target(error)),
         Some(ServerErrorKind::NoScript) => Refusal::NoScript,
         Some(ServerErrorKind::ReadOnly) => Refusal::NotMaster,
         Some(
@@ -61,6 +58,11 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
             _ => Refusal::Final(ClientError::Refused(text)),
         },
     }
+}
+
+/// The address in a redirection, `slot host:port`.
+fn target(error: &ServerError) -> String {
+    error.details().unwrap_or_default().rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
 /// For errors of the connection itself.

@@ -191,7 +191,7 @@ impl RedisClient {
             match outcome {
                 Ok(values) => {
                     for (waiting, value) in calls.into_iter().zip(values) {
-                        again.sort(&node, waiting, value, answers);
+                        again.sort(&self.routes, &node, waiting, value, answers);
                     }
                 }
                 Err(Failure { error, may_repeat }) => {
@@ -423,6 +423,7 @@ struct Again {
 impl Again {
     fn sort(
         &mut self,
+        routes: &Routes,
         node: &Node,
         waiting: Waiting,
         value: Value,
@@ -434,8 +435,11 @@ impl Again {
         };
         match refusal(&error) {
             Refusal::Final(error) => answers[waiting.index] = Some(Err(error)),
-            Refusal::Moved => {
-                self.redirect("the cluster keeps redirecting", Waiting { ask: None, ..waiting })
+            Refusal::Moved(address) => {
+                if let Some(address) = connection::redirected(&address) {
+                    routes.moved(waiting.call.slot, &address);
+                }
+                self.redirect("the cluster keeps redirecting", Waiting { ask: None, ..waiting });
             }
             Refusal::Ask(address) => {
                 let ask = connection::redirected(&address);

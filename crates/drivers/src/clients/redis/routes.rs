@@ -14,6 +14,7 @@ use super::{
     connection::{Connector, Place},
     error::ClientError,
     node::Node,
+    slots::SLOTS,
     url::{Address, RedisUrl, Servers},
 };
 
@@ -30,8 +31,8 @@ pub(super) struct Routes {
 
 struct State {
     nodes: Vec<Arc<Node>>,
-    /// Ascending last slots of ranges, with the node that has the range, as an index.
-    ranges: Vec<(u16, usize)>,
+    /// By slot, the node that has it, as an index.
+    slots: Vec<u16>,
 }
 
 impl Routes {
@@ -43,7 +44,7 @@ impl Routes {
             Servers::Cluster(nodes) => nodes.first().cloned().map(Place::Tcp),
         };
         let node = Arc::new(Node::new(place, lanes));
-        let state = State { nodes: vec![node], ranges: vec![(u16::MAX, 0)] };
+        let state = State { nodes: vec![node], slots: vec![0; usize::from(SLOTS)] };
         let suspect = AtomicBool::new(matches!(url.servers, Servers::Cluster(_)));
         Routes { lanes, state: RwLock::new(state), suspect, refreshing: tokio::sync::Mutex::default() }
     }
@@ -54,21 +55,21 @@ impl Routes {
 
     pub(super) fn node_of(&self, slot: u16) -> Arc<Node> {
         let state = self.state.read();
-        let range = state.ranges.partition_point(|(last, _)| *last < slot);
-        let index = state.ranges.get(range).map_or(0, |(_, index)| *index);
-        Arc::clone(&state.nodes[index])
+        Arc::clone(&state.nodes[usize::from(state.slots[usize::from(slot)])])
     }
 
     /// A node that the cluster has named in a redirection.
     pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
-        let place = Some(Place::Tcp(address.clone()));
         let mut state = self.state.write();
-        if let Some(node) = state.nodes.iter().find(|node| node.place == place) {
-            return Arc::clone(node);
-        }
-        let node = Arc::new(Node::new(place, self.lanes));
-        state.nodes.push(Arc::clone(&node));
-        node
+        let index = state.index_of(address, self.lanes);
+        Arc::clone(&state.nodes[usize::from(index)])
+    }
+
+    /// Takes the cluster's word for who has a slot.
+    pub(super) fn moved(&self, slot: u16, address: &Address) {
+        let mut state = self.state.write();
+        let index = state.index_of(address, self.lanes);
+        state.slots[usize::from(slot)] = index;
     }
 
     /// Has the nodes be asked before the next call. Of no effect where there is one server.
@@ -121,20 +122,35 @@ impl Routes {
         candidates
     }
 
-    fn adopt(&self, mut ranges: Vec<(u16, u16, Address)>) {
-        ranges.sort_unstable_by_key(|(first, ..)| *first);
+    fn adopt(&self, ranges: Vec<(u16, u16, Address)>) {
         let mut state = self.state.write();
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
-        let mut mapped = Vec::with_capacity(ranges.len());
-        for (_, last, address) in ranges {
-            let place = Some(Place::Tcp(address));
-            let index = nodes.iter().position(|node| node.place == place).unwrap_or_else(|| {
-                let known = state.nodes.iter().find(|node| node.place == place).map(Arc::clone);
-                nodes.push(known.unwrap_or_else(|| Arc::new(Node::new(place, self.lanes))));
-                nodes.len() - 1
-            });
-            mapped.push((last, index));
+        let mut learned = State { nodes: Vec::new(), slots: vec![0; usize::from(SLOTS)] };
+        for (first, last, address) in ranges {
+            let place = Some(Place::Tcp(address.clone()));
+            if let Some(known) = state.nodes.iter().find(|node| node.place == place)
+                && !learned.nodes.iter().any(|node| Arc::ptr_eq(node, known))
+            {
+                learned.nodes.push(Arc::clone(known));
+            }
+            let index = learned.index_of(&address, self.lanes);
+            let slots = usize::from(first.min(SLOTS))..usize::from(last.saturating_add(1).min(SLOTS));
+            if slots.start < slots.end {
+                learned.slots[slots].fill(index);
+            }
         }
-        *state = State { nodes, ranges: mapped };
+        *state = learned;
+    }
+}
+
+impl State {
+    /// The node at an address, which may be new.
+    fn index_of(&mut self, address: &Address, lanes: usize) -> u16 {
+        let place = Some(Place::Tcp(address.clone()));
+        let known = self.nodes.iter().position(|node| node.place == place);
+        let index = known.unwrap_or_else(|| {
+            self.nodes.push(Arc::new(Node::new(place, lanes)));
+            self.nodes.len() - 1
+        });
+        index as u16
     }
 }

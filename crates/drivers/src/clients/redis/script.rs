@@ -1,6 +1,6 @@
 //! Lua scripts, and calls of them that are sent many in one trip.
 
-use redis::{Cmd, ToRedisArgs};
+use redis::{Arg, Cmd, ToRedisArgs};
 
 use super::slots::slot_of;
 
@@ -32,6 +32,11 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// The name of a key of the tag.
+    pub fn key(&self, rest: impl AsRef<[u8]>) -> Vec<u8> {
+        [self.name.as_bytes(), rest.as_ref()].concat()
+    }
+
     pub fn new(name: &str) -> Self {
         let name = format!("{{{name}}}");
         let slot = slot_of(name.as_bytes());
@@ -44,27 +49,51 @@ pub struct Call {
     pub(super) slot: u16,
     /// Whether it may be sent again when it is not known whether it was carried out.
     pub(super) repeatable: bool,
-    cmd: Cmd,
+    kind: Kind,
+    keys: Vec<Vec<u8>>,
+    arguments: Cmd,
     with_run: bool,
 }
 
+enum Kind {
+    Command(&'static str),
+    /// The hash of a script.
+    Script(String),
+}
+
 impl Call {
-    /// A call of a script, which gets the tag as its only key and builds the names of others from it.
+    /// A call of a script; all keys that it touches must be named, since a cluster may be moving them.
     pub fn script(script: &Script, tag: &Tag) -> Self {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(&script.hash).arg(1).arg(&tag.name);
-        Call { slot: tag.slot, repeatable: true, cmd, with_run: false }
+        Call::new(Kind::Script(script.hash.clone()), tag)
     }
 
-    /// A command on the key that follows.
-    pub fn command(name: &str, tag: &Tag) -> Self {
-        Call { slot: tag.slot, repeatable: true, cmd: redis::cmd(name), with_run: false }
+    pub fn command(name: &'static str, tag: &Tag) -> Self {
+        Call::new(Kind::Command(name), tag)
+    }
+
+    fn new(kind: Kind, tag: &Tag) -> Self {
+        let slot = tag.slot;
+        Call { slot, repeatable: true, kind, keys: Vec::new(), arguments: Cmd::new(), with_run: false }
+    }
+
+    #[must_use]
+    pub fn key(mut self, key: Vec<u8>) -> Self {
+        self.keys.push(key);
+        self
+    }
+
+    pub fn push_key(&mut self, key: Vec<u8>) {
+        self.keys.push(key);
     }
 
     #[must_use]
     pub fn arg(mut self, value: impl ToRedisArgs) -> Self {
-        self.cmd.arg(value);
+        self.arguments.arg(value);
         self
+    }
+
+    pub fn push(&mut self, value: impl ToRedisArgs) {
+        self.arguments.arg(value);
     }
 
     /// Carried out twice it would do something else than once.
@@ -81,15 +110,25 @@ impl Call {
         self
     }
 
+    /// What is sent to a server whose history has this name.
     pub(super) fn packed(&self, run: &str) -> Cmd {
-        let mut cmd = self.cmd.clone();
+        let arguments = self.arguments.args_iter();
+        let mut cmd = Cmd::new();
+        match &self.kind {
+            Kind::Command(name) => cmd.arg(name),
+            Kind::Script(hash) => cmd.arg("EVALSHA").arg(hash).arg(self.keys.len()),
+        };
+        for key in &self.keys {
+            cmd.arg(&key[..]);
+        }
+        for argument in arguments {
+            if let Arg::Simple(bytes) = argument {
+                cmd.arg(bytes);
+            }
+        }
         if self.with_run {
             cmd.arg(run);
         }
         cmd
-    }
-
-    pub fn push(&mut self, value: impl ToRedisArgs) {
-        self.cmd.arg(value);
     }
 }

@@ -191,6 +191,9 @@ impl Store {
                 Some(index) if calls[*index].1 < CALL_SACKS_MAX => *index,
                 _ => {
                     let call = Call::script(&self.scripts.append, &self.tags[usize::from(group)]);
+                    let call = call
+                        .key(self.tags[usize::from(group)].key(":m"))
+                        .key(self.tags[usize::from(group)].key(":z"));
                     let call = call.arg(count.get()).arg(&limit).only_once().with_run();
                     calls.push((call, 0, Vec::new()));
                     open.insert(group, calls.len() - 1);
@@ -199,6 +202,7 @@ impl Store {
             };
             let (call, sacks, of_call) = &mut calls[index];
             let measures: u64 = chunk.iter().map(|part| u64::from(part.entry.measures)).sum();
+            call.push_key(layout::stream(self.tag_of(sack), sack));
             call.push(sack.id.0);
             call.push(measures);
             call.push(layout::payload(chunk.iter().map(|part| (part.entry, batches[part.batch]))));

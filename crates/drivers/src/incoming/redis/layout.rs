@@ -1,7 +1,7 @@
 //! Where things lie: the names of keys, and the bytes of values.
 //!
 //! ```text
-//! {prefix:in}:root       the cluster's id, the number of groups, how many sacks there are
+//! {prefix:in}:r          the cluster's id, the number of groups, how many sacks there are
 //! {prefix:in:G}:m        what is known of the sacks of group G, which lie on one node: `count` (appends by another are
 //!                        refused), `last` (position), `total` (waiting), and for each sack
 //!                        nCOUNT:SACK  position of the newest entry, sums up to it (entries, measures, bytes)
@@ -42,6 +42,11 @@ pub(super) fn group_tags(prefix: &str, groups: u16) -> Vec<Tag> {
 /// A sack's name within its group.
 pub(super) fn member(sack: Sack) -> String {
     format!("{}:{}", sack.count.get(), sack.id.0)
+}
+
+/// The key of a sack's entries.
+pub(super) fn stream(tag: &Tag, sack: Sack) -> Vec<u8> {
+    tag.key(format!(":s:{}", member(sack)))
 }
 
 pub(super) fn parse_member(text: &str) -> Option<Sack> {

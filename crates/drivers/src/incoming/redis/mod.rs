@@ -208,13 +208,14 @@ async fn found(
 ) -> Result<Root, ClientError> {
     let groups = if client.is_cluster() { layout::GROUPS_OF_A_CLUSTER } else { layout::GROUPS_OF_ONE_SERVER };
     let mut call = Call::script(&scripts.root, tag)
+        .key(tag.key(":r"))
         .arg(cluster.to_string())
         .arg(layout::FORMAT)
         .arg(groups)
         .arg(options.sack_count.get());
     Step::Read.add_to(&mut call);
     let value = client.call(LANE, Confirm::Replicas, vec![call]).await.remove(0)?;
-    let key = format!("{}:root", tag.name);
+    let key = format!("{}:r", tag.name);
     Root::parse(value)
         .ok_or_else(|| ClientError::Refused(format!("the key {key} is not what this program writes")))
 }

@@ -13,7 +13,7 @@ use redis::Value;
 
 use super::{Store, errors::incoming_error, layout};
 use crate::{
-    clients::redis::{Call, Confirm},
+    clients::redis::{Call, Confirm, Tag},
     incoming::{IncomingError, too_many},
 };
 
@@ -76,7 +76,12 @@ impl Step {
 
 impl Store {
     async fn root(&self, step: Step) -> Result<Root, IncomingError> {
-        let mut call = Call::script(&self.scripts.root, &self.root_tag).arg("").arg("").arg("").arg("");
+        let mut call = Call::script(&self.scripts.root, &self.root_tag)
+            .key(self.root_tag.key(":r"))
+            .arg("")
+            .arg("")
+            .arg("")
+            .arg("");
         step.add_to(&mut call);
         let confirm = if matches!(step, Step::Read) { Confirm::Master } else { Confirm::Replicas };
         let value = self.client.call(LANE, confirm, vec![call]).await.remove(0).map_err(incoming_error)?;
@@ -100,14 +105,16 @@ impl Store {
 
     /// Does the steps 2 to 4.
     pub(super) async fn carry_on(&self, count: SackCount) -> Result<(), IncomingError> {
-        let seal = |tag| Call::script(&self.scripts.seal, tag).arg(count.get());
+        let seal = |tag: &Tag| Call::script(&self.scripts.seal, tag).key(tag.key(":m")).arg(count.get());
         let mut last = 0;
         for answer in self.every_group(seal).await? {
             let (_, of_group): (String, u64) = redis::from_redis_value(answer)
                 .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
             last = last.max(of_group);
         }
-        self.every_group(|tag| Call::script(&self.scripts.open, tag).arg(count.get()).arg(last)).await?;
+        let open =
+            |tag: &Tag| Call::script(&self.scripts.open, tag).key(tag.key(":m")).arg(count.get()).arg(last);
+        self.every_group(open).await?;
         self.root(Step::Opened(count)).await?;
         Ok(())
     }
@@ -133,9 +140,8 @@ impl Store {
         if !root.numbering.draining || !root.opened {
             return Ok(root.numbering);
         }
-        let waiting = |tag: &crate::clients::redis::Tag| {
-            Call::command("HGET", tag).arg(format!("{}:m", tag.name)).arg(format!("e{}", old.get()))
-        };
+        let waiting =
+            |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg(format!("e{}", old.get()));
         for answer in self.every_group(waiting).await? {
             let entries: Option<u64> = redis::from_redis_value(answer)
                 .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
@@ -156,8 +162,9 @@ impl Store {
         let mut calls = Vec::new();
         for (tag, sacks) in self.tags.iter().zip(of_groups) {
             for sacks in sacks.chunks(FORGET_SACKS_MAX) {
-                let mut call = Call::script(&self.scripts.forget, tag);
+                let mut call = Call::script(&self.scripts.forget, tag).key(tag.key(":m")).key(tag.key(":z"));
                 for sack in sacks {
+                    call.push_key(layout::stream(tag, *sack));
                     call.push(layout::member(*sack));
                 }
                 calls.push(call);
@@ -168,10 +175,7 @@ impl Store {
     }
 
     /// A call to each group, all in one trip; written steps have reached the replicas.
-    async fn every_group<'a>(
-        &'a self,
-        call: impl Fn(&'a crate::clients::redis::Tag) -> Call,
-    ) -> Result<Vec<Value>, IncomingError> {
+    async fn every_group<'a>(&'a self, call: impl Fn(&'a Tag) -> Call) -> Result<Vec<Value>, IncomingError> {
         self.all(Confirm::Replicas, self.tags.iter().map(call).collect()).await
     }
 

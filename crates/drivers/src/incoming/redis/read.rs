@@ -30,7 +30,9 @@ impl Store {
         let (mut after, mut bytes) = (after, 0);
         loop {
             let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
-            let call = Call::script(&self.scripts.pending, self.tag_of(sack));
+            let tag = self.tag_of(sack);
+            let call =
+                Call::script(&self.scripts.pending, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
             let call = call.arg(layout::member(sack)).arg(after.0).arg(wanted);
             let value = self.all(Confirm::Master, vec![call]).await?.remove(0);
             let page = Page::parse(value).ok_or_else(|| self.nonsense())?;
@@ -56,9 +58,9 @@ impl Store {
             "an entry of the incoming store is damaged: left out, a copy is in {}:damaged", self.tag_of(sack).name
         );
         let tag = self.tag_of(sack);
-        let key = format!("{}:damaged", tag.name);
-        let keep = Call::command("LPUSH", tag).arg(&key).arg(payload.as_ref());
-        let bound = Call::command("LTRIM", tag).arg(&key).arg(0).arg(DAMAGED_MAX - 1);
+        let key = tag.key(":damaged");
+        let keep = Call::command("LPUSH", tag).key(key.clone()).arg(payload.as_ref());
+        let bound = Call::command("LTRIM", tag).key(key).arg(0).arg(DAMAGED_MAX - 1);
         for answer in self.client.call(LANE, Confirm::Master, vec![keep, bound]).await {
             if let Err(error) = answer {
                 tracing::warn!(%error, "the damaged entry could not be copied");
@@ -67,7 +69,9 @@ impl Store {
     }
 
     pub(super) async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
-        let call = Call::script(&self.scripts.acknowledge, self.tag_of(sack));
+        let tag = self.tag_of(sack);
+        let call =
+            Call::script(&self.scripts.acknowledge, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
         let call = call.arg(layout::member(sack)).arg(up_to.0);
         self.all(Confirm::Master, vec![call]).await?;
         Ok(())
@@ -81,8 +85,9 @@ impl Store {
         }
         for (tag, items) in self.tags.iter().zip(of_groups) {
             for items in items.chunks(CALL_SACKS_MAX) {
-                let mut call = Call::script(&self.scripts.trim, tag);
+                let mut call = Call::script(&self.scripts.trim, tag).key(tag.key(":m"));
                 for (sack, position) in items {
+                    call.push_key(layout::stream(tag, *sack));
                     call.push(layout::member(*sack));
                     call.push(position.0);
                 }
@@ -101,7 +106,7 @@ impl Store {
         of_groups.retain(|indexes| !indexes.is_empty());
         let call = |indexes: &Vec<usize>| {
             let tag = self.tag_of(sacks[indexes[0]]);
-            let mut call = Call::command("HMGET", tag).arg(format!("{}:m", tag.name));
+            let mut call = Call::command("HMGET", tag).key(tag.key(":m"));
             for index in indexes {
                 let member = layout::member(sacks[*index]);
                 call.push(format!("n{member}"));
@@ -126,7 +131,10 @@ impl Store {
 
     /// The sacks in which something waits that came after the cursors, one for each group; moves the cursors.
     pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>, IncomingError> {
-        let call = |(tag, cursor): (&Tag, &u64)| Call::script(&self.scripts.arrivals, tag).arg(*cursor);
+        let call = |(tag, cursor): (&Tag, &u64)| {
+            let call = Call::script(&self.scripts.arrivals, tag).key(tag.key(":m")).key(tag.key(":z"));
+            call.arg(*cursor)
+        };
         let calls = self.tags.iter().zip(&*cursors).map(call).collect();
         let answers = self.client.call(LANE, Confirm::Master, calls).await;
         let mut sacks = Vec::new();
@@ -149,7 +157,7 @@ impl Store {
     }
 
     pub(super) async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        let call = |tag: &Tag| Call::command("HGET", tag).arg(format!("{}:m", tag.name)).arg("total");
+        let call = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("total");
         let answers = self.all(Confirm::Master, self.tags.iter().map(call).collect()).await?;
         let mut backlog = Backlog::default();
         for answer in answers {

@@ -1,5 +1,6 @@
 -- What scripts that write begin with: which token is held against a lease. A fence covers the metrics of its sack; two
 -- sacks share metrics if their numbers agree modulo what divides both counts.
+local tag = string.sub(KEYS[1], 1, -3)
 local looked_up_max = 1000
 
 -- Tokens are decimal: too large for Lua's numbers.
@@ -53,7 +54,7 @@ local function held(tag, count, sack, token)
   return highest
 end
 
-local refused = held(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3])
+local refused = held(tag, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3])
 if refused then
   return refused
 end

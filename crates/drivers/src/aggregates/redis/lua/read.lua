@@ -1,9 +1,9 @@
 -- Reads, or only names, the blocks of ranges, oldest first. A block's name is its granularity, its last and its first bucket,
 -- each in eight bytes that sort as the numbers do; so the names sort by time.
 --
--- KEYS[1]  the shard's tag
--- ARGV     'blocks' or 'names', about how many bytes; then for each range: metric, granularity, from, to, and the name after
---          which to go on or ''
+-- KEYS     for each range: `:i`, `:b` of its metric
+-- ARGV     'blocks' or 'names', about how many bytes; then for each range: granularity, from, to, and the name after which
+--          to go on or ''
 -- Answers  for each range: {1 if that is all or else 0, then the names, each followed by its bytes where they are wanted}
 local names_at_once = 64
 local top = string.rep('\255', 8)
@@ -19,9 +19,9 @@ end
 
 local answer = {}
 local read_bytes = 0
-for i = 3, #ARGV, 5 do
-  local metric, granularity, from, to = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local low = ARGV[i + 4] == '' and '[' .. granularity .. from or '(' .. ARGV[i + 4]
+for i = 1, #KEYS, 2 do
+  local granularity, from, to, after = ARGV[2 * i + 1], ARGV[2 * i + 2], ARGV[2 * i + 3], ARGV[2 * i + 4]
+  local low = after == '' and '[' .. granularity .. from or '(' .. after
   local found = {1}
   local wanted = true
   while wanted do
@@ -29,7 +29,7 @@ for i = 3, #ARGV, 5 do
       found[1] = 0
       break
     end
-    local names = redis.call('ZRANGEBYLEX', KEYS[1] .. ':i:' .. metric, low, '[' .. granularity .. top .. top,
+    local names = redis.call('ZRANGEBYLEX', KEYS[i], low, '[' .. granularity .. top .. top,
       'LIMIT', 0, names_at_once)
     wanted = #names == names_at_once
     local selected = {}
@@ -41,7 +41,7 @@ for i = 3, #ARGV, 5 do
       selected[#selected + 1] = name
       low = '(' .. name
     end
-    local bytes = with_bytes and #selected > 0 and redis.call('HMGET', KEYS[1] .. ':b:' .. metric, unpack(selected))
+    local bytes = with_bytes and #selected > 0 and redis.call('HMGET', KEYS[i + 1], unpack(selected))
     for j, name in ipairs(selected) do
       found[#found + 1] = name
       if with_bytes then

@@ -1,17 +1,12 @@
 -- Takes a damaged value out of the way, if it is still there.
 --
--- KEYS[1]  the shard's tag
--- ARGV     metric, name of the block or '' for the head, the damaged bytes
-local metric, name, bytes = ARGV[1], ARGV[2], ARGV[3]
-local key, field = KEYS[1] .. ':h', metric
-if name ~= '' then
-  key, field = KEYS[1] .. ':b:' .. metric, name
-end
-if redis.call('HGET', key, field) == bytes then
-  redis.call('HSET', KEYS[1] .. ':damaged', metric .. name, bytes)
-  redis.call('HDEL', key, field)
-  if name ~= '' then
-    redis.call('ZREM', KEYS[1] .. ':i:' .. metric, name)
+-- KEYS     where it lies, where to it goes, and the index that names it if it is a block
+-- ARGV     its field, the field for it where it goes, the damaged bytes
+if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[3] then
+  redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  if KEYS[3] then
+    redis.call('ZREM', KEYS[3], ARGV[1])
   end
 end
 return 1

@@ -1,8 +1,9 @@
 -- Notes how far sacks are in the aggregates; never goes back.
 --
--- KEYS[1]  the group's tag
+-- KEYS     the group's `:m`, the stream of each sack
 -- ARGV     for each sack: count:number, position
-local meta = KEYS[1] .. ':m'
+local tag = string.sub(KEYS[1], 1, -3)
+local meta = tag .. ':m'
 for i = 1, #ARGV, 2 do
   local member, to = ARGV[i], tonumber(ARGV[i + 1])
   local have = redis.call('HMGET', meta, 'n' .. member, 'a' .. member)
@@ -13,7 +14,7 @@ for i = 1, #ARGV, 2 do
   end
   to = math.min(to, newest)
   if to > before then
-    local stream = KEYS[1] .. ':s:' .. member
+    local stream = tag .. ':s:' .. member
     local last = redis.call('XREVRANGE', stream, string.format('%.0f', to), string.format('%.0f', before + 1), 'COUNT', 1)
     local to_entries, to_measures, to_bytes = entries, measures, bytes
     if last[1] then

@@ -1,16 +1,17 @@
 -- Takes the parts of one or more batches that belong to the sacks of a group; all of them, or none.
 --
--- KEYS[1]  the group's tag
+-- KEYS     the group's `:m`, `:z`, the stream of each sack
 -- ARGV     count of sacks, limit of waiting bytes or '', then for each sack: number, measures, payload; at last the name of
 --          the server's history
 -- Answers  {'taken', position}; {'closed', count}: the group takes appends by that count now, or in a moment;
 --          {'full', bytes}
+local tag = string.sub(KEYS[1], 1, -3)
 local overhead_bytes = 64
 -- A server that took over may lack what its predecessor accepted last, and its clock may be behind.
 local takeover_us = 3600e6
 
 local count, limit, run = ARGV[1], tonumber(ARGV[2]), 'r:' .. ARGV[#ARGV]
-local meta = KEYS[1] .. ':m'
+local meta = tag .. ':m'
 local sacks = (#ARGV - 3) / 3
 local ask = {meta, 'count', 'closed', 'last', run, 'total', 'e' .. count}
 for i = 1, sacks do
@@ -48,7 +49,7 @@ local written = string.format('%.0f', position)
 
 local set = {meta, 'last', written, run, '', 'total', struct.pack('>dd', measures, bytes),
   'e' .. count, string.format('%.0f', tonumber(have[6] or '0') + sacks)}
-local arrived = {KEYS[1] .. ':z'}
+local arrived = {tag .. ':z'}
 for i = 1, sacks do
   local member = count .. ':' .. ARGV[3 * i]
   local payload = ARGV[3 * i + 2]
@@ -60,7 +61,7 @@ for i = 1, sacks do
   entries = entries + 1
   of_measures = of_measures + tonumber(ARGV[3 * i + 1])
   of_bytes = of_bytes + #payload + overhead_bytes
-  redis.call('XADD', KEYS[1] .. ':s:' .. member, written .. '-0',
+  redis.call('XADD', tag .. ':s:' .. member, written .. '-0',
     'c', struct.pack('>ddd', entries, of_measures, of_bytes), 'p', payload)
   set[#set + 1] = 'n' .. member
   set[#set + 1] = struct.pack('>dddd', position, entries, of_measures, of_bytes)

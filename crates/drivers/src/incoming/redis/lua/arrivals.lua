@@ -1,17 +1,18 @@
 -- Names the sacks that have got something since a position, and in which something waits.
 --
--- KEYS[1]  the group's tag
+-- KEYS     the group's `:m`, `:z`
 -- ARGV[1]  the highest position that was named before
 -- Answers  {highest position, then count:number of each sack}
+local tag = string.sub(KEYS[1], 1, -3)
 local at_once_max = 1000
 
-local found = redis.call('ZRANGEBYSCORE', KEYS[1] .. ':z', '(' .. ARGV[1], '+inf', 'WITHSCORES')
+local found = redis.call('ZRANGEBYSCORE', tag .. ':z', '(' .. ARGV[1], '+inf', 'WITHSCORES')
 if #found == 0 then
   return {ARGV[1]}
 end
 local answer = {string.format('%.0f', tonumber(found[#found]))}
 for first = 1, #found, 2 * at_once_max do
-  local ask = {KEYS[1] .. ':m'}
+  local ask = {tag .. ':m'}
   for i = first, math.min(first + 2 * at_once_max, #found + 1) - 1, 2 do
     ask[#ask + 1] = 'a' .. found[i]
   end

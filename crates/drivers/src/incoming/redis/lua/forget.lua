@@ -1,10 +1,11 @@
 -- Removes sacks of a count that is not used any more.
 --
--- KEYS[1]  the group's tag
+-- KEYS     the group's `:m`, `:z`, the stream of each sack
 -- ARGV     for each sack: count:number
+local tag = string.sub(KEYS[1], 1, -3)
 for _, member in ipairs(ARGV) do
-  redis.call('UNLINK', KEYS[1] .. ':s:' .. member)
-  redis.call('HDEL', KEYS[1] .. ':m', 'n' .. member, 'a' .. member)
-  redis.call('ZREM', KEYS[1] .. ':z', member)
+  redis.call('UNLINK', tag .. ':s:' .. member)
+  redis.call('HDEL', tag .. ':m', 'n' .. member, 'a' .. member)
+  redis.call('ZREM', tag .. ':z', member)
 end
 return 1

@@ -1,12 +1,13 @@
 -- Reads entries of a sack, oldest first.
 --
--- KEYS[1]  the group's tag
+-- KEYS     the group's `:m`, the sack's stream
 -- ARGV     sack as count:number, the position after which to read, about how many bytes
 -- Answers  {1 if more wait behind them or else 0, then for each entry: id, payload}
+local tag = string.sub(KEYS[1], 1, -3)
 local read_at_once_max = 512
 
 local member, after, bytes_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local have = redis.call('HMGET', KEYS[1] .. ':m', 'n' .. member, 'a' .. member)
+local have = redis.call('HMGET', tag .. ':m', 'n' .. member, 'a' .. member)
 if not have[1] then
   return {0}
 end
@@ -30,7 +31,7 @@ while after < newest do
   end
   local wanted = math.ceil((bytes_max - read_bytes) / math.max(mean_bytes, 1))
   wanted = math.max(1, math.min(wanted, read_at_once_max))
-  local found = redis.call('XRANGE', KEYS[1] .. ':s:' .. member,
+  local found = redis.call('XRANGE', tag .. ':s:' .. member,
     string.format('%.0f-0', after + 1), '+', 'COUNT', wanted)
   if #found == 0 then
     break

@@ -1,6 +1,6 @@
 -- The record of how many sacks there are; made where there is none.
 --
--- KEYS[1]  the tag of the record
+-- KEYS     `:r`
 -- ARGV     cluster, format, groups and count of a new one; what to do:
 --            'read'
 --            'double', the count that was seen: begins a split, if that is still the count and none is going on
@@ -8,7 +8,7 @@
 --            'opened', count: all groups take appends by it
 --            'settled', count: nothing waits in the old sacks
 -- Answers  {cluster, format, groups, count, draining, opened}
-local key = KEYS[1] .. ':root'
+local key = KEYS[1]
 if redis.call('EXISTS', key) == 0 then
   if ARGV[1] == '' then
     return {}

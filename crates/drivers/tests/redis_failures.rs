@@ -1,0 +1,531 @@
+//! Redis as incoming and as aggregate store, when servers end, hang, take over, or promise too little.
+
+#[path = "engines/redis.rs"]
+mod engine;
+#[path = "engines/server.rs"]
+mod server;
+
+use std::{
+    collections::HashSet,
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use engine::{DURABLE, RedisCluster, RedisSentinels, RedisServer};
+use gnudi_drivers::{
+    OpenError,
+    aggregates::{
+        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
+        redis::{RedisAggregates, RedisAggregatesOptions},
+    },
+    clients::redis::{RedisDurability, RedisOptions},
+    incoming::{
+        Batch, Incoming, IncomingError, Position,
+        redis::{RedisIncoming, RedisIncomingOptions},
+    },
+};
+use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
+use uuid::Uuid;
+
+const CLUSTER: Uuid = Uuid::from_u128(0xc1);
+/// What a call may take beyond its deadline on a busy machine.
+const SLACK: Duration = Duration::from_secs(2);
+
+fn redis_options(url: &str) -> RedisOptions {
+    RedisOptions {
+        timeout: Duration::from_secs(1),
+        connect_timeout: Duration::from_millis(500),
+        replicas_timeout: Duration::from_millis(500),
+        ..RedisOptions::new(url.parse().unwrap())
+    }
+}
+
+fn incoming_options(url: &str) -> RedisIncomingOptions {
+    RedisIncomingOptions {
+        sack_count: SackCount(NonZeroU16::new(4).unwrap()),
+        numbering_interval: Duration::from_millis(100),
+        ..RedisIncomingOptions::new(redis_options(url))
+    }
+}
+
+async fn incoming(url: &str) -> Arc<RedisIncoming> {
+    RedisIncoming::open(incoming_options(url), CLUSTER).await.unwrap()
+}
+
+async fn aggregates(url: &str) -> Arc<RedisAggregates> {
+    RedisAggregates::open(RedisAggregatesOptions::new(redis_options(url)), CLUSTER).await.unwrap()
+}
+
+fn metric(id: u128) -> MetricId {
+    MetricId(Uuid::from_u128(id))
+}
+
+/// A batch whose measure counts say which one it is.
+fn batch(metrics: &[u128], number: u32) -> Batch {
+    let mut batch = Batch::default();
+    for id in metrics {
+        batch.push(metric(*id), number, |out| out.extend_from_slice(b"points"));
+    }
+    batch
+}
+
+async fn waiting(driver: &RedisIncoming, sack: Sack) -> Vec<(Position, u32)> {
+    let records = driver.pending(sack, Position(0), usize::MAX).await.unwrap().records;
+    records.into_iter().map(|record| (record.position, record.measures)).collect()
+}
+
+fn write(id: u128, head: &'static str) -> MetricWrite {
+    MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head: head.into() }
+}
+
+fn first_sack(driver: &RedisIncoming) -> Sack {
+    Sack { count: driver.numbering().count, id: SackId(0) }
+}
+
+/// Repeats until it succeeds.
+async fn eventually<T, E: std::fmt::Debug>(what: &str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match attempt().await {
+            Ok(value) => return value,
+            Err(error) => assert!(Instant::now() < deadline, "{what}: {error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_answer_promises_is_found_out() {
+    for (arguments, promised) in [
+        (&["--appendonly", "no"][..], RedisDurability::Memory),
+        (&["--appendonly", "yes", "--appendfsync", "no"], RedisDurability::System),
+        (&["--appendonly", "yes", "--appendfsync", "everysec"], RedisDurability::EverySecond),
+        (DURABLE, RedisDurability::Disk),
+        (
+            &["--appendonly", "yes", "--appendfsync", "always", "--rename-command", "CONFIG", ""],
+            RedisDurability::Unknown,
+        ),
+    ] {
+        let server = RedisServer::start(arguments);
+        let driver = incoming(&server.url()).await;
+        assert_eq!(driver.durability(), promised, "{arguments:?}");
+        assert_eq!(aggregates(&server.url()).await.durability(), promised, "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_survives_a_kill() {
+    let mut server = RedisServer::start(DURABLE);
+    let (driver, store) = (incoming(&server.url()).await, aggregates(&server.url()).await);
+    for number in 0..50 {
+        driver.append(batch(&[0, 1, 2, 3], number)).await.unwrap();
+    }
+    let sack = first_sack(&driver);
+    let before = waiting(&driver, sack).await;
+    driver.acknowledge(sack, before[9].0).await.unwrap();
+    assert!(store.write(Fence::EVERYTHING, vec![write(7, "kept")]).await[0].is_ok());
+    store.sync().await.unwrap();
+    server.kill();
+    server.start_again();
+    let after =
+        eventually("the server is back", async || driver.pending(sack, Position(0), usize::MAX).await).await;
+    let after: Vec<_> = after.records.iter().map(|record| (record.position, record.measures)).collect();
+    assert_eq!(after, before[10..]);
+    let head =
+        eventually("the server is back", async || store.read_heads(&[metric(7)]).await.remove(0)).await;
+    assert_eq!(head.unwrap(), "kept");
+    eventually("appends go on", async || driver.append(batch(&[0], 50)).await).await;
+    assert!(waiting(&driver, sack).await.last().unwrap().0 > before.last().unwrap().0, "positions grow");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
+    let mut server = RedisServer::start(&[]);
+    let (driver, store) = (incoming(&server.url()).await, aggregates(&server.url()).await);
+    server.kill();
+    let started = Instant::now();
+    for _ in 0..3 {
+        let refused = driver.append(batch(&[0], 1)).await;
+        assert!(matches!(refused, Err(IncomingError::Unavailable(_))), "{refused:?}");
+    }
+    assert!(matches!(driver.positions(&[first_sack(&driver)]).await, Err(IncomingError::Unavailable(_))));
+    assert!(matches!(store.read_heads(&[metric(0)]).await[0], Err(StoreError::Unavailable(_))));
+    assert!(matches!(
+        store.write(Fence::EVERYTHING, vec![write(0, "h")]).await[0],
+        Err(StoreError::Unavailable(_))
+    ));
+    assert!(started.elapsed() < SLACK, "a refused connection takes no time: {:?}", started.elapsed());
+    let unreachable = RedisIncoming::open(incoming_options(&server.url()), CLUSTER).await.err().unwrap();
+    assert!(matches!(&unreachable, OpenError::Engine { engine, .. } if engine.contains("redis 127.0.0.1")));
+    server.start_again();
+    // The server has forgotten all, so the store is made anew: this driver only has to say so.
+    eventually("it answers again", async || driver.positions(&[first_sack(&driver)]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_is_given_up_after_the_deadline() {
+    let server = RedisServer::start(&[]);
+    let (driver, store) = (incoming(&server.url()).await, aggregates(&server.url()).await);
+    driver.append(batch(&[0], 1)).await.unwrap();
+    server.pause();
+    let started = Instant::now();
+    let sack = first_sack(&driver);
+    let ranges = [BlockRange {
+        metric: metric(0),
+        granularity: Timespan::from_secs(1),
+        from: Timestamp(0),
+        to: Timestamp::MAX,
+    }];
+    let (appended, read, blocks) = tokio::join!(
+        driver.append(batch(&[0], 2)),
+        driver.pending(sack, Position(0), 1000),
+        store.read_blocks(&ranges)
+    );
+    assert!(matches!(appended, Err(IncomingError::Unavailable(_))), "{appended:?}");
+    assert!(matches!(read, Err(IncomingError::Unavailable(_))), "{read:?}");
+    assert!(matches!(blocks[0], Err(StoreError::Unavailable(_))), "{blocks:?}");
+    assert!(started.elapsed() < Duration::from_secs(1) + SLACK, "{:?}", started.elapsed());
+    server.go_on();
+    eventually("it goes on", async || driver.append(batch(&[0], 3)).await).await;
+    let numbers: HashSet<u32> = waiting(&driver, sack).await.into_iter().map(|(_, number)| number).collect();
+    assert!(numbers.contains(&1) && numbers.contains(&3));
+}
+
+/// Everything that was answered is there after the master was killed, in order, and positions grow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_appends_survive_a_failover() {
+    let mut sentinels = RedisSentinels::start(&[]);
+    let (driver, store) = (incoming(&sentinels.url()).await, aggregates(&sentinels.url()).await);
+    let sack = first_sack(&driver);
+    let fence = Fence { sack, token: 9 };
+    store.raise(fence).await.unwrap();
+    assert!(store.write(fence, vec![write(0, "kept")]).await[0].is_ok());
+    store.sync().await.unwrap();
+    let (stop, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let appender = tokio::spawn({
+        let (driver, stop, taken) = (driver.clone(), stop.clone(), taken.clone());
+        async move {
+            let mut acknowledged = Vec::new();
+            for number in 1.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                match driver.append(batch(&[0], number)).await {
+                    Ok(()) => {
+                        acknowledged.push(number);
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(IncomingError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            acknowledged
+        }
+    });
+    let more = async |by: u64| {
+        let wanted = taken.load(Ordering::Relaxed) + by;
+        eventually("appends are taken", async || {
+            if taken.load(Ordering::Relaxed) >= wanted { Ok(()) } else { Err("too few") }
+        })
+        .await;
+    };
+    more(200).await;
+    let old_master = sentinels.master_port();
+    let before = waiting(&driver, sack).await.last().unwrap().0;
+    sentinels.servers[0].kill();
+    more(200).await;
+    stop.store(true, Ordering::Relaxed);
+    let acknowledged = appender.await.unwrap();
+    assert_ne!(sentinels.master_port(), old_master, "nothing failed over");
+    let found = waiting(&driver, sack).await;
+    assert!(found.is_sorted_by(|a, b| a.0 < b.0), "positions grow");
+    assert!(found.last().unwrap().0 > before);
+    let numbers: Vec<u32> = found.iter().map(|(_, number)| *number).collect();
+    assert!(numbers.is_sorted(), "in the order of acceptance");
+    let numbers: HashSet<u32> = numbers.into_iter().collect();
+    let lost: Vec<&u32> = acknowledged.iter().filter(|number| !numbers.contains(number)).collect();
+    assert!(lost.is_empty(), "acknowledged, but lost: {lost:?}");
+    // Fences and aggregates survive, too.
+    assert_eq!(store.read_heads(&[metric(0)]).await.remove(0).unwrap().unwrap(), "kept");
+    let late = store.write(Fence { token: 8, ..fence }, vec![write(0, "too late")]).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Fenced { held: 9, .. })), "{late:?}");
+}
+
+/// A server that takes over without the newest entries gives their positions to nobody else, even if its clock is behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_grow_where_a_tail_was_lost() {
+    let mut server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let driver = incoming(&server.url()).await;
+    let sack = first_sack(&driver);
+    driver.append(batch(&[0], 1)).await.unwrap();
+    let kept = server.folder().join("appendonlydir");
+    let copy = server.folder().join("copy");
+    let copied = std::process::Command::new("cp").arg("-r").arg(&kept).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    // As if the clock of the lost server had been far ahead.
+    let meta = "{gnudi:in:0}:m";
+    let ahead = server.ask::<u64>(&["HGET", meta, "last"]) + 600_000_000;
+    server.ask::<u64>(&["HSET", meta, "last", &ahead.to_string()]);
+    driver.append(batch(&[0], 2)).await.unwrap();
+    let lost = waiting(&driver, sack).await.last().unwrap().0;
+    assert!(lost.0 > ahead);
+    server.kill();
+    std::fs::remove_dir_all(&kept).unwrap();
+    std::fs::rename(&copy, &kept).unwrap();
+    server.start_again();
+    eventually("appends go on", async || driver.append(batch(&[0], 3)).await).await;
+    let found = waiting(&driver, sack).await;
+    assert_eq!(found.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [1, 3]);
+    assert!(found[1].0 > lost, "{:?} was given away before {lost:?} was lost", found[1].0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_replicas_is_unavailable() {
+    let server = RedisServer::start(&[]);
+    let with = |replicas_min| {
+        let mut options = incoming_options(&server.url());
+        options.redis.replicas_min = replicas_min;
+        options
+    };
+    // A server without sentinels has none by default; whoever wants one must have it.
+    RedisIncoming::open(with(None), CLUSTER).await.unwrap().append(batch(&[0], 1)).await.unwrap();
+    let error = RedisIncoming::open(with(Some(1)), CLUSTER).await.err().unwrap().to_string();
+    assert!(error.contains("0 of 1 replicas"), "{error}");
+    let port = server.port.to_string();
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]);
+    let driver =
+        eventually("the replica is there", async || RedisIncoming::open(with(Some(1)), CLUSTER).await).await;
+    eventually("the replica has it", async || driver.append(batch(&[0], 2)).await).await;
+    replica.pause();
+    let refused = driver.append(batch(&[0], 3)).await;
+    assert!(
+        matches!(&refused, Err(IncomingError::Unavailable(reason)) if reason.contains("replicas")),
+        "{refused:?}"
+    );
+    replica.go_on();
+    eventually("the replica goes on", async || driver.append(batch(&[0], 4)).await).await;
+    let error =
+        RedisIncoming::open(incoming_options(&replica.url()), CLUSTER).await.err().unwrap().to_string();
+    assert!(error.contains("is a replica"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_clusters_place_is_refused() {
+    let server = RedisServer::start(&[]);
+    server.ask::<String>(&["CONFIG", "SET", "requirepass", "hidden"]);
+    let url = format!("redis://:hidden@127.0.0.1:{}", server.port);
+    let other = Uuid::from_u128(0xc2);
+    let _first = (incoming(&url).await, aggregates(&url).await);
+    let errors = [
+        RedisIncoming::open(incoming_options(&url), other).await.err().unwrap(),
+        RedisAggregates::open(RedisAggregatesOptions::new(redis_options(&url)), other).await.err().unwrap(),
+    ];
+    for error in errors {
+        assert!(
+            matches!(error, OpenError::OtherCluster { found: CLUSTER, own, .. } if own == other),
+            "{error}"
+        );
+        assert!(!error.to_string().contains("hidden"), "{error}");
+    }
+    // Beside each other there is room for both.
+    let prefix = "second".to_owned();
+    RedisIncoming::open(RedisIncomingOptions { prefix, ..incoming_options(&url) }, other).await.unwrap();
+    let wrong = url.replace("hidden", "guessed");
+    let error = RedisIncoming::open(incoming_options(&wrong), CLUSTER).await.err().unwrap().to_string();
+    assert!(error.contains("redis 127.0.0.1") && !error.contains("guessed"), "{error}");
+}
+
+/// Reads, folds nothing, writes and acknowledges a sack as a worker does.
+async fn pass(driver: &RedisIncoming, store: &RedisAggregates, sack: Sack, metrics: &[MetricId]) -> u64 {
+    let trips = || driver.figures().trips + store.figures().trips;
+    let before = trips();
+    let records = driver.pending(sack, Position(0), 8 << 20).await.unwrap().records;
+    assert_eq!(records.len(), metrics.len());
+    assert!(store.read_heads(metrics).await.into_iter().all(|head| head.is_ok()));
+    let granularity = Timespan::from_secs(1);
+    let range = |metric: &MetricId| BlockRange {
+        metric: *metric,
+        granularity,
+        from: Timestamp(0),
+        to: Timestamp::MAX,
+    };
+    let ranges: Vec<BlockRange> = metrics.iter().map(range).collect();
+    assert!(store.read_blocks(&ranges).await.into_iter().all(|blocks| blocks.is_ok()));
+    let writes = metrics.iter().map(|metric| {
+        let key = BlockKey { metric: *metric, granularity, first: Timestamp(0), last: Timestamp(9) };
+        let blocks = vec![(key, vec![7; 500].into())];
+        MetricWrite { metric: *metric, blocks, expired: Vec::new(), head: vec![1; 1000].into() }
+    });
+    let writes = store.write(Fence { sack, token: 1 }, writes.collect()).await;
+    assert!(writes.into_iter().all(|written| written.is_ok()));
+    store.sync().await.unwrap();
+    let up_to = records.last().unwrap().position;
+    driver.acknowledge(sack, up_to).await.unwrap();
+    driver.trim(&[(sack, up_to)]).await.unwrap();
+    trips() - before
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trips_of_a_pass_do_not_grow_with_its_metrics() {
+    let server = RedisServer::start(&[]);
+    let options = RedisIncomingOptions {
+        numbering_interval: Duration::from_hours(1),
+        ..incoming_options(&server.url())
+    };
+    let driver = RedisIncoming::open(options, CLUSTER).await.unwrap();
+    let store = aggregates(&server.url()).await;
+    let sack = first_sack(&driver);
+    let mut trips = Vec::new();
+    for count in [10, 1000] {
+        // The sack 0 of 4, in 32 of 128 shards.
+        let ids: Vec<u128> = (0..count).map(|id| 4 * id).collect();
+        let before = driver.figures().trips;
+        driver.append(batch(&ids, 1)).await.unwrap();
+        assert_eq!(driver.figures().trips - before, 1, "an append is one trip");
+        let metrics: Vec<MetricId> = ids.into_iter().map(metric).collect();
+        trips.push(pass(&driver, &store, sack, &metrics).await);
+    }
+    // pending, heads, blocks, write, acknowledge, trim
+    assert_eq!(trips, [6, 6]);
+    let before = driver.figures().trips;
+    let sacks: Vec<Sack> = driver.numbering().count.sacks().collect();
+    driver.positions(&sacks).await.unwrap();
+    assert_eq!(driver.figures().trips - before, 1, "many positions are one trip");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trimming_gives_memory_back() {
+    let server = RedisServer::start(&[]);
+    let driver = incoming(&server.url()).await;
+    let mut used = Vec::new();
+    for _ in 0..5 {
+        for _ in 0..100 {
+            let mut batch = Batch::default();
+            for id in 0..8 {
+                batch.push(metric(id), 1000, |out| out.resize(out.len() + 4000, 7));
+            }
+            driver.append(batch).await.unwrap();
+        }
+        let full = server.used_memory_bytes();
+        for sack in driver.numbering().count.sacks() {
+            let newest = driver.positions(&[sack]).await.unwrap()[0].newest;
+            driver.acknowledge(sack, newest).await.unwrap();
+            driver.trim(&[(sack, newest)]).await.unwrap();
+        }
+        assert_eq!(driver.backlog().await.unwrap().bytes, 0);
+        used.push(server.used_memory_bytes());
+        assert!(full > used.last().unwrap() + 3_000_000, "3.2 MB waited: {full}, {used:?}");
+    }
+    assert!(used[4] < used[0] + 200_000, "memory grows: {used:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_is_left_out_and_its_neighbours_stay() {
+    let server = RedisServer::start(&[]);
+    let (driver, store) = (incoming(&server.url()).await, aggregates(&server.url()).await);
+    driver.append(batch(&[0], 1)).await.unwrap();
+    let sack = first_sack(&driver);
+    let stream = "{gnudi:in:0}:s:4:0";
+    let packed = String::from_utf8(vec![0; 24]).unwrap();
+    let id = format!("{}-0", driver.positions(&[sack]).await.unwrap()[0].newest.0 + 1);
+    server.ask::<String>(&["XADD", stream, &id, "c", &packed, "p", "damaged"]);
+    driver.append(batch(&[0], 2)).await.unwrap();
+    let numbers: Vec<u32> = waiting(&driver, sack).await.into_iter().map(|(_, number)| number).collect();
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(server.ask::<Vec<String>>(&["LRANGE", "{gnudi:in:0}:damaged", "0", "-1"]), ["damaged"]);
+    let granularity = Timespan::from_secs(1);
+    let key = |first: i64| BlockKey {
+        metric: metric(5),
+        granularity,
+        first: Timestamp::from_secs(first),
+        last: Timestamp::from_secs(first + 9),
+    };
+    let blocks = vec![(key(0), "one".into()), (key(10), "two".into())];
+    store.write(Fence::EVERYTHING, vec![MetricWrite { blocks, ..write(5, "head") }]).await.remove(0).unwrap();
+    let mut client = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let (heads, mut of_blocks) = ("{gnudi:ag:5}:h", b"{gnudi:ag:5}:b:".to_vec());
+    of_blocks.extend_from_slice(metric(5).0.as_bytes());
+    let names: Vec<Vec<u8>> = redis::cmd("HKEYS").arg(&of_blocks).query(&mut client).unwrap();
+    let first = names.iter().min().unwrap();
+    redis::cmd("HSET").arg(&of_blocks).arg(first).arg("rubbish").exec(&mut client).unwrap();
+    redis::cmd("HSET").arg(heads).arg(metric(5).0.as_bytes()).arg("rubbish").exec(&mut client).unwrap();
+    let everything = BlockRange { metric: metric(5), granularity, from: Timestamp(0), to: Timestamp::MAX };
+    for _ in 0..2 {
+        let found = store.read_blocks(&[everything]).await.remove(0).unwrap();
+        assert_eq!(found, [(key(10), "two".into())]);
+    }
+    assert!(matches!(store.read_heads(&[metric(5)]).await[0], Err(StoreError::Damaged(_))));
+    assert!(matches!(store.read_heads(&[metric(5)]).await[0], Ok(None)), "it was set aside");
+    assert_eq!(server.ask::<u64>(&["HLEN", "{gnudi:ag:5}:damaged"]), 2);
+}
+
+/// A node of a cluster ends: what lies on the others goes on, and all is there once it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_cluster_ends_and_comes_back() {
+    let mut cluster = RedisCluster::start(&[DURABLE, &["--cluster-require-full-coverage", "no"]].concat());
+    let (driver, store) = (incoming(&cluster.url()).await, aggregates(&cluster.url()).await);
+    let ids: Vec<u128> = (0..100).collect();
+    for number in 0..10 {
+        driver.append(batch(&ids, number)).await.unwrap();
+    }
+    let writes = ids.iter().map(|id| write(*id, "head")).collect();
+    assert!(store.write(Fence::EVERYTHING, writes).await.into_iter().all(|written| written.is_ok()));
+    cluster.nodes[1].kill();
+    let metrics: Vec<MetricId> = ids.iter().map(|id| metric(*id)).collect();
+    let heads = store.read_heads(&metrics).await;
+    let there = heads.iter().filter(|head| head.is_ok()).count();
+    assert!(there > 20 && there < 80, "{there} of 100 heads lie on the other nodes");
+    cluster.nodes[1].start_again();
+    eventually("the node is back", async || {
+        store.read_heads(&metrics).await.into_iter().collect::<Result<Vec<_>, _>>()
+    })
+    .await;
+    eventually("appends go on", async || driver.append(batch(&ids, 10)).await).await;
+    let mut numbers: HashSet<(u32, usize)> = HashSet::new();
+    for sack in driver.numbering().count.sacks() {
+        for number in 0..=10 {
+            let found =
+                waiting(&driver, sack).await.into_iter().filter(|(_, found)| *found == number).count();
+            numbers.insert((number, found.min(25)));
+        }
+    }
+    assert_eq!(numbers, (0..=10).map(|number| (number, 25)).collect());
+}
+
+/// Slots move to another node while appends and reads go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_of_a_cluster_move() {
+    let cluster = RedisCluster::start(&[]);
+    let (driver, store) = (incoming(&cluster.url()).await, aggregates(&cluster.url()).await);
+    let ids: Vec<u128> = (0..64).collect();
+    let mut taken = Vec::new();
+    for number in 0..5 {
+        driver.append(batch(&ids, number)).await.unwrap();
+        let appending = tokio::spawn({
+            let (driver, ids) = (driver.clone(), ids.clone());
+            // What is refused while its keys are on their way is not there; what is taken must be.
+            async move { driver.append(batch(&ids, 100 + number)).await.is_ok() }
+        });
+        let writes = ids.iter().map(|id| write(*id, "head")).collect();
+        assert!(store.write(Fence::EVERYTHING, writes).await.into_iter().all(|written| written.is_ok()));
+        // The first group of the incoming store, and some shard.
+        for tag in ["{gnudi:in:0}", "{gnudi:ag:3}"] {
+            cluster.move_slot_of(tag, number as usize % 3);
+        }
+        if appending.await.unwrap() {
+            taken.push(100 + number);
+        }
+    }
+    driver.append(batch(&ids, 5)).await.unwrap();
+    for sack in driver.numbering().count.sacks() {
+        let numbers: HashSet<u32> =
+            waiting(&driver, sack).await.into_iter().map(|(_, number)| number).collect();
+        assert!((0..=5).chain(taken.iter().copied()).all(|number| numbers.contains(&number)), "{numbers:?}");
+    }
+    let metrics: Vec<MetricId> = ids.iter().map(|id| metric(*id)).collect();
+    assert!(store.read_heads(&metrics).await.into_iter().all(|head| head.unwrap().is_some()));
+}
