@@ -62,7 +62,8 @@ def test_clients_believe_whom_they_are_told_to(secure):
     for trust in (root, ["--insecure"]):
         status = program.run("status", "--endpoint", secure.url, *trust)
         assert status.returncode == 0 and "sacks" in status.stdout, status.stderr
-        load = program.run("benchmark", "metric", "create", "--endpoint", secure.url, "-n", "20", "-a", "low", *trust, timeout_s=60)
+        load = program.run("benchmark", "metric", "create", "--endpoint", secure.url, "-n", "20", "-a", "low", "--keep",
+                           *trust, timeout_s=60)
         assert load.returncode == 0, load.stderr
     for command in (["status"], ["benchmark", "metric", "create", "-n", "1", "-a", "low"]):
         refused = program.run(*command, "--endpoint", secure.url, timeout_s=60)

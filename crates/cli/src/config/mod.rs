@@ -202,6 +202,13 @@ mod tests {
     }
 
     #[test]
+    fn each_option_is_there_once() {
+        let names: Vec<_> = options::all().map(|spec| (spec.section, spec.name)).collect();
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
     fn a_bad_value_names_file_section_and_option() {
         let error = load("[api]\nmax_limit = many\n").unwrap_err().to_string();
         assert!(error.contains(":2: [api] max_limit = many: must be a whole number"), "{error}");
