@@ -7,7 +7,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_drivers::{
     clients::redis::{RedisOptions, RedisUrl},
     coordination::sql::{SqlCoordinatorOptions, SqlDatabase},
-    objects::{HttpOptions, Secret, s3::S3Options},
+    objects::{
+        HttpOptions, Secret, ceph::CephOptions, file::FileOptions, s3::S3Options, swift::SwiftOptions,
+    },
 };
 use gnudi_indexer::sql::{IndexOptions, ServerOptions};
 
@@ -75,18 +77,76 @@ fn http(config: &Config, section: &str) -> HttpOptions {
     HttpOptions { deadline, attempt_timeout: deadline / 2, ..HttpOptions::default() }
 }
 
-pub fn s3(config: &Config, section: &str) -> S3Options {
-    let text = |name| config.text(section, name).map(str::to_owned);
-    S3Options {
-        endpoint_url: text("s3_endpoint_url"),
-        region_name: text("s3_region_name"),
-        access_key_id: text("s3_access_key_id"),
+fn text(config: &Config, section: &str, name: &str) -> Option<String> {
+    config.text(section, name).map(str::to_owned)
+}
+
+/// Of an option that has a default; one that is set to nothing is empty.
+fn default_text(config: &Config, section: &str, name: &str) -> String {
+    text(config, section, name).unwrap_or_default()
+}
+
+pub fn s3(config: &Config, section: &str) -> Result<S3Options> {
+    for name in ["s3_access_key_id", "s3_secret_access_key"] {
+        if config.text(section, name).is_none() {
+            bail!("{}: must be set for S3", config.place(section, name));
+        }
+    }
+    Ok(S3Options {
+        endpoint_url: text(config, section, "s3_endpoint_url"),
+        region_name: text(config, section, "s3_region_name"),
+        access_key_id: text(config, section, "s3_access_key_id"),
         secret_access_key: secret(config, section, "s3_secret_access_key"),
-        bucket_prefix: text("s3_bucket_prefix").unwrap_or_default(),
+        bucket_prefix: default_text(config, section, "s3_bucket_prefix"),
         http: HttpOptions {
             connections_max: config.size(section, "s3_max_pool_connections"),
             ca_file: path(config, section, "s3_cacert"),
             ..http(config, section)
         },
+    })
+}
+
+pub fn swift(config: &Config, section: &str) -> SwiftOptions {
+    let (text, default_text) =
+        (|name| text(config, section, name), |name| default_text(config, section, name));
+    SwiftOptions {
+        auth_version: default_text("swift_auth_version"),
+        authurl: default_text("swift_authurl"),
+        url: text("swift_url"),
+        preauthtoken: secret(config, section, "swift_preauthtoken"),
+        user: default_text("swift_user"),
+        key: secret(config, section, "swift_key").unwrap_or_default(),
+        user_domain_name: default_text("swift_user_domain_name"),
+        project_name: text("swift_project_name"),
+        project_domain_name: default_text("swift_project_domain_name"),
+        region: text("swift_region"),
+        endpoint_type: default_text("swift_endpoint_type"),
+        service_type: default_text("swift_service_type"),
+        container_prefix: default_text("swift_container_prefix"),
+        storage_policy: text("swift_storage_policy"),
+        http: HttpOptions {
+            ca_file: path(config, section, "swift_cacert"),
+            insecure: config.bool(section, "swift_auth_insecure"),
+            ..http(config, section)
+        },
     }
+}
+
+pub fn ceph(config: &Config, section: &str) -> CephOptions {
+    CephOptions {
+        pool: default_text(config, section, "ceph_pool"),
+        username: text(config, section, "ceph_username"),
+        secret: secret(config, section, "ceph_secret"),
+        keyring: path(config, section, "ceph_keyring"),
+        conffile: default_text(config, section, "ceph_conffile").into(),
+        namespace: default_text(config, section, "ceph_namespace"),
+        connect_timeout: Duration::from_secs(config.size(section, "ceph_timeout") as u64),
+        deadline: timeout(config, section),
+        ..CephOptions::default()
+    }
+}
+
+pub fn folder(config: &Config, section: &str) -> FileOptions {
+    let directory = default_text(config, section, "file_basepath").into();
+    FileOptions { deadline: timeout(config, section), ..FileOptions::new(directory) }
 }

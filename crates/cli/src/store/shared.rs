@@ -16,11 +16,12 @@ use gnudi_drivers::{
         objects::{ObjectIncoming, ObjectIncomingOptions},
         redis::{RedisIncoming, RedisIncomingOptions},
     },
-    objects::{Objects, s3::S3Objects},
+    objects::{Objects, ceph::CephObjects, file::FileObjects, s3::S3Objects, swift::SwiftObjects},
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::sql::{self, SqlIndexer};
 use gnudi_model::SackCount;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
@@ -51,6 +52,7 @@ struct Opening<'a> {
     config: &'a Config,
     patience: Patience,
     cluster: Uuid,
+    database: OnceCell<Arc<SqlCoordinator>>,
 }
 
 pub async fn open(
@@ -61,7 +63,7 @@ pub async fn open(
 ) -> Result<Store> {
     let index = engines::index(config)?;
     let sql = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
-    let opening = Opening { config, patience, cluster: sql.cluster_id() };
+    let opening = Opening { config, patience, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let aggregates = opening.aggregates(engines.storage).await?;
@@ -83,6 +85,7 @@ impl Opening<'_> {
         let place = config.place(section, name);
         let timeout = engines::coordination_timeout(config);
         match kind {
+            CoordinationKind::Database if !is_named => Ok(self.index_database().await?),
             CoordinationKind::Database => {
                 let options = engines::coordination_database(config, section, name)?;
                 let open = || SqlCoordinator::open(&options);
@@ -95,6 +98,17 @@ impl Opening<'_> {
             }
             CoordinationKind::Etcd => anyhow::bail!("{place}: etcd"),
         }
+    }
+
+    /// The index's database as a coordinator. It is also who decides between writers of one name in Swift, whoever coordinates: what was
+    /// decided must be found again when the configuration has changed.
+    async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
+        let open = || async {
+            let options = engines::coordination_database(self.config, "indexer", "url")?;
+            let place = self.config.place("indexer", "url");
+            anyhow::Ok(Arc::new(self.patience.open(&place, || SqlCoordinator::open(&options)).await?))
+        };
+        self.database.get_or_try_init(open).await.cloned()
     }
 
     async fn incoming(&self, kind: EngineKind, sack_count: SackCount) -> Result<Arc<dyn Incoming>> {
@@ -146,11 +160,27 @@ impl Opening<'_> {
 
     async fn objects(&self, kind: EngineKind, section: &str) -> Result<Arc<dyn Objects>> {
         let purpose = if section == INCOMING { "incoming" } else { "aggregates" };
-        if kind != EngineKind::S3 {
-            anyhow::bail!("{}: not in this version", self.place(section));
-        }
-        let options = engines::s3(self.config, section);
-        let open = || S3Objects::open(&options, purpose);
-        Ok(Arc::new(self.patience.open(&self.place(section), open).await?))
+        let (config, patience, place) = (self.config, self.patience, self.place(section));
+        Ok(match kind {
+            EngineKind::S3 => {
+                let options = engines::s3(config, section)?;
+                Arc::new(patience.open(&place, || S3Objects::open(&options, purpose)).await?)
+            }
+            EngineKind::Ceph => {
+                let options = engines::ceph(config, section);
+                Arc::new(patience.open(&place, || CephObjects::open(&options, purpose)).await?)
+            }
+            EngineKind::Swift => {
+                let options = engines::swift(config, section);
+                let arbiter = self.index_database().await?;
+                let open = || SwiftObjects::open(&options, purpose, arbiter.clone());
+                Arc::new(patience.open(&place, open).await?)
+            }
+            EngineKind::Folder => {
+                let options = engines::folder(config, section);
+                Arc::new(patience.open(&place, || FileObjects::open(&options, purpose)).await?)
+            }
+            EngineKind::Redis => unreachable!("Redis has drivers of its own"),
+        })
     }
 }

@@ -61,7 +61,11 @@ pub const STORAGE: [Spec; COUNT] = [
         "Seconds to connect to Ceph; a call takes engine_timeout at most.",
     ),
     text("ceph_conffile", "/etc/ceph/ceph.conf", "Ceph's own configuration, which names its monitors."),
-    text("ceph_namespace", "", "gnudi: namespace within the pool, so that two clusters can share it."),
+    text(
+        "ceph_namespace",
+        "gnudi",
+        "gnudi: what the namespaces within the pool begin with, so that two clusters can share it.",
+    ),
     option(
         "storage",
         "s3_endpoint_url",
