@@ -137,7 +137,11 @@ impl Coordinator for RedisCoordinator {
     async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
         let texts = self.answer(self.call(&self.scripts.members)).await?.texts()?;
         let member = |texts: &[String]| {
-            Ok(Member { session: Session(number(&texts[0])?), name: texts[1].clone(), about: texts[2].clone() })
+            Ok(Member {
+                session: Session(number(&texts[0])?),
+                name: texts[1].clone(),
+                about: texts[2].clone(),
+            })
         };
         let mut members: Vec<Member> = texts.chunks_exact(3).map(member).collect::<Result<_, _>>()?;
         members.sort_by(|one, other| one.name.cmp(&other.name));

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::connections::{Connection, Operation};
 
-/// Any number that no other program is likely to lock.
-const LOCK: i64 = 0x676e_7564_6931;
+/// "gnudi" in bytes, and another number than those that the index locks.
+const LOCK: i64 = 0x676e_7564_6943;
 
 /// Texts are bytes, so that they are compared as such.
 const POSTGRES: [&str; 6] = [
