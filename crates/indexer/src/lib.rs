@@ -9,6 +9,7 @@ pub mod cache;
 pub mod conformance;
 pub mod defaults;
 pub mod error;
+pub mod feed;
 pub mod filter;
 pub mod fnmatch;
 pub mod memory;
@@ -16,6 +17,7 @@ pub mod metric;
 pub mod resource;
 pub mod resource_type;
 pub mod sql;
+pub mod touched;
 
 use std::sync::Arc;
 
@@ -24,9 +26,10 @@ use uuid::Uuid;
 
 pub use archive_policy::ArchivePolicies;
 pub use archive_policy_rule::ArchivePolicyRules;
-pub use cache::{CacheFigures, CacheOptions, CachedIndexer};
+pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use defaults::create_default_archive_policies;
 pub use error::IndexerError;
+pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue};
 pub use memory::MemoryIndexer;
 pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SortDirection, SortKey};
@@ -36,6 +39,7 @@ pub use resource::{
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
 pub use sql::{IndexOptions, InvalidUrl, OpenError, ServerOptions, SqlIndexer, SqliteOptions};
+pub use touched::{Touched, Which};
 
 /// All metadata. An implementation covers every noun.
 pub trait Indexer:

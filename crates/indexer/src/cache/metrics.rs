@@ -84,6 +84,11 @@ impl MetricCache {
         self.metrics.invalidate_all();
     }
 
+    /// Forgets everything, and keeps nothing while it is shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.metrics.shut(is_shut);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.metrics.len()
     }

@@ -8,19 +8,14 @@
 //!
 //! # Several processes on one index
 //!
-//! Each has a cache of its own and is not told of the others' writes. What stays right:
-//! - what another process creates is found, since look-ups that fail are not remembered; so are rules, because a name
-//!   that no known rule matches has the rules read again, and listings always read the index;
-//! - a metric deleted elsewhere may be found here until it is evicted: its measures are accepted, and dropped by the worker
-//!   that removes the metric;
-//! - writes are checked by the database, never by the cache.
-//!
-//! What a later change must add, for a policy, a resource or a type changed elsewhere (it is used here as it was) or a rule
-//! removed elsewhere (it still matches here): a feed of changes, as a table that is polled or a database's notification, whose
-//! reader calls [`CachedIndexer::invalidate_metrics`], [`CachedIndexer::invalidate_resources`] and
-//! [`CachedIndexer::invalidate_archive_policies`].
+//! Each has a cache of its own. What another process creates is found, since look-ups that fail are not remembered. What it
+//! changes or deletes is told by the index's [`Feed`](crate::Feed), which [`CachedIndexer::follow`] reads again and again: so a
+//! cache is at most one interval behind, and one that could not read for too long forgets all, and keeps nothing until it can.
+//! Look-ups know nothing of it. Within the interval a metric that is gone may be found: its measures are accepted, and dropped by
+//! the worker that removes the metric. Writes are checked by the database, never by the cache.
 
 mod clock;
+mod follower;
 mod loader;
 mod metrics;
 mod policies;
@@ -33,12 +28,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, Metrics,
     NewMetric, Page, archive_policy_rule::first_match,
 };
+pub use follower::FollowOptions;
+use follower::Follower;
 use loader::Loader;
 use metrics::MetricCache;
 use policies::PolicyCache;
@@ -77,6 +75,7 @@ pub struct CachedIndexer<I> {
     resources: Arc<ResourceCache>,
     types: Arc<TypeCache>,
     loader: Loader,
+    follower: Mutex<Option<Follower>>,
 }
 
 impl<I: Indexer> CachedIndexer<I> {
@@ -86,7 +85,8 @@ impl<I: Indexer> CachedIndexer<I> {
         let metrics = Arc::new(MetricCache::new(options.metrics_cached_max));
         let loader = Loader::start(index.clone(), metrics.clone());
         let resources = Arc::new(ResourceCache::new(options.resources_cached_max));
-        CachedIndexer { index, metrics, policies: Arc::default(), resources, types: Arc::default(), loader }
+        let (policies, types, follower) = (Arc::default(), Arc::default(), Mutex::default());
+        CachedIndexer { index, metrics, policies, resources, types, loader, follower }
     }
 
     /// The index behind the cache.

@@ -21,6 +21,8 @@ struct Tables {
     rules: Option<Arc<[ArchivePolicyRule]>>,
     /// How often a policy or a rule was changed.
     epoch: u64,
+    /// Nothing is kept, for now.
+    is_shut: bool,
 }
 
 /// When a reading for the cache began.
@@ -42,7 +44,7 @@ impl PolicyCache {
 
     pub(super) fn keep_policies(&self, policies: &[Arc<ArchivePolicy>], epoch: Epoch) {
         let mut tables = self.tables.write();
-        if tables.epoch != epoch.0 {
+        if tables.epoch != epoch.0 || tables.is_shut {
             return;
         }
         if tables.policies.len() + policies.len() > POLICIES_CACHED_MAX {
@@ -55,7 +57,7 @@ impl PolicyCache {
 
     pub(super) fn keep_rules(&self, rules: Arc<[ArchivePolicyRule]>, epoch: Epoch) {
         let mut tables = self.tables.write();
-        if tables.epoch == epoch.0 {
+        if tables.epoch == epoch.0 && !tables.is_shut {
             tables.rules = Some(rules);
         }
     }
@@ -77,5 +79,14 @@ impl PolicyCache {
         tables.epoch += 1;
         tables.policies.clear();
         tables.rules = None;
+    }
+
+    /// Forgets everything, and keeps nothing while it is shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        let mut tables = self.tables.write();
+        tables.epoch += 1;
+        tables.policies.clear();
+        tables.rules = None;
+        tables.is_shut = is_shut;
     }
 }

@@ -88,4 +88,9 @@ impl ResourceCache {
     pub(super) fn invalidate_all(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
+
+    /// Forgets everything, and keeps nothing while it is shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.shown.shut(is_shut);
+    }
 }

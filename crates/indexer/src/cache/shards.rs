@@ -40,11 +40,13 @@ struct Table<E> {
     entries: ClockTable<E>,
     /// How often something of this shard was changed or removed.
     epoch: u64,
+    /// Nothing is kept, for now.
+    is_shut: bool,
 }
 
 impl<E> Default for Shard<E> {
     fn default() -> Self {
-        let table = Table { entries: ClockTable::default(), epoch: 0 };
+        let table = Table { entries: ClockTable::default(), epoch: 0, is_shut: false };
         Shard { table: RwLock::new(table), hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 }
@@ -101,7 +103,7 @@ impl<E: Entry> Shards<E> {
     pub(super) fn insert(&self, entry: &Arc<E>, epoch: Epoch) {
         let hash = E::hash(entry.key());
         let mut table = self.shard(hash).table.write();
-        if table.epoch != epoch.0 {
+        if table.epoch != epoch.0 || table.is_shut {
             return;
         }
         let is_new = table.entries.get(entry.key(), hash).is_none();
@@ -128,8 +130,18 @@ impl<E: Entry> Shards<E> {
 
     /// Forgets everything.
     pub(super) fn invalidate_all(&self) {
+        self.clear(|_| {});
+    }
+
+    /// Forgets everything, and keeps nothing while it is shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.clear(|table| table.is_shut = is_shut);
+    }
+
+    fn clear(&self, also: impl Fn(&mut Table<E>)) {
         for shard in &self.parts {
             let mut table = shard.table.write();
+            also(&mut table);
             table.epoch += 1;
             let forgotten = mem::take(&mut table.entries);
             self.len.fetch_sub(forgotten.len(), Ordering::Relaxed);

@@ -20,6 +20,8 @@ struct Table {
     types: HashMap<Text, Arc<ResourceType>>,
     /// How often a type was changed.
     epoch: u64,
+    /// Nothing is kept, for now.
+    is_shut: bool,
 }
 
 /// When a reading for the cache began.
@@ -37,7 +39,7 @@ impl TypeCache {
 
     pub(super) fn keep(&self, types: &[Arc<ResourceType>], epoch: Epoch) {
         let mut table = self.table.write();
-        if table.epoch != epoch.0 {
+        if table.epoch != epoch.0 || table.is_shut {
             return;
         }
         if table.types.len() + types.len() > TYPES_CACHED_MAX {
@@ -58,5 +60,13 @@ impl TypeCache {
         let mut table = self.table.write();
         table.epoch += 1;
         table.types.clear();
+    }
+
+    /// Forgets everything, and keeps nothing while it is shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        let mut table = self.table.write();
+        table.epoch += 1;
+        table.types.clear();
+        table.is_shut = is_shut;
     }
 }

@@ -11,7 +11,7 @@ use super::{
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::{Change, Context},
 };
-use crate::{ArchivePolicies, IndexerError, archive_policy::check_change};
+use crate::{ArchivePolicies, IndexerError, Touched, archive_policy::check_change};
 
 const SELECT_ALL: &str =
     "SELECT name, back_window, definition, aggregation_methods FROM archive_policy ORDER BY name";
@@ -73,6 +73,10 @@ impl Change for Create {
             inserted => Ok(inserted.map(|_| ())?),
         }
     }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::default()
+    }
 }
 
 struct Update {
@@ -103,6 +107,10 @@ impl Change for Update {
         connection.execute(update).await?;
         Ok(Arc::new(policy))
     }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::policies()
+    }
 }
 
 struct Delete(String);
@@ -121,6 +129,10 @@ impl Change for Delete {
             Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
             deleted => Ok(deleted.map(|_| ())?),
         }
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::policies()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     writer::{Change, Context},
 };
-use crate::{ArchivePolicyRules, IndexerError, archive_policy_rule::first_match};
+use crate::{ArchivePolicyRules, IndexerError, Touched, archive_policy_rule::first_match};
 
 const SELECT_ALL: &str = "SELECT name, metric_pattern, archive_policy_name FROM archive_policy_rule \
     ORDER BY metric_pattern DESC, name ASC";
@@ -73,6 +73,10 @@ impl Change for Create {
             inserted => Ok(inserted.map(|_| ())?),
         }
     }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::policies()
+    }
 }
 
 struct Rename {
@@ -106,6 +110,10 @@ impl Change for Rename {
             }
         }
     }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::policies()
+    }
 }
 
 struct Delete(String);
@@ -121,6 +129,10 @@ impl Change for Delete {
             0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
             _ => Ok(()),
         }
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::policies()
     }
 }
 

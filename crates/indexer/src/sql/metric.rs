@@ -18,7 +18,7 @@ use super::{
     listing,
     writer::{Change, Context},
 };
-use crate::{IndexerError, MetricListing, Metrics, NewMetric, metric::named_metric_already_exists};
+use crate::{IndexerError, MetricListing, Metrics, NewMetric, Touched, metric::named_metric_already_exists};
 
 /// How many rows one INSERT has at most; each number of rows is a statement of its own.
 const ROWS_INSERTED_MAX: usize = 64;
@@ -389,5 +389,10 @@ impl Change for Expunge {
             connection.execute(query).await?;
         }
         Ok(())
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        // They were deleted before.
+        Touched::default()
     }
 }

@@ -10,6 +10,7 @@ mod archive_policy_rule;
 mod attribute;
 mod database;
 mod failure;
+mod feed;
 mod filter;
 mod interner;
 mod listing;
@@ -68,6 +69,8 @@ pub struct SqlIndexer {
     types: TypeCache,
     rows_rare_max: u32,
     cluster_id: Uuid,
+    /// This one, among those who write to the index: made at random.
+    process: i64,
 }
 
 impl SqlIndexer {
@@ -95,7 +98,8 @@ impl SqlIndexer {
         } else {
             Some(connection)
         };
-        let writer = Writer::start(connector.clone(), connection, texts.clone());
+        let process = Uuid::new_v4().as_u64_pair().0 as i64;
+        let writer = Writer::start(connector.clone(), connection, texts.clone(), process);
         let readers = Pool::open(connector, dialect, options.readers_max(), options.limit()).await?;
         Ok(SqlIndexer {
             readers,
@@ -104,6 +108,7 @@ impl SqlIndexer {
             types: TypeCache::default(),
             rows_rare_max: options.rows_rare_max(),
             cluster_id,
+            process,
         })
     }
 

@@ -13,7 +13,7 @@ use super::{
     writer::{Change, Context},
 };
 use crate::{
-    IndexerError, ResourceTypeChange, ResourceTypes,
+    IndexerError, ResourceTypeChange, ResourceTypes, Touched,
     resource_type::{changed, check_change},
 };
 
@@ -81,6 +81,10 @@ impl Change for Create {
         }
         Ok(())
     }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::default()
+    }
 }
 
 struct Update {
@@ -119,6 +123,10 @@ impl Change for Update {
             connection.execute(update).await?;
         }
         Ok(Arc::new(changed(&stored.resource_type, change)))
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::types()
     }
 }
 
@@ -179,5 +187,9 @@ impl Change for Delete {
                 next_version(connection).await.map(|_| ())
             }
         }
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::types()
     }
 }

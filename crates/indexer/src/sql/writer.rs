@@ -14,7 +14,10 @@
 //! whole.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,13 +34,14 @@ use uuid::Uuid;
 use super::{
     Connection, Connector, Purpose,
     failure::{Failure, indexer_error},
+    feed,
     interner::Texts,
     metric, refresh_statistics,
     resource::{create, create::Draft, delete},
     types,
     types::{TypeCache, Types},
 };
-use crate::IndexerError;
+use crate::{IndexerError, Touched};
 
 /// How many calls may wait; further ones wait for a place.
 const CALLS_WAITING_MAX: usize = 4096;
@@ -47,6 +51,9 @@ const CALLS_GROUPED_MAX: usize = 1024;
 /// After how many new metrics and resources the planner's statistics are refreshed: at first soon, then after ten times as
 /// many, up to the last.
 const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
+
+/// How often rows of the feed are written between two looks for older ones to remove.
+const TELLINGS_BETWEEN_REMOVALS: u32 = 200;
 
 /// How often a group is tried that a server refuses for the sake of others.
 const ATTEMPTS_MAX: u32 = 5;
@@ -60,6 +67,9 @@ pub(super) trait Change: Send + Sync + 'static {
 
     /// May be called again after the transaction was lost.
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure>;
+
+    /// What others may not remember any more once the change is committed.
+    fn touched(&self, answer: &Self::Answer) -> Touched;
 }
 
 type Answers<A> = Vec<Result<A, IndexerError>>;
@@ -90,10 +100,16 @@ pub(super) struct Writer {
 
 impl Writer {
     /// The connection is made where there is none, and anew after trouble.
-    pub(super) fn start(connector: Connector, connection: Option<Connection>, texts: Arc<Texts>) -> Self {
+    pub(super) fn start(
+        connector: Connector,
+        connection: Option<Connection>,
+        texts: Arc<Texts>,
+        process: i64,
+    ) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
-        let task = tokio::spawn(write_groups(connector, connection, waiting, texts));
+        let context = Context { texts, process, ..Context::default() };
+        let task = tokio::spawn(write_groups(connector, connection, waiting, context));
         Writer { work, task: Mutex::new(Some(task)), limit }
     }
 
@@ -162,6 +178,9 @@ trait Step: Send {
     /// Fails only where the transaction is lost.
     async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError>;
 
+    /// Of a change that was applied.
+    fn touched(&self) -> Touched;
+
     fn answer(self: Box<Self>, committed: Result<(), IndexerError>);
 }
 
@@ -180,6 +199,13 @@ impl<C: Change> Step for Pending<C> {
             Err(Failure::Broken(error)) => return Err(error),
         });
         Ok(())
+    }
+
+    fn touched(&self) -> Touched {
+        match &self.outcome {
+            Some(Ok(answer)) => self.change.touched(answer),
+            _ => Touched::default(),
+        }
     }
 
     fn answer(self: Box<Self>, committed: Result<(), IndexerError>) {
@@ -273,10 +299,35 @@ impl Group {
                 .map_err(lost)?,
             deleted_resources: delete::delete(connection, context, &self.deleted_resources.items).await?,
         };
+        if connection.dialect().is_server() {
+            let touched = self.touched(&outcomes);
+            tell(connection, context, &touched).await.map_err(lost)?;
+        }
         if !created.committed {
             connection.run("COMMIT").await.map_err(lost)?;
         }
         Ok(outcomes)
+    }
+
+    /// What other processes must forget.
+    fn touched(&self, outcomes: &Outcomes) -> Touched {
+        let mut touched = Touched::default();
+        for change in &self.changes {
+            touched.merge(change.touched());
+        }
+        let attached = self.resources.items.iter().flat_map(Draft::attached);
+        touched = touched.with_metrics_of_any_resource(attached);
+        let created = self.metrics.items.iter().zip(&outcomes.metrics).filter(|(_, outcome)| outcome.is_ok());
+        touched = touched.with_resources(created.filter_map(|(metric, _)| metric.resource_id));
+        let deleted = self.deleted_metrics.items.iter().zip(&outcomes.deleted_metrics);
+        touched = touched
+            .with_metrics_of_any_resource(deleted.filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| *id));
+        for (id, outcome) in self.deleted_resources.items.iter().zip(&outcomes.deleted_resources) {
+            if let Ok(metrics) = outcome {
+                touched = touched.with_resources([*id]).with_metrics(metrics.iter().copied());
+            }
+        }
+        touched
     }
 
     /// Which ends of the transaction new resources take along, since each trip to `SQLite`'s thread costs time.
@@ -308,6 +359,18 @@ impl Group {
     }
 }
 
+/// Writes down what other processes must forget.
+async fn tell(connection: &mut Connection, context: &Context, touched: &Touched) -> Result<(), sqlx::Error> {
+    if touched.is_nothing() {
+        return Ok(());
+    }
+    feed::append(connection, context.process, touched).await?;
+    if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(TELLINGS_BETWEEN_REMOVALS) {
+        feed::prune(connection).await?;
+    }
+    Ok(())
+}
+
 #[derive(Default)]
 struct Outcomes {
     resources: Answers<Arc<Resource>>,
@@ -321,6 +384,10 @@ struct Outcomes {
 pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
     types: TypeCache,
+    /// Which one writes.
+    process: i64,
+    /// How many groups have told what they touched.
+    told: AtomicU32,
 }
 
 impl Context {
@@ -354,9 +421,8 @@ async fn write_groups(
     connector: Connector,
     mut connection: Option<Connection>,
     mut waiting: mpsc::Receiver<Work>,
-    texts: Arc<Texts>,
+    mut context: Context,
 ) {
-    let mut context = Context { texts, ..Context::default() };
     let mut work = Vec::new();
     let mut created = 0;
     let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();

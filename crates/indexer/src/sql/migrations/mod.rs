@@ -19,6 +19,7 @@ macro_rules! versions {
             (2, include_str!(concat!($folder, "/0002_resources.sql"))),
             (3, include_str!(concat!($folder, "/0003_names_of_resources.sql"))),
             (4, include_str!(concat!($folder, "/0004_cluster.sql"))),
+            (5, include_str!(concat!($folder, "/0005_feed.sql"))),
         ]
     };
 }
@@ -211,7 +212,7 @@ mod tests {
     fn numbers_ascend() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
             let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
-            assert_eq!(numbers, (1..=4).collect::<Vec<_>>(), "{dialect:?}");
+            assert_eq!(numbers, (1..=5).collect::<Vec<_>>(), "{dialect:?}");
         }
     }
 

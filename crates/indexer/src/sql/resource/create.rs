@@ -64,6 +64,14 @@ impl Draft {
         Draft { new, types_version: types.version, ready }
     }
 
+    /// Metrics that go over to it.
+    pub(in crate::sql) fn attached(&self) -> impl Iterator<Item = gnudi_model::MetricId> {
+        self.new.metrics.iter().filter_map(|(_, change)| match change {
+            MetricsChange::Attach(id) => Some(*id),
+            MetricsChange::Create(_) => None,
+        })
+    }
+
     /// Whether it depends on what was created before it.
     fn attaches(&self) -> bool {
         self.new.metrics.iter().any(|(_, change)| matches!(change, MetricsChange::Attach(_)))

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{row, row::IDS_NAMED_MAX, value::sortable};
 use crate::{
-    IndexerError,
+    IndexerError, Touched,
     sql::{
         Connection, Dialect, Row, Statement,
         database::Value,
@@ -186,6 +186,10 @@ impl Change for Sweep {
             }
         }
         Ok(self.limit - left)
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::default()
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     row::{Attributes, decode, id_of},
 };
 use crate::{
-    DeletedResources, Filter, IndexerError,
+    DeletedResources, Filter, IndexerError, Touched,
     filter::{Condition, Scope},
     sql::{
         Connection, SqlIndexer, Statement,
@@ -87,5 +87,10 @@ impl Change for DeleteMatching {
             ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
         }
         Ok(if ids.is_empty() { HashMap::new() } else { delete_some(connection, &types, &ids).await? })
+    }
+
+    fn touched(&self, deleted: &Self::Answer) -> Touched {
+        let metrics = deleted.values().flatten().copied();
+        Touched::default().with_resources(deleted.keys().copied()).with_metrics(metrics)
     }
 }

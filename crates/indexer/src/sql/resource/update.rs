@@ -14,7 +14,7 @@ use super::{
     value::sortable,
 };
 use crate::{
-    IndexerError, ResourceChange, UpdatedResource,
+    IndexerError, MetricsChange, ResourceChange, Touched, UpdatedResource,
     resource::{changed, check_attributes, check_times},
     sql::{
         Connection, Statement,
@@ -194,6 +194,17 @@ impl Change for Update {
         }
         outcome
     }
+
+    fn touched(&self, updated: &Self::Answer) -> Touched {
+        let attached = self.change.metrics.iter().flatten().filter_map(|(_, change)| match change {
+            MetricsChange::Attach(id) => Some(*id),
+            MetricsChange::Create(_) => None,
+        });
+        Touched::default()
+            .with_resources([self.id])
+            .with_metrics(updated.detached.iter().copied())
+            .with_metrics_of_any_resource(attached)
+    }
 }
 
 /// Ends resources that have not ended; answers how many.
@@ -226,6 +237,10 @@ impl Change for End {
             }
         }
         Ok(ended)
+    }
+
+    fn touched(&self, _: &Self::Answer) -> Touched {
+        Touched::default().with_resources(self.ids.iter().copied())
     }
 }
 

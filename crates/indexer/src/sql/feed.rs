@@ -1,0 +1,81 @@
+//! The statements of the feed of changes: a row for each transaction that touched what others may remember.
+//!
+//! Transactions write one after the other, whichever process asks: so a number that is one more than the highest follows the
+//! order of commits, and whoever has read a number has seen all before it.
+
+use async_trait::async_trait;
+
+use super::{Connection, Dialect, SqlIndexer, Statement, failure::indexer_error};
+use crate::{Feed, FeedEntry, IndexerError, Touched};
+
+/// So many rows stay. A process that is further behind forgets all that it remembers.
+const ROWS_KEPT: i64 = 10_000;
+/// How many rows are written between two removals of older ones.
+const ROWS_BETWEEN_REMOVALS: i64 = 500;
+/// How many rows are read at once.
+const ROWS_READ_MAX: usize = 1000;
+
+/// Appends a row, within the transaction that it tells of.
+pub(super) async fn append(
+    connection: &mut Connection,
+    process: i64,
+    touched: &Touched,
+) -> Result<(), sqlx::Error> {
+    let text = match connection.dialect() {
+        Dialect::Postgres => "CAST(? AS BYTEA)",
+        _ => "?",
+    };
+    let insert = format!(
+        "INSERT INTO index_change (number, process, touched) \
+         SELECT COALESCE(MAX(number), 0) + 1, {process}, {text} FROM index_change"
+    );
+    let insert = Statement::new(connection.dialect(), insert).bind(touched.to_text().into_bytes());
+    connection.execute(insert).await.map(|_| ())
+}
+
+/// Removes rows that nobody waits for, now and then.
+pub(super) async fn prune(connection: &mut Connection) -> Result<(), sqlx::Error> {
+    let select = connection.statement("SELECT MIN(number), MAX(number) FROM index_change");
+    let row = connection.fetch_one(select).await?;
+    let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
+    if last - first >= ROWS_KEPT + ROWS_BETWEEN_REMOVALS {
+        let delete =
+            connection.statement("DELETE FROM index_change WHERE number <= ?").bind(last - ROWS_KEPT);
+        connection.execute(delete).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Feed for SqlIndexer {
+    fn is_shared(&self) -> bool {
+        self.readers.dialect().is_server()
+    }
+
+    async fn latest(&self) -> Result<i64, IndexerError> {
+        let select = self.readers.statement("SELECT MAX(number) FROM index_change");
+        let row = self.readers.fetch_one(select).await.map_err(|error| indexer_error(&error))?;
+        row.try_get::<Option<i64>>(0).map(Option::unwrap_or_default).map_err(|error| indexer_error(&error))
+    }
+
+    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>, IndexerError> {
+        let select = format!(
+            "SELECT number, process, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
+        );
+        let select = Statement::new(self.readers.dialect(), select).bind(number);
+        let entries = async {
+            let rows = self.readers.fetch_all(select).await?;
+            let entry = |row: &super::Row| {
+                let process: i64 = row.try_get(1)?;
+                Ok(FeedEntry {
+                    number: row.try_get(0)?,
+                    is_own: process == self.process,
+                    touched: Touched::from_text(row.try_get(2)?),
+                })
+            };
+            rows.iter().map(entry).collect::<Result<Vec<_>, sqlx::Error>>()
+        };
+        entries.await.map_err(|error| indexer_error(&error))
+    }
+}

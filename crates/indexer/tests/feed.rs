@@ -1,0 +1,332 @@
+//! Caches of several processes on one database: each sees within the interval what the others change, and goes past what it
+//! remembers where it cannot see.
+
+#[path = "../../drivers/tests/engines/mariadb.rs"]
+mod mariadb;
+#[path = "../../drivers/tests/engines/postgres.rs"]
+mod postgres;
+#[path = "../../drivers/tests/engines/server.rs"]
+mod server;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use gnudi_indexer::{
+    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, Feed, FollowOptions, IndexOptions,
+    Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
+    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer,
+    conformance::{new_metric, new_resource},
+    create_default_archive_policies,
+};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, MetricId, ResourceType, Timestamp,
+};
+use mariadb::MariaDb;
+use postgres::Postgres;
+use uuid::Uuid;
+
+type Cache = CachedIndexer<SqlIndexer>;
+
+const POLL: Duration = Duration::from_millis(20);
+/// By then everybody must have seen what was changed, on a busy machine, too.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+async fn cache(url: &str, unseen_max: Duration) -> Cache {
+    let mut options = IndexOptions::from_url(url).unwrap();
+    if let IndexOptions::Server(options) = &mut options {
+        options.timeout = Duration::from_secs(3);
+    }
+    let index = SqlIndexer::open(&options).await.unwrap();
+    let cache = Cache::new(index, &CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 });
+    cache.follow(FollowOptions { poll_interval: POLL, unseen_max }).await.unwrap();
+    cache
+}
+
+fn metric(number: u128) -> MetricId {
+    MetricId(Uuid::from_u128(number))
+}
+
+/// Asks again until the answer is as wanted.
+async fn until<T: PartialEq + std::fmt::Debug>(wanted: T, ask: impl AsyncFn() -> T) {
+    let asked = Instant::now();
+    loop {
+        let answer = ask().await;
+        if answer == wanted {
+            return;
+        }
+        assert!(asked.elapsed() < SEEN_WITHIN, "still {answer:?}, not {wanted:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Every kind of change, seen through a cache that remembers what was before.
+async fn changes_are_seen(url: &str) {
+    let (one, two) = (cache(url, SEEN_WITHIN).await, cache(url, SEEN_WITHIN).await);
+    create_default_archive_policies(&one, &ArchivePolicy::default_methods()).await.unwrap();
+    let of_resource = |number, resource| NewMetric {
+        resource_id: Some(Uuid::from_u128(resource)),
+        name: Some(format!("cpu{number}")),
+        ..new_metric(number)
+    };
+    // A metric that is deleted, by itself and with its resource.
+    one.create_resources(vec![new_resource(1), new_resource(2)])
+        .await
+        .into_iter()
+        .for_each(|new| drop(new.unwrap()));
+    one.create_metrics(vec![new_metric(1), of_resource(2, 1)])
+        .await
+        .into_iter()
+        .for_each(|new| drop(new.unwrap()));
+    assert!(two.metrics(&[metric(1), metric(2)]).await.unwrap().iter().all(Option::is_some));
+    assert!(two.cached_metric(metric(1)).is_some() && two.cached_metric(metric(2)).is_some());
+    one.delete_metrics(&[metric(1)]).await.remove(0).unwrap();
+    until(true, async || two.cached_metric(metric(1)).is_none()).await;
+    assert_eq!(two.metrics(&[metric(1)]).await.unwrap(), [None]);
+    assert!(two.metrics(&[metric(2)]).await.unwrap()[0].is_some());
+
+    // A resource that gets a metric, an end, and is deleted with its metrics.
+    let shown = async |cache: &Cache| {
+        let resource = cache.resource("generic", Uuid::from_u128(1)).await.unwrap();
+        resource.map(|resource| (resource.metrics.len(), resource.ended_at))
+    };
+    assert_eq!(shown(&two).await, Some((1, None)));
+    one.create_metrics(vec![of_resource(3, 1)]).await.remove(0).unwrap();
+    until(Some((2, None)), async || shown(&two).await).await;
+    let end = Timestamp::from_secs(4_000_000_000);
+    let change = ResourceChange { ended_at: Some(Some(end)), now: end, ..ResourceChange::default() };
+    two.update_resource("generic", Uuid::from_u128(1), change).await.unwrap();
+    assert_eq!(shown(&two).await, Some((2, Some(end))), "one's own change is seen at once");
+    until(Some((2, Some(end))), async || shown(&one).await).await;
+    assert!(two.named_metrics(&[(Uuid::from_u128(1), "cpu2")]).await.unwrap()[0].is_some());
+    one.delete_resources(&[Uuid::from_u128(1)]).await;
+    until(None, async || shown(&two).await).await;
+    until(true, async || two.cached_metric(metric(2)).is_none()).await;
+    assert_eq!(two.named_metrics(&[(Uuid::from_u128(1), "cpu2")]).await.unwrap(), [None]);
+
+    // A metric that goes over to another resource.
+    one.create_metrics(vec![new_metric(5)]).await.remove(0).unwrap();
+    let owner = async || two.metrics(&[metric(5)]).await.unwrap()[0].as_ref().unwrap().resource_id;
+    assert_eq!(owner().await, None);
+    let attach = ResourceChange {
+        metrics: Some(vec![("cpu".to_owned(), MetricsChange::Attach(metric(5)))]),
+        append_metrics: true,
+        now: end,
+        ..ResourceChange::default()
+    };
+    one.update_resource("generic", Uuid::from_u128(2), attach).await.unwrap();
+    until(Some(Uuid::from_u128(2)), owner).await;
+
+    policies_and_types_are_seen(&one, &two).await;
+}
+
+async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {
+    let low = two.archive_policy("low").await.unwrap().unwrap();
+    let back_window = async || two.archive_policy("low").await.unwrap().unwrap().back_window;
+    one.update_archive_policy("low", low.definition.clone(), Some(7)).await.unwrap();
+    until(7, back_window).await;
+    let policy = async |name: &str| two.archive_policy_name_for_metric(name).await.ok();
+    let rule = |name: &str, pattern: &str, policy: &str| ArchivePolicyRule {
+        name: name.to_owned(),
+        metric_pattern: pattern.to_owned(),
+        archive_policy_name: policy.to_owned(),
+    };
+    let before = policy("disk.io").await;
+    one.create_archive_policy_rule(rule("disk", "disk.*", "high")).await.unwrap();
+    until(Some("high".to_owned()), async || policy("disk.io").await).await;
+    one.delete_archive_policy_rule("disk").await.unwrap();
+    until(before, async || policy("disk.io").await).await;
+    one.create_archive_policy(ArchivePolicy { name: "gone".to_owned(), ..(*low).clone() }).await.unwrap();
+    assert!(two.archive_policy("gone").await.unwrap().is_some());
+    one.delete_archive_policy("gone").await.unwrap();
+    until(None, async || two.archive_policy("gone").await.unwrap().map(|policy| policy.name.clone())).await;
+
+    let kind = AttributeKind::Number { min: None, max: None };
+    let attribute = Attribute { kind, required: false, fill: None };
+    let attributes = BTreeMap::from([("vcpus".into(), attribute.clone())]);
+    one.create_resource_type(ResourceType { name: "vm".into(), attributes }).await.unwrap();
+    let names = async || {
+        let vm = two.resource_type("vm").await.unwrap()?;
+        Some(vm.attributes.keys().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(names().await, Some(vec!["vcpus".to_owned()]));
+    let change =
+        ResourceTypeChange { add: vec![("host".into(), attribute)], ..ResourceTypeChange::default() };
+    one.update_resource_type("vm", change).await.unwrap();
+    until(Some(vec!["host".to_owned(), "vcpus".to_owned()]), names).await;
+    one.delete_resource_type("vm").await.unwrap();
+    until(None, names).await;
+}
+
+/// Small numbers at random, the same from the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+const METRICS: u64 = 8;
+const RESOURCES: u64 = 4;
+
+/// One random call; refusals are answers like others.
+async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
+    let resource = Uuid::from_u128(100 + u128::from(dice.below(RESOURCES)));
+    let id = metric(1 + u128::from(dice.below(METRICS)));
+    let now = Timestamp::from_secs(2_000_000_000 + time);
+    match dice.below(12) {
+        0 => drop(cache.create_metrics(vec![NewMetric { id, ..new_metric(1) }]).await),
+        1 => {
+            let name = Some(format!("m{}", dice.below(3)));
+            drop(
+                cache
+                    .create_metrics(vec![NewMetric {
+                        id,
+                        resource_id: Some(resource),
+                        name,
+                        ..new_metric(1)
+                    }])
+                    .await,
+            );
+        }
+        2 => drop(cache.delete_metrics(&[id]).await),
+        3 => {
+            let number = resource.as_u128();
+            drop(cache.create_resources(vec![new_resource(number)]).await);
+        }
+        4 => {
+            let policy = MetricsChange::Create(NewNamedMetric {
+                id,
+                unit: None,
+                archive_policy_name: "low".to_owned(),
+            });
+            let change = [policy, MetricsChange::Attach(id)][dice.below(2) as usize].clone();
+            let metrics = Some(vec![(format!("m{}", dice.below(3)), change)]);
+            let change = ResourceChange {
+                metrics,
+                append_metrics: dice.below(2) == 0,
+                now,
+                ..ResourceChange::default()
+            };
+            drop(cache.update_resource("generic", resource, change).await);
+        }
+        5 => {
+            let user_id = Some(Some(format!("user{}", dice.below(9))));
+            let change = ResourceChange { user_id, now, create_revision: true, ..ResourceChange::default() };
+            drop(cache.update_resource("generic", resource, change).await);
+        }
+        6 => drop(cache.delete_resources(&[resource]).await),
+        7 => {
+            let low = cache.archive_policy("low").await.unwrap().unwrap();
+            drop(cache.update_archive_policy("low", low.definition.clone(), Some(dice.below(9))).await);
+        }
+        8 => {
+            let rule = ArchivePolicyRule {
+                name: format!("rule{}", dice.below(3)),
+                metric_pattern: ["cpu.*", "cpu.util", "*"][dice.below(3) as usize].to_owned(),
+                archive_policy_name: ["low", "high"][dice.below(2) as usize].to_owned(),
+            };
+            drop(cache.create_archive_policy_rule(rule).await);
+        }
+        9 => drop(cache.delete_archive_policy_rule(&format!("rule{}", dice.below(3))).await),
+        _ => drop(answers(cache).await),
+    }
+}
+
+/// All that a cache may remember, in words.
+async fn answers(index: &(impl Indexer + Sized)) -> Vec<String> {
+    let ids: Vec<MetricId> = (1..=u128::from(METRICS)).map(metric).collect();
+    let mut answers = vec![format!("{:?}", index.metrics(&ids).await)];
+    for resource in (100..).take(RESOURCES as usize).map(Uuid::from_u128) {
+        answers.push(format!("{:?}", index.resource("generic", resource).await));
+        let names = [(resource, "m0"), (resource, "m1"), (resource, "m2")];
+        answers.push(format!("{:?}", index.named_metrics(&names).await));
+    }
+    for name in ["low", "high"] {
+        answers.push(format!("{:?}", index.archive_policy(name).await));
+    }
+    for name in ["cpu.util", "cpu.idle", "disk"] {
+        answers.push(format!("{:?}", index.archive_policy_name_for_metric(name).await));
+    }
+    answers
+}
+
+async fn random_changes_are_seen(url: &str, seed: u64) {
+    let caches = [cache(url, SEEN_WITHIN).await, cache(url, SEEN_WITHIN).await];
+    create_default_archive_policies(&caches[0], &ArchivePolicy::default_methods()).await.unwrap();
+    let mut dice = Dice(seed);
+    for round in 0..25 {
+        for step in 0..8 {
+            let cache = &caches[dice.below(2) as usize];
+            play(cache, &mut dice, round * 100 + step).await;
+        }
+        // What was remembered at any time, also a moment ago, is right after the interval.
+        let truth = answers(caches[0].index()).await;
+        for cache in &caches {
+            until(truth.clone(), async || answers(cache).await).await;
+        }
+    }
+}
+
+/// A cache that cannot see what is changed does not answer from memory.
+async fn nothing_is_remembered_unseen(url: &str, pause: impl Fn(), resume: impl Fn()) {
+    let unseen_max = Duration::from_millis(500);
+    let cache = cache(url, unseen_max).await;
+    create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
+    cache.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    cache.archive_policy("low").await.unwrap().unwrap();
+    tokio::time::sleep(unseen_max * 2).await;
+    assert!(cache.cached_metric(metric(1)).is_some(), "remembered as long as nothing changes");
+    pause();
+    let paused = Instant::now();
+    until(true, async || cache.cached_metric(metric(1)).is_none() && cache.cached_policy("low").is_none())
+        .await;
+    assert!(paused.elapsed() < unseen_max * 3, "{:?}", paused.elapsed());
+    assert!(matches!(cache.metrics(&[metric(1)]).await, Err(IndexerError::Unavailable(_))));
+    resume();
+    until(true, async || {
+        cache.metrics(&[metric(1)]).await.is_ok_and(|found| found[0].is_some())
+            && cache.cached_metric(metric(1)).is_some()
+    })
+    .await;
+}
+
+/// The feed itself: numbers without gaps, and old entries go.
+async fn old_entries_go(url: &str) {
+    let index = SqlIndexer::open(&IndexOptions::from_url(url).unwrap()).await.unwrap();
+    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
+    let before = index.latest().await.unwrap();
+    for _ in 0..3 {
+        let low = index.archive_policy("low").await.unwrap().unwrap();
+        index.update_archive_policy("low", low.definition.clone(), Some(1)).await.unwrap();
+    }
+    index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    let numbers: Vec<_> =
+        index.entries_from(before + 1).await.unwrap().iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [before + 1, before + 2, before + 3], "what is new is not told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgresql_tells_of_changes() {
+    let engine = Postgres::start();
+    changes_are_seen(&engine.create_database("seen")).await;
+    random_changes_are_seen(&engine.create_database("random"), 0x5eed_0001).await;
+    old_entries_go(&engine.create_database("old")).await;
+    nothing_is_remembered_unseen(&engine.create_database("unseen"), || engine.pause(), || engine.resume())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_tells_of_changes() {
+    let engine = MariaDb::start();
+    changes_are_seen(&engine.create_database("seen")).await;
+    random_changes_are_seen(&engine.create_database("random"), 0x5eed_0002).await;
+    old_entries_go(&engine.create_database("old")).await;
+    nothing_is_remembered_unseen(&engine.create_database("unseen"), || engine.pause(), || engine.resume())
+        .await;
+}
