@@ -11,7 +11,10 @@ use gnudi_drivers::{
         HttpOptions, Secret, ceph::CephOptions, file::FileOptions, s3::S3Options, swift::SwiftOptions,
     },
 };
-use gnudi_indexer::sql::{IndexOptions, ServerOptions};
+use gnudi_indexer::{
+    FollowOptions,
+    sql::{IndexOptions, ServerOptions},
+};
 
 use crate::config::Config;
 
@@ -25,6 +28,15 @@ pub fn index(config: &Config) -> Result<ServerOptions> {
     options.readers_max = config.size("indexer", "connections_max") as u32;
     options.timeout = config.seconds("indexer", "timeout");
     Ok(options)
+}
+
+/// How the caches of several processes are kept right.
+pub fn follow(config: &Config) -> FollowOptions {
+    let milliseconds = |name| Duration::from_millis(config.size("indexer", name) as u64);
+    FollowOptions {
+        poll_interval: milliseconds("changes_poll_ms"),
+        unseen_max: milliseconds("changes_unseen_max_ms"),
+    }
 }
 
 /// How long a call to the coordinator may take: one that outlasts a third of the lease has lost it.

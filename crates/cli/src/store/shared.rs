@@ -68,6 +68,7 @@ pub async fn open(
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let aggregates = opening.aggregates(engines.storage).await?;
     let indexer = cached(sql, config);
+    indexer.follow(engines::follow(config)).await?;
     let engine = Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator);
     Ok(Store { engine: Arc::new(engine), indexer, incoming, local: None })
 }

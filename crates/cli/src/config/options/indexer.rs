@@ -41,4 +41,19 @@ pub const OPTIONS: &[Spec] = &[
         "200000",
         "gnudi: how many resources are kept in memory, at about 1 kB each.",
     ),
+    option(
+        "indexer",
+        "changes_poll_ms",
+        POSITIVE,
+        "100",
+        "gnudi: milliseconds after which a process looks again for what others have changed in a shared database, and \
+         forgets it.",
+    ),
+    option(
+        "indexer",
+        "changes_unseen_max_ms",
+        POSITIVE,
+        "10000",
+        "gnudi: a process that could not look for so many milliseconds answers nothing from memory until it can.",
+    ),
 ];
