@@ -6,7 +6,7 @@ use std::{
 };
 
 use gnudi_drivers::{
-    aggregates::{AggregateStore, StoreError},
+    aggregates::{AggregateStore, Fence, StoreError},
     coordination::{CoordinationError, Coordinator},
     incoming::{Batch, Incoming, IncomingError},
 };
@@ -182,6 +182,11 @@ impl Engine {
     /// Which sacks there are.
     pub fn numbering(&self) -> Numbering {
         self.incoming.numbering()
+    }
+
+    /// The units that this process may process now, each with what it writes with.
+    pub fn owned(&self) -> Vec<Fence> {
+        self.units.open().iter().map(|unit| unit.fence).collect()
     }
 
     /// Whether this process may process the unit.

@@ -1,0 +1,336 @@
+//! One schedule: clients append, processes come, stop, go on, die, engines fail, sacks split; then all is calm, and everything must
+//! be in its place.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU16,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use gnudi_drivers::incoming::{Batch, Incoming};
+use gnudi_engine::{Measures, MeasuresQuery};
+use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};
+use gnudi_model::{
+    Aggregation, AggregationMethod, ArchivePolicy, Measure, MetricId, SackCount, Statistic, Timespan,
+    Timestamp,
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    gate::Gate,
+    link::{Inbox, Link, STOP_MS_MAX},
+    process::Process,
+    world::{self, World},
+};
+
+const METRICS: u64 = 6;
+const CLIENTS: u64 = 2;
+const PROCESSES_MAX: usize = 4;
+/// After the last fault each unit has an owner again within this time: the time of a lease and one round.
+const OWNED_WITHIN: Duration = Duration::from_millis(1000 + 334 + 150);
+/// And everything is processed within this one.
+const DONE_WITHIN: Duration = Duration::from_secs(10);
+
+/// What schedules had in them, to see that they are not empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub passes: u64,
+    pub fenced: u64,
+    pub splits: u64,
+    pub kills: u64,
+    pub stops: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: Counts) {
+        self.passes += other.passes;
+        self.fenced += other.fenced;
+        self.splits += other.splits;
+        self.kills += other.kills;
+        self.stops += other.stops;
+    }
+}
+
+fn metric(number: u64) -> MetricId {
+    MetricId(uuid::Uuid::from_u128(u128::from(number) + 1))
+}
+
+/// The index is only read, so all schedules share one.
+async fn indexer() -> Arc<dyn Indexer> {
+    static INDEXER: OnceLock<Arc<MemoryIndexer>> = OnceLock::new();
+    if let Some(indexer) = INDEXER.get() {
+        return indexer.clone();
+    }
+    let indexer = Arc::new(MemoryIndexer::default());
+    create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    let new = (0..METRICS).map(|number| NewMetric {
+        id: metric(number),
+        creator: "admin".into(),
+        name: None,
+        unit: None,
+        archive_policy_name: "low".into(),
+        resource_id: None,
+        created_at: Timestamp::EPOCH,
+    });
+    for created in gnudi_indexer::Metrics::create_metrics(&*indexer, new.collect()).await {
+        created.unwrap();
+    }
+    INDEXER.get_or_init(|| indexer).clone()
+}
+
+/// A client's own way to the store, with faults of its own.
+fn api(world: &Arc<World>) -> Arc<Link> {
+    Link::new(world.clone(), Gate::new(), Arc::new(Inbox::default()))
+}
+
+/// Appends to the client's metrics, one request after the other; one that fails is sent again until it is taken.
+async fn client(
+    world: Arc<World>,
+    own: u64,
+    accepted: Arc<Mutex<BTreeMap<MetricId, Vec<Measure>>>>,
+    rounds: u64,
+) {
+    let api = api(&world);
+    for round in 0..rounds {
+        sleep(world.random.ms(0, 300)).await;
+        let mut points = Vec::new();
+        for number in (0..METRICS).filter(|number| number % CLIENTS == own) {
+            if world.random.one_in(2) {
+                // Three in a bucket, so that what comes too late is refused by the next.
+                let timestamp = Timestamp::from_secs(round as i64 * 100);
+                points.push((metric(number), Measure { timestamp, value: (round + 1) as f64 }));
+            }
+        }
+        loop {
+            let mut batch = Batch::default();
+            for (metric, point) in &points {
+                batch.push(*metric, 1, |out| gnudi_series::points::encode(&[*point], out));
+            }
+            if api.append(batch).await.is_ok() {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        for (metric, point) in points {
+            accepted.lock().entry(metric).or_default().push(point);
+        }
+    }
+}
+
+/// The processes, and what happens to them.
+struct Stage {
+    world: Arc<World>,
+    indexer: Arc<dyn Indexer>,
+    processes: Vec<Process>,
+    leaving: Vec<JoinHandle<()>>,
+    splitting: Vec<JoinHandle<()>>,
+    started: usize,
+    counts: Counts,
+}
+
+impl Stage {
+    fn start(&mut self, name: Option<String>) {
+        let number = self.started;
+        self.started += 1;
+        let name = name.unwrap_or_else(|| format!("p{number}"));
+        self.processes.push(Process::start(&self.world, &self.indexer, number, name));
+    }
+
+    fn take(&mut self) -> Option<Process> {
+        if self.processes.is_empty() {
+            return None;
+        }
+        let place = self.world.random.below(self.processes.len() as u64) as usize;
+        let process = self.processes.swap_remove(place);
+        self.counts.passes += process.engine.figures().passes.load(std::sync::atomic::Ordering::Relaxed);
+        Some(process)
+    }
+
+    fn happen(&mut self) {
+        let world = self.world.clone();
+        let random = &world.random;
+        match random.below(10) {
+            0 | 1 => {
+                self.counts.kills += 1;
+                let name = self.take().map(|process| {
+                    let name = process.name.clone();
+                    process.kill();
+                    name
+                });
+                // Perhaps at once, as another life of the same process.
+                match random.below(3) {
+                    0 => self.start(name),
+                    1 => self.start(None),
+                    _ => {}
+                }
+            }
+            2 | 3 if !self.processes.is_empty() => {
+                self.counts.stops += 1;
+                let place = random.below(self.processes.len() as u64) as usize;
+                self.processes[place].gate.stop(random.ms(10, STOP_MS_MAX));
+            }
+            4 if self.processes.len() < PROCESSES_MAX => self.start(None),
+            5 => {
+                if let Some(process) = self.take() {
+                    self.leaving.push(tokio::spawn(process.leave()));
+                }
+            }
+            6 => world.fail_for(world::Engine::Coordinator, random.ms(10, 1500)),
+            7 => world.fail_for(world::Engine::Store, random.ms(10, 800)),
+            8 => world.fail_for(world::Engine::Incoming, random.ms(10, 800)),
+            _ if self.splitting.len() < 2 => {
+                self.counts.splits += 1;
+                let api = api(&world);
+                self.splitting.push(tokio::spawn(async move {
+                    while api.split().await.is_err() {
+                        sleep(Duration::from_millis(20)).await;
+                    }
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether each unit is owned by one process.
+    fn all_owned(&self) -> Result<(), String> {
+        let numbering = self.world.incoming.numbering();
+        let mut owners = vec![0; usize::from(numbering.units().get())];
+        for fence in self.processes.iter().flat_map(|process| process.engine.owned()) {
+            if fence.sack.count == numbering.units() {
+                owners[usize::from(fence.sack.id.0)] += 1;
+            }
+        }
+        if owners.iter().all(|owners| *owners == 1) {
+            return Ok(());
+        }
+        Err(format!("owners of the units of {numbering:?}: {owners:?}"))
+    }
+
+    /// Waits until something holds; where the sacks are renumbered meanwhile the time begins anew.
+    async fn wait(
+        &self,
+        limit: Duration,
+        holds: impl AsyncFn(&Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut numbering = self.world.incoming.numbering();
+        let mut until = Instant::now() + limit;
+        while let Err(why) = holds(self).await {
+            let now = self.world.incoming.numbering();
+            if now != numbering {
+                (numbering, until) = (now, Instant::now() + limit);
+            }
+            if Instant::now() > until {
+                return Err(why);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+/// Plays the schedule of a seed.
+pub async fn play(seed: u64) -> Result<Counts, String> {
+    let sacks = SackCount(NonZeroU16::new(1 + (seed % 3) as u16).unwrap());
+    let world = World::new(seed, sacks);
+    let mut stage = Stage {
+        world: world.clone(),
+        indexer: indexer().await,
+        processes: Vec::new(),
+        leaving: Vec::new(),
+        splitting: Vec::new(),
+        started: 0,
+        counts: Counts::default(),
+    };
+    for _ in 0..1 + world.random.below(3) {
+        stage.start(None);
+    }
+    let accepted = Arc::new(Mutex::new(BTreeMap::new()));
+    let rounds = 2 + world.random.below(6);
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|own| tokio::spawn(client(world.clone(), own, accepted.clone(), rounds))).collect();
+    for _ in 0..2 + world.random.below(7) {
+        sleep(world.random.ms(0, 600)).await;
+        stage.happen();
+    }
+    if stage.processes.is_empty() {
+        stage.start(None);
+    }
+    world.calm_down();
+    let last = stage.processes.iter().map(|process| process.gate.until()).max();
+    tokio::time::sleep_until(last.expect("there is a process")).await;
+    let calm = finish(&mut stage, clients).await;
+    // Whatever came of it, what must not happen at all says more.
+    world.violation().map_or(Ok(()), Err)?;
+    calm?;
+    let accepted = accepted.lock().clone();
+    compare(&stage, &accepted).await?;
+    while stage.take().map(Process::kill).is_some() {}
+    Ok(stage.counts)
+}
+
+async fn finish(stage: &mut Stage, clients: Vec<JoinHandle<()>>) -> Result<(), String> {
+    let world = stage.world.clone();
+    for task in clients.into_iter().chain(stage.splitting.drain(..)) {
+        task.await.map_err(|error| error.to_string())?;
+    }
+    stage.wait(OWNED_WITHIN, async |stage| stage.all_owned()).await?;
+    for task in stage.leaving.drain(..) {
+        task.await.map_err(|error| error.to_string())?;
+    }
+    let done = async |_: &Stage| {
+        let backlog = world.incoming.backlog().await.unwrap();
+        let numbering = world.incoming.numbering();
+        if backlog.measures == 0 && !numbering.draining {
+            return Ok(());
+        }
+        Err(format!("{} measures are left in the sacks of {numbering:?}", backlog.measures))
+    };
+    stage.wait(DONE_WITHIN, done).await?;
+    stage.wait(OWNED_WITHIN, async |stage| stage.all_owned()).await?;
+    if stage.processes.iter().any(Process::has_failed) {
+        return Err("a task ended".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether each metric holds what was accepted, and nothing else.
+async fn compare(stage: &Stage, accepted: &BTreeMap<MetricId, Vec<Measure>>) -> Result<(), String> {
+    let policy = stage.indexer.archive_policy("low").await.unwrap().unwrap();
+    let of = |statistic| -> Aggregation {
+        policy.aggregation(AggregationMethod::new(statistic), Timespan::from_secs(300)).unwrap()
+    };
+    for number in 0..METRICS {
+        let metric = metric(number);
+        let mut expected: BTreeMap<Timestamp, (f64, f64)> = BTreeMap::new();
+        for point in accepted.get(&metric).into_iter().flatten() {
+            let bucket = Timestamp(point.timestamp.0 - point.timestamp.0 % 300_000_000_000);
+            let (count, sum) = expected.entry(bucket).or_default();
+            *count += 1.0;
+            *sum += point.value;
+        }
+        let aggregations = vec![of(Statistic::Count), of(Statistic::Sum)];
+        let query = MeasuresQuery { aggregations, start: None, stop: None, resample: None };
+        let read = stage.processes[0]
+            .engine
+            .measures(metric, &policy, &query)
+            .await
+            .map_err(|error| error.to_string())?;
+        let [Measures { timestamps, values: counts, .. }, Measures { values: sums, .. }] = &read[..] else {
+            return Err("two aggregations were asked for".to_owned());
+        };
+        let found: BTreeMap<Timestamp, (f64, f64)> = timestamps
+            .iter()
+            .zip(counts.iter().zip(sums))
+            .map(|(at, (count, sum))| (*at, (*count, *sum)))
+            .collect();
+        if found != expected {
+            return Err(format!("{metric} holds {found:?}, accepted was {expected:?}"));
+        }
+    }
+    Ok(())
+}
