@@ -18,12 +18,11 @@ impl Outage {
     /// A call was not answered.
     pub fn failed(&self, error: &dyn std::fmt::Display) {
         let mut began = self.began.lock();
-        match &mut *began {
-            Some((_, tries)) => *tries += 1,
-            None => {
-                *began = Some((Instant::now(), 1));
-                tracing::error!(of = self.of, %error, "no answer: tried until there is one");
-            }
+        if let Some((_, tries)) = &mut *began {
+            *tries += 1;
+        } else {
+            *began = Some((Instant::now(), 1));
+            tracing::error!(of = self.of, %error, "no answer: tried until there is one");
         }
     }
 

@@ -3,7 +3,7 @@
 //! However many wait, one task asks, for all sacks in one call, again and again with a growing pause, as long as anybody waits.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -73,9 +73,9 @@ impl Watcher {
                     return;
                 }
             }
-            let sacks: BTreeMap<Sack, ()> =
-                waits.iter().flat_map(|wait| &wait.sacks).map(|(sack, _)| (*sack, ())).collect();
-            let sacks: Vec<Sack> = sacks.into_keys().collect();
+            let sacks: BTreeSet<Sack> =
+                waits.iter().flat_map(|wait| &wait.sacks).map(|(sack, _)| *sack).collect();
+            let sacks: Vec<Sack> = sacks.into_iter().collect();
             match self.incoming.positions(&sacks).await {
                 Ok(positions) => {
                     let numbering = self.incoming.numbering();

@@ -34,8 +34,8 @@ impl Assignment {
 }
 
 /// What is leased but no longer wanted. Of another count too: units that were renumbered are wanted by nobody.
-pub fn surplus(leased: &BTreeMap<Sack, u64>, wanted: &BTreeSet<Sack>) -> Vec<Sack> {
-    leased.keys().filter(|sack| !wanted.contains(sack)).copied().collect()
+pub fn surplus(leased: &BTreeSet<Sack>, wanted: &BTreeSet<Sack>) -> Vec<Sack> {
+    leased.difference(wanted).copied().collect()
 }
 
 /// Which of the missing units may be asked for: not those that share metrics with what another owns by an older or newer numbering.
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_renumbered_unit_is_surplus() {
-        let leased = BTreeMap::from([(sack(4, 1), 1), (sack(4, 2), 2), (sack(8, 2), 3)]);
+        let leased = BTreeSet::from([sack(4, 1), sack(4, 2), sack(8, 2)]);
         assert_eq!(surplus(&leased, &BTreeSet::from([sack(4, 1)])), [sack(4, 2), sack(8, 2)]);
     }
 

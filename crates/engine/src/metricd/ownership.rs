@@ -49,8 +49,9 @@ pub(super) struct Owner {
     /// Who has workers; `None` where that is to be asked.
     workers: Option<Vec<String>>,
     session: Option<Session>,
-    /// What the session has leased, with the tokens, and of it what has been opened.
-    leased: BTreeMap<Sack, u64>,
+    /// What the session has leased, for all that is known: an answer may have been lost.
+    leased: BTreeSet<Sack>,
+    /// Of it what has been opened.
     opened: BTreeSet<Sack>,
     /// Closed units whose last pass may still run.
     closing: BTreeMap<Sack, Arc<Unit>>,
@@ -69,7 +70,7 @@ impl Owner {
             assignment: Assignment::default(),
             workers: None,
             session: None,
-            leased: BTreeMap::new(),
+            leased: BTreeSet::new(),
             opened: BTreeSet::new(),
             closing: BTreeMap::new(),
             count,
@@ -135,10 +136,16 @@ impl Owner {
         let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
         let free = assignment::free(&missing, &owned, session);
         if !free.is_empty() {
+            self.leased.extend(&free);
             let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await?;
-            let leased =
-                free.into_iter().zip(tokens).filter_map(|(sack, token)| Some((sack, token?))).collect();
-            self.open(session, leased).await?;
+            let mut fences = Vec::with_capacity(free.len());
+            for (sack, token) in free.into_iter().zip(tokens) {
+                match token {
+                    Some(token) => fences.push(Fence { sack, token }),
+                    None => drop(self.leased.remove(&sack)),
+                }
+            }
+            self.open(session, fences).await?;
         }
         Ok(wanted.iter().any(|sack| !self.opened.contains(sack)))
     }
@@ -230,16 +237,12 @@ impl Owner {
     }
 
     /// Raises the fences of leased units, then hands the units to the workers.
-    async fn open(&mut self, session: Session, leased: Vec<(Sack, u64)>) -> Result<(), CoordinationError> {
-        self.leased.extend(leased.iter().copied());
+    async fn open(&mut self, session: Session, leased: Vec<Fence>) -> Result<(), CoordinationError> {
         let (engine, queue) = (&self.engine, &self.queue);
         let mut opened = Vec::new();
         let mut refused = Vec::new();
         let raises = stream::iter(leased)
-            .map(async |(sack, token)| {
-                let fence = Fence { sack, token };
-                (fence, engine.store.raise(fence).await)
-            })
+            .map(async |fence| (fence, engine.store.raise(fence).await))
             .buffer_unordered(RAISES_AT_ONCE);
         let opening = async {
             tokio::pin!(raises);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -36,6 +37,7 @@ pub struct Inbox {
 
 pub struct Link {
     world: Arc<World>,
+    name: String,
     gate: Arc<Gate>,
     inbox: Arc<Inbox>,
     /// What the process knows, and until when it learns nothing new.
@@ -43,9 +45,9 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(world: Arc<World>, gate: Arc<Gate>, inbox: Arc<Inbox>) -> Arc<Self> {
+    pub fn new(world: Arc<World>, name: &str, gate: Arc<Gate>, inbox: Arc<Inbox>) -> Arc<Self> {
         let numbering = Mutex::new((world.incoming.numbering(), Instant::now()));
-        Arc::new(Link { world, gate, inbox, numbering })
+        Arc::new(Link { world, name: name.to_owned(), gate, inbox, numbering })
     }
 
     /// Between any two calls the process may take its time, or stop.
@@ -63,18 +65,21 @@ impl Link {
     }
 
     /// A call that may be lost on the way or on the way back.
-    async fn call<T, E>(
+    async fn call<T: fmt::Debug, E: fmt::Debug>(
         &self,
         engine: Engine,
+        name: &str,
         call: impl Future<Output = Result<T, E>>,
         unavailable: impl Fn(String) -> E,
     ) -> Result<T, E> {
         self.point().await;
         let lost = self.world.loses(engine);
         if lost == Some(Lost::Request) {
+            self.world.tell(|| format!("{} {name}: lost", self.name));
             return Err(unavailable("the request was lost".to_owned()));
         }
         let answer = call.await;
+        self.world.tell(|| format!("{} {name}: {answer:?}, {lost:?}", self.name));
         self.point().await;
         if lost == Some(Lost::Answer) {
             return Err(unavailable("the answer was lost".to_owned()));
@@ -82,27 +87,30 @@ impl Link {
         answer
     }
 
-    async fn incoming<T>(
+    async fn incoming<T: fmt::Debug>(
         &self,
+        name: &str,
         call: impl Future<Output = Result<T, IncomingError>>,
     ) -> Result<T, IncomingError> {
-        self.call(Engine::Incoming, call, IncomingError::Unavailable).await
+        self.call(Engine::Incoming, name, call, IncomingError::Unavailable).await
     }
 
-    async fn coordinator<T>(
+    async fn coordinator<T: fmt::Debug>(
         &self,
+        name: &str,
         call: impl Future<Output = Result<T, CoordinationError>>,
     ) -> Result<T, CoordinationError> {
-        self.call(Engine::Coordinator, call, CoordinationError::Unavailable).await
+        self.call(Engine::Coordinator, name, call, CoordinationError::Unavailable).await
     }
 
     /// As [`Link::call`], for calls with one answer an item.
-    async fn items<T>(
+    async fn items<T: fmt::Debug>(
         &self,
+        name: &str,
         items: usize,
         call: impl Future<Output = Vec<Result<T, StoreError>>>,
     ) -> Vec<Result<T, StoreError>> {
-        let answers = self.call(Engine::Store, async { Ok(call.await) }, StoreError::Unavailable).await;
+        let answers = self.call(Engine::Store, name, async { Ok(call.await) }, StoreError::Unavailable).await;
         answers.unwrap_or_else(|error| (0..items).map(|_| Err(error.clone())).collect())
     }
 }
@@ -142,7 +150,7 @@ impl Incoming for Link {
             }
             Ok(())
         };
-        self.incoming(taken).await
+        self.incoming("append", taken).await
     }
 
     async fn pending(
@@ -153,7 +161,7 @@ impl Incoming for Link {
     ) -> Result<Pending, IncomingError> {
         // So that a sack takes several passes.
         let bytes_max = 1 + self.world.random.below(200) as usize;
-        self.incoming(self.world.incoming.pending(sack, after, bytes_max)).await
+        self.incoming("pending", self.world.incoming.pending(sack, after, bytes_max)).await
     }
 
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
@@ -161,15 +169,15 @@ impl Incoming for Link {
             self.world.acknowledged(sack, up_to).await;
             self.world.incoming.acknowledge(sack, up_to).await
         };
-        self.incoming(acknowledging).await
+        self.incoming("acknowledge", acknowledging).await
     }
 
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        self.incoming(self.world.incoming.trim(up_to)).await
+        self.incoming("trim", self.world.incoming.trim(up_to)).await
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        self.incoming(self.world.incoming.positions(sacks)).await
+        self.incoming("positions", self.world.incoming.positions(sacks)).await
     }
 
     async fn arrivals(&self) -> Vec<Sack> {
@@ -183,19 +191,19 @@ impl Incoming for Link {
     }
 
     async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.incoming(self.world.incoming.backlog()).await
+        self.incoming("backlog", self.world.incoming.backlog()).await
     }
 
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.incoming(self.world.incoming.backlog_by_metric()).await
+        self.incoming("backlog_by_metric", self.world.incoming.backlog_by_metric()).await
     }
 
     async fn split(&self) -> Result<Numbering, IncomingError> {
-        self.incoming(self.world.incoming.split()).await
+        self.incoming("split", self.world.incoming.split()).await
     }
 
     async fn settle(&self) -> Result<Numbering, IncomingError> {
-        let numbering = self.incoming(self.world.incoming.settle()).await?;
+        let numbering = self.incoming("settle", self.world.incoming.settle()).await?;
         *self.numbering.lock() = (numbering, Instant::now() + Duration::from_millis(1));
         Ok(numbering)
     }
@@ -204,15 +212,15 @@ impl Incoming for Link {
 #[async_trait]
 impl AggregateStore for Link {
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
-        self.items(metrics.len(), self.world.store.read_heads(metrics)).await
+        self.items("read_heads", metrics.len(), self.world.store.read_heads(metrics)).await
     }
 
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        self.items(ranges.len(), self.world.store.read_blocks(ranges)).await
+        self.items("read_blocks", ranges.len(), self.world.store.read_blocks(ranges)).await
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        self.items(ranges.len(), self.world.store.list_blocks(ranges)).await
+        self.items("list_blocks", ranges.len(), self.world.store.list_blocks(ranges)).await
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
@@ -221,7 +229,7 @@ impl AggregateStore for Link {
             self.world.raised(fence);
             Ok(())
         };
-        self.call(Engine::Store, raising, StoreError::Unavailable).await
+        self.call(Engine::Store, "raise", raising, StoreError::Unavailable).await
     }
 
     async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
@@ -233,56 +241,59 @@ impl AggregateStore for Link {
         let done = writes.len();
         let writing = async {
             let taken = self.world.store.write(fence, writes.clone()).await;
-            if taken.iter().all(Result::is_ok) {
+            if !taken.is_empty() && taken.iter().all(Result::is_ok) {
                 self.world.written(fence, &writes);
+            }
+            if taken.iter().any(|taken| matches!(taken, Err(StoreError::Fenced { .. }))) {
+                self.world.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
             taken
         };
-        let mut answers = self.items(done, writing).await;
+        let mut answers = self.items("write", done, writing).await;
         answers.extend((done..items).map(|_| Err(StoreError::Unavailable("the rest was lost".to_owned()))));
         answers
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        self.items(metrics.len(), self.world.store.delete(fence, metrics)).await
+        self.items("delete", metrics.len(), self.world.store.delete(fence, metrics)).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        self.call(Engine::Store, self.world.store.sync(), StoreError::Unavailable).await
+        self.call(Engine::Store, "sync", self.world.store.sync(), StoreError::Unavailable).await
     }
 }
 
 #[async_trait]
 impl Coordinator for Link {
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
-        self.coordinator(self.world.coordinator.join(name, about, ttl)).await
+        self.coordinator("join", self.world.coordinator.join(name, about, ttl)).await
     }
 
     async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
-        self.coordinator(self.world.coordinator.renew(session, about)).await
+        self.coordinator("renew", self.world.coordinator.renew(session, about)).await
     }
 
     async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
-        self.coordinator(self.world.coordinator.leave(session)).await
+        self.coordinator("leave", self.world.coordinator.leave(session)).await
     }
 
     async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
-        self.coordinator(self.world.coordinator.members()).await
+        self.coordinator("members", self.world.coordinator.members()).await
     }
 
     async fn acquire(&self, session: Session, sacks: &[Sack]) -> Result<Vec<Option<u64>>, CoordinationError> {
-        self.coordinator(self.world.coordinator.acquire(session, sacks)).await
+        self.coordinator("acquire", self.world.coordinator.acquire(session, sacks)).await
     }
 
     async fn release(&self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
-        self.coordinator(self.world.coordinator.release(session, sacks)).await
+        self.coordinator("release", self.world.coordinator.release(session, sacks)).await
     }
 
     async fn ownerships(&self) -> Result<Vec<Ownership>, CoordinationError> {
-        self.coordinator(self.world.coordinator.ownerships()).await
+        self.coordinator("ownerships", self.world.coordinator.ownerships()).await
     }
 
     async fn advance_tokens(&self, past: u64) -> Result<(), CoordinationError> {
-        self.coordinator(self.world.coordinator.advance_tokens(past)).await
+        self.coordinator("advance_tokens", self.world.coordinator.advance_tokens(past)).await
     }
 }

@@ -54,7 +54,7 @@ impl Process {
     pub fn start(world: &Arc<World>, indexer: &Arc<dyn Indexer>, number: usize, name: String) -> Self {
         let (gate, inbox) = (Gate::new(), Arc::new(Inbox::default()));
         world.inboxes.lock().insert(number, inbox.clone());
-        let link = Link::new(world.clone(), gate.clone(), inbox);
+        let link = Link::new(world.clone(), &name, gate.clone(), inbox);
         let engine = Arc::new(Engine::shared(indexer.clone(), link.clone(), link.clone(), link));
         let Parts { stop, workers, leave, owner } = Parts::new(&engine, &options(&name));
         let spawn = |task| tokio::spawn(Gated::new(gate.clone(), task));

@@ -40,7 +40,8 @@ const DONE_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub passes: u64,
-    pub fenced: u64,
+    /// Writes of former owners.
+    pub refused: u64,
     pub splits: u64,
     pub kills: u64,
     pub stops: u64,
@@ -49,7 +50,7 @@ pub struct Counts {
 impl Counts {
     pub fn add(&mut self, other: Counts) {
         self.passes += other.passes;
-        self.fenced += other.fenced;
+        self.refused += other.refused;
         self.splits += other.splits;
         self.kills += other.kills;
         self.stops += other.stops;
@@ -85,7 +86,7 @@ async fn indexer() -> Arc<dyn Indexer> {
 
 /// A client's own way to the store, with faults of its own.
 fn api(world: &Arc<World>) -> Arc<Link> {
-    Link::new(world.clone(), Gate::new(), Arc::new(Inbox::default()))
+    Link::new(world.clone(), "client", Gate::new(), Arc::new(Inbox::default()))
 }
 
 /// Appends to the client's metrics, one request after the other; one that fails is sent again until it is taken.
@@ -154,7 +155,9 @@ impl Stage {
     fn happen(&mut self) {
         let world = self.world.clone();
         let random = &world.random;
-        match random.below(10) {
+        let kind = random.below(10);
+        world.tell(|| format!("event {kind}, {} processes", self.processes.len()));
+        match kind {
             0 | 1 => {
                 self.counts.kills += 1;
                 let name = self.take().map(|process| {
@@ -234,9 +237,9 @@ impl Stage {
 }
 
 /// Plays the schedule of a seed.
-pub async fn play(seed: u64) -> Result<Counts, String> {
+pub async fn play(seed: u64, told: bool) -> Result<Counts, String> {
     let sacks = SackCount(NonZeroU16::new(1 + (seed % 3) as u16).unwrap());
-    let world = World::new(seed, sacks);
+    let world = World::new(seed, sacks, told);
     let mut stage = Stage {
         world: world.clone(),
         indexer: indexer().await,
@@ -246,7 +249,7 @@ pub async fn play(seed: u64) -> Result<Counts, String> {
         started: 0,
         counts: Counts::default(),
     };
-    for _ in 0..1 + world.random.below(3) {
+    for _ in 0..=world.random.below(3) {
         stage.start(None);
     }
     let accepted = Arc::new(Mutex::new(BTreeMap::new()));
@@ -261,6 +264,7 @@ pub async fn play(seed: u64) -> Result<Counts, String> {
         stage.start(None);
     }
     world.calm_down();
+    world.tell(|| "calm".to_owned());
     let last = stage.processes.iter().map(|process| process.gate.until()).max();
     tokio::time::sleep_until(last.expect("there is a process")).await;
     let calm = finish(&mut stage, clients).await;
@@ -270,18 +274,16 @@ pub async fn play(seed: u64) -> Result<Counts, String> {
     let accepted = accepted.lock().clone();
     compare(&stage, &accepted).await?;
     while stage.take().map(Process::kill).is_some() {}
+    stage.counts.refused = world.refused.load(std::sync::atomic::Ordering::Relaxed);
     Ok(stage.counts)
 }
 
 async fn finish(stage: &mut Stage, clients: Vec<JoinHandle<()>>) -> Result<(), String> {
     let world = stage.world.clone();
-    for task in clients.into_iter().chain(stage.splitting.drain(..)) {
+    for task in clients.into_iter().chain(stage.splitting.drain(..)).chain(stage.leaving.drain(..)) {
         task.await.map_err(|error| error.to_string())?;
     }
     stage.wait(OWNED_WITHIN, async |stage| stage.all_owned()).await?;
-    for task in stage.leaving.drain(..) {
-        task.await.map_err(|error| error.to_string())?;
-    }
     let done = async |_: &Stage| {
         let backlog = world.incoming.backlog().await.unwrap();
         let numbering = world.incoming.numbering();

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -40,6 +40,9 @@ pub enum Lost {
 
 pub struct World {
     pub random: Random,
+    began: Instant,
+    /// Whether to print what happens.
+    told: bool,
     pub incoming: MemoryIncoming,
     pub store: MemoryAggregates,
     pub coordinator: MemoryCoordinator,
@@ -48,6 +51,8 @@ pub struct World {
     outages: Mutex<[Instant; 3]>,
     /// By process: which sacks got measures that it has not been told of.
     pub inboxes: Mutex<BTreeMap<usize, Arc<Inbox>>>,
+    /// Writes of former owners, which the fence has kept out.
+    pub refused: AtomicU64,
     seen: Mutex<Seen>,
 }
 
@@ -61,18 +66,28 @@ struct Seen {
 }
 
 impl World {
-    pub fn new(seed: u64, sacks: SackCount) -> Arc<Self> {
+    pub fn new(seed: u64, sacks: SackCount, told: bool) -> Arc<Self> {
         let began = Instant::now();
         Arc::new(World {
             random: Random::new(seed),
+            began,
+            told,
             incoming: MemoryIncoming::new(sacks, u64::MAX),
             store: MemoryAggregates::default(),
             coordinator: MemoryCoordinator::new(move || began.elapsed()),
             calm: AtomicBool::new(false),
             outages: Mutex::new([began; 3]),
             inboxes: Mutex::default(),
+            refused: AtomicU64::new(0),
             seen: Mutex::default(),
         })
+    }
+
+    /// Prints what happens, where one schedule is played to be looked at.
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        if self.told {
+            println!("{:>8.3} s  {}", self.began.elapsed().as_secs_f64(), what());
+        }
     }
 
     pub fn calm_down(&self) {
