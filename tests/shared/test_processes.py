@@ -4,8 +4,10 @@ import json
 import subprocess
 import time
 
+import pytest
+
 from support import gnudi as program
-from support.engines import sections
+from support.engines import COMBINATIONS, sections
 from support.http import create_metric, create_policy
 from support.process import wait_until
 from support.redis import Redis
@@ -26,8 +28,9 @@ def minutes(client, metric, refresh):
     return client.get(path).expect(200).json()
 
 
-def test_what_one_process_takes_another_gives(cloud, request):
-    made = cloud(sections(request, ENGINES), apis=2, workers=2)
+@pytest.mark.parametrize("engines", [ENGINES, *COMBINATIONS, "postgresql+ceph+s3", "mariadb+file+file"])
+def test_what_one_process_takes_another_gives(cloud, request, engines):
+    made = cloud(sections(request, engines), apis=2, workers=2)
     one, other = made.client(0), made.client(1)
     create_policy(one, "minutes", [("1 minute", 100)])
     metric = create_metric(other, "minutes", name="m")

@@ -40,4 +40,6 @@ def _store(request, engine, place):
         case "swift":
             gateway = request.getfixturevalue("radosgw")
             return f"driver = swift\nswift_container_prefix = {place}\n{gateway.swift_options}"
+        case "file":
+            return f"driver = file\nfile_basepath = {request.getfixturevalue('shared_dir')}/{place}\n"
     raise ValueError(engine)

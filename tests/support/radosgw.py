@@ -29,7 +29,7 @@ class Radosgw:
         self._serve()
         admin = lambda *words: self.ceph.run("radosgw-admin", "-c", self.ceph.conf, *words)
         admin("user", "create", "--uid=gnudi", "--display-name=gnudi", f"--access-key={ACCESS_KEY}",
-              f"--secret-key={SECRET_KEY}", "--max-buckets=-1")
+              f"--secret-key={SECRET_KEY}", "--max-buckets=0")
         admin("subuser", "create", "--uid=gnudi", f"--subuser={SWIFT_USER}", "--access=full")
         admin("key", "create", f"--subuser={SWIFT_USER}", "--key-type=swift", f"--secret-key={SWIFT_KEY}")
         return self

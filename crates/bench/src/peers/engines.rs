@@ -177,7 +177,7 @@ fn start_gateway(conf: &Path, directory: &Path, leftovers: &Leftovers) -> Result
     let mut gateway = Guarded::start(command, &log, Signal::Kill, leftovers)?;
     gateway.wait_ready(START_DELAY_MAX, || answers_anything(address))?;
     let mut command = Command::new("radosgw-admin");
-    command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=-1"]);
+    command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=0"]);
     command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);
     command.arg(format!("--secret-key={SECRET_KEY}"));
     run_to_end(command)?;
