@@ -78,6 +78,37 @@ async fn sacks_pass_on_as_workers_come_and_go() {
 }
 
 #[tokio::test]
+async fn each_removes_the_deleted_metrics_of_its_own_sacks() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let (api, one, two) = (cluster.engine(), cluster.engine(), cluster.engine());
+    let workers = [("one", &one), ("two", &two)]
+        .map(|(name, engine)| Metricd::start(engine.clone(), &options(name, LEASE)));
+    until("each has its share", async || {
+        let owned = [one.owned().len(), two.owned().len()];
+        owned.iter().sum::<usize>() == usize::from(SACKS) && owned.iter().all(|owned| *owned > 0)
+    })
+    .await;
+    let all: Vec<_> = (0..METRICS).map(metric).collect();
+    api.append(batch(0..METRICS, 0)).await.unwrap();
+    api.refresh(&all, Duration::from_secs(10)).await.unwrap();
+    for deleted in api.indexer().delete_metrics(&all).await {
+        deleted.unwrap();
+    }
+    assert_eq!(api.expunge(2, || true).await.unwrap(), 0, "it owns nothing");
+    // Pages are smaller than what the other owns in a row.
+    let (first, second) = (one.expunge(2, || true).await.unwrap(), two.expunge(2, || true).await.unwrap());
+    assert!(first > 0 && second > 0);
+    assert_eq!(first + second, all.len());
+    assert!(api.indexer().deleted_metrics(None, 1).await.unwrap().is_empty());
+    for number in 0..METRICS {
+        assert!(cluster.counts(&api, number).await.is_empty());
+    }
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_split_ends_while_measures_come() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let api = cluster.engine();

@@ -135,6 +135,27 @@ async fn measures_that_wait_are_signs_of_life() {
 }
 
 #[tokio::test]
+async fn marks_outlive_a_split() {
+    let house = House::new().await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    for id in [1000, 2000] {
+        house.create(id, 1, at(0)).await;
+    }
+    house.push(1001, true).await;
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap(), 0);
+    house.push(2001, true).await;
+    assert!(house.incoming.split().await.unwrap().draining);
+    assert!(!house.incoming.settle().await.unwrap().draining);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(12)).await.unwrap(), 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+    assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured before the first mark");
+    assert_eq!(house.ended_at(2000).await, None, "measured after the first mark, before the split");
+    // Nothing has come to the new sacks since the mark that was made after the split.
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(37)).await.unwrap(), 1);
+    assert_eq!(house.ended_at(2000).await, Some(at(37)));
+}
+
+#[tokio::test]
 async fn a_young_process_ends_nothing() {
     let house = House::new().await;
     house.create(1000, 1, at(0)).await;
