@@ -1,9 +1,8 @@
 //! How often a pass goes to the engines: as often for 1,000 metrics as for 10, sealing and expiry included.
 
-mod support;
-
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZeroU16,
     sync::Arc,
     time::Duration,
 };
@@ -21,11 +20,14 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::{ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric};
 use gnudi_model::{
-    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, Numbering, Sack, Statistic,
-    Timespan, Timestamp,
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, Numbering, Sack, SackCount,
+    Statistic, Timespan, Timestamp,
 };
 use parking_lot::Mutex;
-use support::{metric, sacks};
+
+fn metric(number: u128) -> MetricId {
+    MetricId(uuid::Uuid::from_u128(number + 1))
+}
 
 /// How often each call was made.
 #[derive(Default)]
@@ -162,7 +164,8 @@ async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
         created.unwrap();
     }
     let calls = Arc::new(Calls::default());
-    let incoming = Counted { driver: MemoryIncoming::new(sacks(1), u64::MAX), calls: calls.clone() };
+    let incoming =
+        Counted { driver: MemoryIncoming::new(SackCount(NonZeroU16::MIN), u64::MAX), calls: calls.clone() };
     let store = Counted { driver: MemoryAggregates::default(), calls: calls.clone() };
     let indexer: Arc<dyn Indexer> = indexer;
     let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store));
@@ -178,7 +181,7 @@ async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
         }
         engine.append(batch).await.unwrap();
         calls.take();
-        engine.refresh(&[metric(0)], Duration::from_secs(60)).await.unwrap();
+        engine.refresh(&[metric(0)], Duration::from_mins(1)).await.unwrap();
         counted.push(calls.take());
     }
     counted
