@@ -1,6 +1,6 @@
 //! Passes over 20,000 heads on a store of objects: `cargo bench -p gnudi-drivers --bench aggregates_objects [ENGINE...]`.
 //!
-//! Engines are `memory`, `slow` (memory that takes 2 ms for each request), and on a Ceph that the bench starts `s3`.
+//! Engines are `memory`, `slow` (memory that takes 2 ms for each request), and on a Ceph that the bench starts `ceph` and `s3`.
 //! Prints for each pass heads per second, read and written, and requests; in the end how much was written to have it.
 
 use std::{sync::Arc, time::Duration, time::Instant};
@@ -14,6 +14,7 @@ use gnudi_drivers::{
     },
     objects::{
         Objects, Secret,
+        ceph::{CephObjects, CephOptions},
         memory::MemoryObjects,
         s3::{S3Objects, S3Options},
     },
@@ -45,6 +46,12 @@ async fn main() {
                 let objects = MemoryObjects::default();
                 objects.set_delay(Duration::from_millis(2));
                 measure("memory, 2 ms a request", Arc::new(objects)).await;
+            }
+            "ceph" => {
+                let ceph = ceph::Ceph::start();
+                ceph.create_pool("gnocchi");
+                let pool = CephOptions { conffile: ceph.conf(), ..CephOptions::default() };
+                measure("ceph", Arc::new(CephObjects::open(&pool, "bench").await.unwrap())).await;
             }
             "s3" => {
                 let ceph = ceph::Ceph::start();

@@ -11,9 +11,13 @@ use futures_util::future::join_all;
 use gnudi_drivers::{
     aggregates::{AggregateStore, objects::ObjectAggregates},
     conformance,
+    coordination::memory::MemoryArbiter,
     objects::{
         ObjectError, Objects, Secret,
+        ceph::{CephObjects, CephOptions},
+        file::{FileObjects, FileOptions},
         s3::{S3Objects, S3Options},
+        swift::{SwiftObjects, SwiftOptions},
     },
 };
 
@@ -114,9 +118,20 @@ async fn two_write_to_one_shard(processes: &[Arc<ObjectAggregates>; 2]) {
     assert!(processes.iter().any(|store| store.figures().merges > 0));
 }
 
+#[tokio::test]
+async fn on_a_shared_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = FileOptions::new(folder.path().to_owned());
+    holds_on(Arc::new(FileObjects::open(&options, "aggregates").await.unwrap())).await;
+}
+
+/// One Ceph, for all that it serves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_s3() {
+async fn on_ceph_s3_and_swift() {
     let ceph = Ceph::start();
+    ceph.create_pool("gnocchi");
+    let pool = CephOptions { conffile: ceph.conf(), ..CephOptions::default() };
+    holds_on(Arc::new(CephObjects::open(&pool, "aggregates").await.unwrap())).await;
     let gateway = Radosgw::start(ceph.conf());
     let s3 = S3Options {
         endpoint_url: Some(gateway.endpoint()),
@@ -125,4 +140,13 @@ async fn on_s3() {
         ..S3Options::default()
     };
     holds_on(Arc::new(S3Objects::open(&s3, "aggregates").await.unwrap())).await;
+    let swift = SwiftOptions {
+        authurl: gateway.swift_auth(),
+        user: radosgw::SWIFT_USER.to_owned(),
+        key: Secret::new(radosgw::SWIFT_KEY),
+        ..SwiftOptions::default()
+    };
+    let arbiter = Arc::new(MemoryArbiter::default());
+    // A container of the same name would be the same bucket.
+    holds_on(Arc::new(SwiftObjects::open(&swift, "swift", arbiter).await.unwrap())).await;
 }
