@@ -42,7 +42,8 @@ def test_file_on_shared_engines(request, file, combination, cloud, pytestconfig,
     if pytestconfig.getoption("oracle"):
         pytest.skip("real Gnocchi runs once")
     config = CONFIG + engines.sections(request, combination)
-    server = cloud(config, prefix=steps.PREFIX, upgrade=["--skip-archive-policies-creation"])
+    empty = ["--skip-archive-policies-creation"]
+    server = cloud(config, prefix=steps.PREFIX, upgrade=empty, arguments=empty)
     check(file, server, files.BETTER.get(file, []), record_property)
 
 

@@ -55,15 +55,15 @@ class Metricd:
 
 
 class Cloud:
-    """`apis` and `workers` processes; `upgrade` arguments go to the `gnudi upgrade` that comes first."""
+    """`apis` and `workers` processes; `upgrade` arguments go to the `gnudi upgrade` that comes first, `arguments` to each API."""
 
-    def __init__(self, directory, config, apis=1, workers=1, prefix="", upgrade=()):
+    def __init__(self, directory, config, apis=1, workers=1, prefix="", upgrade=(), arguments=()):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config, self.prefix, self.upgrade_arguments = config, prefix, list(upgrade)
         self.config_path = self.directory / "gnocchi.conf"
         self.config_path.write_text(config)
-        self.apis = [Api(self.directory / f"api{index}", config, prefix=prefix) for index in range(apis)]
+        self.apis = [Api(self.directory / f"api{index}", config, arguments, prefix) for index in range(apis)]
         self.workers = [Metricd(self.directory / f"metricd{index}", config) for index in range(workers)]
 
     def run(self, *arguments, timeout_s=60):
