@@ -6,7 +6,7 @@ prefix, a pool, a bucket), so that clouds never meet.
 
 import itertools
 
-COMBINATIONS = ["postgresql+redis+ceph", "mariadb+s3+s3", "postgresql+redis+swift"]
+COMBINATIONS = ["mariadb+s3+s3", "postgresql+redis+ceph", "postgresql+redis+swift", "mariadb+redis+redis", "postgresql+redis+s3", "postgresql+s3+redis"]
 
 _numbers = itertools.count(1)
 
