@@ -1,57 +1,314 @@
-//! The log of objects through the suites, on objects in memory.
+//! The log of objects, on objects in memory: the suites, and what happens when the store or a process fails.
 
-use std::{sync::Arc, time::Duration};
+mod support;
 
-use gnudi_drivers::{
-    conformance::{self, IncomingSetup},
-    incoming::objects::{ObjectIncoming, ObjectIncomingOptions},
-    objects::{Objects, memory::MemoryObjects},
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
 };
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    OpenError,
+    conformance::{self, IncomingSetup},
+    incoming::{
+        Backlog, Incoming, IncomingError, Position,
+        objects::{ObjectIncoming, ObjectIncomingOptions},
+    },
+    objects::{
+        ObjectError, Objects,
+        memory::{Call, Fault, MemoryObjects},
+    },
+};
+use gnudi_model::{Numbering, Sack};
+use support::log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, work_off};
 use uuid::Uuid;
 
-const CLUSTER: Uuid = Uuid::from_u128(1);
-
-/// So that nothing is left to chance: what is trimmed is deleted at once, and nothing is believed that was not asked for.
-fn strict(setup: IncomingSetup) -> ObjectIncomingOptions {
-    ObjectIncomingOptions {
-        sack_count: setup.sack_count,
-        backlog_bytes_max: setup.backlog_bytes_max,
-        keep: Duration::ZERO,
-        mark_delay: Duration::ZERO,
-        ..ObjectIncomingOptions::default()
-    }
-}
-
-fn usual(setup: IncomingSetup) -> ObjectIncomingOptions {
-    ObjectIncomingOptions {
-        sack_count: setup.sack_count,
-        backlog_bytes_max: setup.backlog_bytes_max,
-        ..ObjectIncomingOptions::default()
-    }
-}
-
-async fn open(objects: &MemoryObjects, options: ObjectIncomingOptions) -> Arc<ObjectIncoming> {
-    let objects: Arc<dyn Objects> = Arc::new(objects.clone());
-    ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+fn usual(sacks: u16) -> ObjectIncomingOptions {
+    let ObjectIncomingOptions { sack_count, look_delay_idle, .. } = strict(sacks);
+    ObjectIncomingOptions { sack_count, look_delay_idle, ..ObjectIncomingOptions::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_process() {
+async fn the_suites() {
     for options in [strict, usual] {
-        conformance::incoming(async |setup: IncomingSetup| {
-            open(&MemoryObjects::default(), options(setup)).await
-        })
-        .await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes() {
-    for options in [strict, usual] {
-        conformance::shared_incoming(async |setup: IncomingSetup| {
+        let options = |setup: IncomingSetup| ObjectIncomingOptions {
+            backlog_bytes_max: setup.backlog_bytes_max,
+            ..options(setup.sack_count.get())
+        };
+        conformance::incoming(async |setup| open(&MemoryObjects::default(), options(setup)).await).await;
+        conformance::shared_incoming(async |setup| {
             let objects = MemoryObjects::default();
             [open(&objects, options(setup)).await, open(&objects, options(setup)).await]
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_failed_answer_is_looked_after() {
+    let unavailable = || ObjectError::Unavailable("as planned".to_owned());
+    for fault in [Fault::AnswerLost, Fault::Fails(unavailable())] {
+        for call in [Call::Create, Call::Get, Call::Put, Call::List] {
+            let objects = MemoryObjects::default();
+            let log = open(&objects, strict(4)).await;
+            for (round, texts) in [["a", "b"], ["c", "d"], ["e", "f"]].iter().enumerate() {
+                objects.fail(call, if call == Call::Create { "log/" } else { "" }, round, fault.clone());
+                for text in texts {
+                    log.append(batch(&[(1, text)])).await.unwrap();
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            // What has not struck yet strikes now.
+            while !objects.is_healed() {
+                let _ = objects.list("incoming/").await;
+                let _ = log.backlog().await;
+                let _ = objects.put("incoming/hint", Bytes::new()).await;
+                let _ = objects.create("incoming/log/-", Bytes::new()).await;
+            }
+            let other = open(&objects, strict(4)).await;
+            assert_eq!(all(&other).await, ["a", "b", "c", "d", "e", "f"], "{call:?} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_unavailable_and_comes_back() {
+    let objects = MemoryObjects::default();
+    let options = || ObjectIncomingOptions { timeout: Duration::from_millis(300), ..strict(4) };
+    let log = open(&objects, options()).await;
+    log.append(batch(&[(1, "a")])).await.unwrap();
+    objects.set_down(true);
+    let started = Instant::now();
+    let refused = |error: &IncomingError| matches!(error, IncomingError::Unavailable(_));
+    assert!(log.append(batch(&[(1, "b")])).await.is_err_and(|error| refused(&error)));
+    assert!(log.backlog().await.is_err_and(|error| refused(&error)));
+    assert!(log.split().await.is_err_and(|error| refused(&error)));
+    let sack = Sack::of(metric(1), log.numbering().count);
+    assert!(log.positions(&[sack]).await.is_err_and(|error| refused(&error)));
+    log.acknowledge(sack, Position(1 << 16 | 1)).await.unwrap();
+    assert!(log.trim(&[]).await.is_err_and(|error| refused(&error)));
+    assert!(started.elapsed() < Duration::from_secs(3), "a call hung");
+    let closed = ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, Uuid::new_v4(), options()).await;
+    assert!(matches!(closed, Err(OpenError::Engine { .. })));
+    objects.set_down(false);
+    log.append(batch(&[(1, "c")])).await.unwrap();
+    let written = async {
+        while open(&objects, strict(4)).await.backlog().await.unwrap().measures != 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), written).await.expect("the acknowledgement was forgotten");
+    assert_eq!(all(&log).await, ["c"]);
+}
+
+/// A process that slept while the log went on, and whose next number was used, trimmed and deleted.
+#[tokio::test]
+async fn what_is_written_below_the_mark_is_written_again() {
+    let objects = MemoryObjects::default();
+    let asleep = open(&objects, ObjectIncomingOptions { keep: Duration::from_millis(40), ..drowsy(4) }).await;
+    let awake = open(&objects, strict(4)).await;
+    for text in ["a", "b", "c"] {
+        awake.append(batch(&[(1, text)])).await.unwrap();
+    }
+    work_off(&awake).await;
+    let is_log = |name: &&String| name.contains("log/");
+    assert_eq!(objects.contents().keys().filter(is_log).count(), 0, "trimmed objects are deleted");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    asleep.append(batch(&[(1, "d")])).await.unwrap();
+    awake.append(batch(&[(1, "e")])).await.unwrap();
+    assert_eq!(all(&awake).await, ["d", "e"]);
+    assert_eq!(all(&asleep).await, ["d", "e"]);
+    assert_eq!(all(&*open(&objects, strict(4)).await).await, ["d", "e"]);
+}
+
+/// The number was free when the process asked for it, and the request took long enough for it to be used, trimmed and deleted.
+#[tokio::test]
+async fn a_late_create_below_the_mark_is_not_believed() {
+    for options in [strict, drowsy] {
+        let objects = MemoryObjects::default();
+        let slow = open(&objects, options(4)).await;
+        let hold = objects.hold(Call::Create, "log/");
+        let appended = tokio::spawn({
+            let slow = Arc::clone(&slow);
+            async move { slow.append(batch(&[(1, "late")])).await }
+        });
+        hold.arrival().await;
+        // Since creating waits in this store, what another process wrote meanwhile comes from a second one.
+        let name = format!("incoming/log/{:020}", 1);
+        let others = MemoryObjects::default();
+        open(&others, strict(4)).await.append(batch(&[(1, "a")])).await.unwrap();
+        objects.put(&name, others.get(&name).await.unwrap().unwrap()).await.unwrap();
+        let reader = open(&objects, strict(4)).await;
+        assert_eq!(all(&reader).await, ["a"]);
+        work_off(&reader).await;
+        assert!(!objects.contents().contains_key(&name));
+        // As long as the slow process needs to see that its number was taken, if it looks.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop(hold);
+        let answer = appended.await.unwrap();
+        let fresh = open(&objects, strict(4)).await;
+        assert_eq!(all(&fresh).await, if answer.is_ok() { vec!["late"] } else { vec![] }, "{answer:?}");
+        work_off(&fresh).await;
+        slow.append(batch(&[(1, "b")])).await.unwrap();
+        assert_eq!(all(&reader).await, ["b"]);
+    }
+}
+
+/// A reader that slept does not take for the next object what somebody else who slept wrote at its number.
+#[tokio::test]
+async fn what_stands_below_the_mark_is_not_read() {
+    let objects = MemoryObjects::default();
+    let asleep = open(&objects, drowsy(4)).await;
+    let awake = open(&objects, strict(4)).await;
+    awake.append(batch(&[(1, "a")])).await.unwrap();
+    let first = objects.contents().into_iter().find(|(name, _)| name.contains("log/")).unwrap();
+    awake.append(batch(&[(1, "b")])).await.unwrap();
+    awake.split().await.unwrap();
+    work_off(&awake).await;
+    awake.append(batch(&[(1, "c")])).await.unwrap();
+    objects.put(&first.0, first.1).await.unwrap();
+    assert_eq!(all(&asleep).await, ["c"]);
+    assert!(asleep.numbering().draining, "the split lies below the mark");
+    assert_eq!(asleep.numbering(), awake.numbering());
+}
+
+#[tokio::test]
+async fn damage_stays_where_it_is() {
+    let objects = MemoryObjects::default();
+    let log = open(&objects, drowsy(4)).await;
+    for text in ["a", "b", "c"] {
+        log.append(batch(&[(1, text), (2, text)])).await.unwrap();
+    }
+    drop(log);
+    let name = format!("incoming/log/{:020}", 2);
+    let mut wrong = objects.get(&name).await.unwrap().unwrap().to_vec();
+    let at = wrong.iter().rposition(|byte| *byte == b'b').unwrap();
+    wrong[at] = b'x';
+    objects.put(&name, Bytes::from(wrong.clone())).await.unwrap();
+    let log = open(&objects, strict(4)).await;
+    assert_eq!(all(&log).await, ["a", "b", "c", "a", "c"]);
+    assert_eq!(log.figures().damaged, 1);
+    let copied = async {
+        while objects
+            .contents()
+            .get(&format!("incoming/quarantine/{:020}", 2))
+            .is_none_or(|copy| *copy != wrong)
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), copied).await.expect("it was not set aside");
+    // All of it, and the next one too.
+    objects.put(&name, Bytes::from_static(b"rubbish")).await.unwrap();
+    let log = open(&objects, strict(4)).await;
+    assert_eq!(all(&log).await, ["a", "c", "a", "c"]);
+    work_off(&log).await;
+    assert_eq!(log.backlog().await.unwrap(), Backlog::default());
+}
+
+#[tokio::test]
+async fn a_missing_object_does_not_hold_the_others_up() {
+    let objects = MemoryObjects::default();
+    let log = open(&objects, strict(4)).await;
+    for text in ["a", "b", "c"] {
+        log.append(batch(&[(1, text)])).await.unwrap();
+    }
+    drop(log);
+    objects.delete(&[format!("incoming/log/{:020}", 2)]).await.unwrap();
+    let log = open(&objects, strict(4)).await;
+    let append = async {
+        // Until the time is over nothing is written: others may know that the number was taken.
+        while let Err(error) = log.append(batch(&[(1, "d")])).await {
+            assert!(matches!(error, IncomingError::Unavailable(_)));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), append).await.expect("held up for ever");
+    assert_eq!(all(&log).await, ["a", "c", "d"]);
+    assert_eq!(log.figures().damaged, 1);
+    assert_eq!(all(&*open(&objects, strict(4)).await).await, ["a", "c", "d"]);
+}
+
+#[tokio::test]
+async fn a_log_belongs_to_one_cluster() {
+    let objects = MemoryObjects::default();
+    drop(open(&objects, strict(4)).await);
+    let again = open(&objects, strict(9)).await;
+    assert_eq!(again.numbering(), Numbering::settled(strict(4).sack_count), "a log keeps its count");
+    let (other, process) = (Uuid::from_u128(2), Uuid::new_v4());
+    let refused = ObjectIncoming::open(Arc::new(objects.clone()), other, process, strict(4)).await;
+    match refused.map(|_| ()) {
+        Err(OpenError::OtherCluster { found, own, .. }) => assert_eq!((found, own), (CLUSTER, other)),
+        answer => panic!("another cluster's log: {answer:?}"),
+    }
+    objects.put("incoming/cluster", Bytes::from_static(b"somebody's file")).await.unwrap();
+    let refused = ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, process, strict(4)).await;
+    assert!(matches!(refused.map(|_| ()), Err(OpenError::Invalid { .. })));
+}
+
+/// What is asked of the store by a pass depends neither on the count of metrics nor on that of the sacks.
+#[tokio::test]
+async fn trips_do_not_grow_with_metrics_or_sacks() {
+    let mut counted = Vec::new();
+    for (metrics, sacks) in [(10, 2), (5000, 2), (5000, 128)] {
+        let objects = MemoryObjects::default();
+        let never = Duration::from_hours(1);
+        let quiet = || ObjectIncomingOptions { pending_age_max: never, keep: never, ..drowsy(sacks) };
+        let (api, worker) = (open(&objects, quiet()).await, open(&objects, quiet()).await);
+        let sacks: Vec<Sack> = worker.numbering().count.sacks().collect();
+        worker.pending(sacks[0], Position(0), 1).await.unwrap();
+        let entries: Vec<(u128, &str)> = (0..metrics).map(|id| (id, "points")).collect();
+        let before = objects.calls_total();
+        for _ in 0..3 {
+            api.append(batch(&entries)).await.unwrap();
+        }
+        let appended = objects.calls_total() - before;
+        let positions = worker.positions(&sacks).await.unwrap();
+        let mut records = 0;
+        for (sack, positions) in sacks.iter().zip(&positions) {
+            records += worker.pending(*sack, Position(0), usize::MAX).await.unwrap().records.len();
+            worker.acknowledge(*sack, positions.newest).await.unwrap();
+        }
+        assert_eq!(records, 3 * metrics as usize);
+        let passed = objects.calls_total() - before - appended;
+        worker
+            .trim(&sacks.iter().copied().zip(positions.iter().map(|p| p.newest)).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        let trimmed = objects.calls_total() - before - appended - passed;
+        counted.push((appended, passed, trimmed));
+    }
+    assert!(counted.iter().all(|counts| *counts == counted[0]), "appends, a pass, a trim: {counted:?}");
+    // An object each, the mark twice since nothing is believed here, a hint.
+    assert!(counted[0].0 <= 10 && counted[0].1 <= 12 && counted[0].2 <= 16, "{counted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_writer_starves() {
+    const WRITERS: usize = 4;
+    let objects = MemoryObjects::default();
+    objects.set_delay(Duration::from_millis(2));
+    let until = Instant::now() + Duration::from_secs(3);
+    let mut writers = Vec::new();
+    for id in 0..WRITERS {
+        let log = open(&objects, usual(4)).await;
+        writers.push(tokio::spawn(async move {
+            let (mut count, mut longest) = (0, Duration::ZERO);
+            while Instant::now() < until {
+                let started = Instant::now();
+                log.append(batch(&[(id as u128, "x")])).await.unwrap();
+                (count, longest) = (count + 1, longest.max(started.elapsed()));
+            }
+            (count, longest)
+        }));
+    }
+    let mut counts = Vec::new();
+    for writer in writers {
+        let (count, longest) = writer.await.unwrap();
+        assert!(longest < Duration::from_millis(500), "an append took {longest:?}");
+        counts.push(count);
+    }
+    println!("{counts:?} objects");
+    let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(fewest * 3 > *most, "{counts:?}");
 }

@@ -49,6 +49,8 @@ async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn Incoming>; 2]) {
     }
     let sack = Sack::of(metric(4), SETUP.sack_count);
     named(&**worker, sack).await;
+    // It may have been named for the first of the two alone.
+    positions(&**worker, sack).await;
     let records = all_of(&**worker, sack).await;
     worker.acknowledge(sack, records[0].position).await.unwrap();
     let (acknowledged, newest) = (records[0].position, records[1].position);
@@ -86,6 +88,8 @@ async fn two_append_at_once(drivers: &[Arc<dyn Incoming>; 2]) {
     }
     let mut seen: HashMap<MetricId, Vec<u32>> = HashMap::new();
     for sack in SETUP.sack_count.sacks() {
+        // Before that they may not have looked for what the other appended a moment ago.
+        assert_eq!(positions(&*drivers[0], sack).await, positions(&*drivers[1], sack).await);
         let records = all_of(&*drivers[0], sack).await;
         assert!(records.is_sorted_by_key(|record| record.position), "out of order");
         assert_eq!(records, all_of(&*drivers[1], sack).await, "two processes read different things");

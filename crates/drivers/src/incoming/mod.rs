@@ -135,6 +135,8 @@ pub trait Incoming: Send + Sync + 'static {
 
     /// The records of a sack behind `after`, oldest first, whole batches, about `bytes_max` of them and at least one
     /// batch where any waits. Damaged records are reported, quarantined and left out.
+    /// Of a shared store, what another process appended a moment ago may be missing, but nothing that this process has seen in
+    /// `positions` or appended itself.
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError>;
 
     /// Up to here the sack's records are in the aggregates: they no longer count as backlog and `pending` need not

@@ -16,7 +16,7 @@ const UNUSED_MAX: Duration = Duration::from_secs(10);
 pub struct Bodies {
     bytes_max: usize,
     bytes: usize,
-    bodies: HashMap<u64, Body>,
+    kept: HashMap<u64, Body>,
     /// From the last use to the object.
     uses: BTreeMap<u64, u64>,
     clock: u64,
@@ -46,7 +46,7 @@ impl Bodies {
             return;
         }
         while self.bytes + bytes.len() > self.bytes_max {
-            let oldest = self.uses.first_key_value().and_then(|(_, number)| self.bodies.get(number));
+            let oldest = self.uses.first_key_value().and_then(|(_, number)| self.kept.get(number));
             if oldest.is_none_or(|body| now.duration_since(body.used_at) < UNUSED_MAX) {
                 return;
             }
@@ -57,14 +57,14 @@ impl Bodies {
 
     /// Keeps an object that is needed now.
     pub fn keep(&mut self, number: u64, bytes: &Bytes, now: Instant) {
-        while self.bytes + bytes.len() > self.bytes_max && !self.bodies.is_empty() {
+        while self.bytes + bytes.len() > self.bytes_max && !self.kept.is_empty() {
             self.remove_oldest();
         }
         self.insert(number, bytes, now);
     }
 
     pub fn get(&mut self, number: u64, now: Instant) -> Option<Bytes> {
-        let body = self.bodies.get_mut(&number)?;
+        let body = self.kept.get_mut(&number)?;
         self.clock += 1;
         self.uses.remove(&body.used);
         (body.used, body.used_at) = (self.clock, now);
@@ -73,14 +73,14 @@ impl Bodies {
     }
 
     pub fn remove(&mut self, number: u64) {
-        if let Some(body) = self.bodies.remove(&number) {
+        if let Some(body) = self.kept.remove(&number) {
             self.uses.remove(&body.used);
             self.bytes -= body.bytes.len();
         }
     }
 
     pub fn clear(&mut self) {
-        self.bodies.clear();
+        self.kept.clear();
         self.uses.clear();
         self.bytes = 0;
     }
@@ -93,7 +93,7 @@ impl Bodies {
         self.clock += 1;
         self.uses.insert(self.clock, number);
         self.bytes += bytes.len();
-        self.bodies.insert(number, Body { bytes: bytes.clone(), used: self.clock, used_at: now });
+        self.kept.insert(number, Body { bytes: bytes.clone(), used: self.clock, used_at: now });
     }
 
     fn remove_oldest(&mut self) {

@@ -335,7 +335,9 @@ impl Incoming for ObjectIncoming {
         let known: Vec<_> = up_to.iter().map(|(sack, position)| (*sack, progress(position))).collect();
         {
             let mut view = shared.view.lock();
-            known.iter().for_each(|(sack, progress)| view.progress(*sack, *progress));
+            for (sack, progress) in &known {
+                view.progress(*sack, *progress);
+            }
             view.trim_settled();
         }
         shared.acknowledgements.tell(known);

@@ -150,6 +150,12 @@ impl Object {
         object
     }
 
+    /// The head alone.
+    pub fn parse_head(number: u64, bytes: &[u8]) -> Option<Head> {
+        let length = FrameHeader::parse(bytes, Location::unpack(position(number, 0).0))?.length;
+        Object::parse(number, bytes.get(..length)?).head
+    }
+
     fn take_frame(&mut self, frame: &[u8], start: usize, position: Position, header: Option<&FrameHeader>) {
         let items = items(frame);
         if header.is_none_or(|header| !header.matches(&items)) {

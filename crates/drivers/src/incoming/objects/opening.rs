@@ -81,12 +81,12 @@ impl Shared {
     /// Reads the log to its end. However long that is: only the store's answers have a deadline.
     async fn first_look(&self) -> Result<(), crate::incoming::IncomingError> {
         let hint = self.within(self.hint()).await?;
-        self.tail.lock().await.at_least = hint;
+        self.view.lock().expect(hint);
         self.within(self.hear(Instant::now(), Duration::ZERO)).await?;
         match self.catch_up(Instant::now()).await {
             // That is waited for later: the process can start.
             Err(error) if self.tail.lock().await.missing.is_some() => {
-                tracing::error!(%error, "the log has a gap")
+                tracing::error!(%error, "the log has a gap");
             }
             look => drop(look?),
         }

@@ -91,6 +91,7 @@ impl Shared {
             let read = async |number| self.objects.get(&names::log(number)).await.map_err(unavailable);
             let found = try_join_all(numbers.iter().map(|number| read(*number))).await?;
             for (number, body) in numbers.iter().zip(found) {
+                let body = body.filter(|body| self.view.lock().is_same(*number, body));
                 match body {
                     Some(body) => {
                         self.view.lock().bodies.keep(*number, &body, now);
@@ -116,7 +117,9 @@ impl Shared {
             let name = names::log(number);
             tracing::error!(name, "an object of the log is gone, and the measures in it");
         }
-        lost.iter().for_each(|(sack, waiting)| view.give_up(*sack, waiting));
+        for (sack, waiting) in &lost {
+            view.give_up(*sack, waiting);
+        }
         Ok(())
     }
 
@@ -166,7 +169,7 @@ impl Shared {
         }
         let hint = self.hint().await?;
         let mut tail = self.tail.lock().await;
-        tail.at_least = tail.at_least.max(hint);
+        self.view.lock().expect(hint);
         if cared.mark.is_none_or(|asked| asked.elapsed() >= self.options.mark_delay) {
             tail.mark = tail.mark.newest(&*self.objects).await?;
             self.view.lock().forget(&tail.mark);

@@ -44,15 +44,13 @@ pub struct Tail {
     pub mark: Mark,
     /// When the view's next number, or one before it, was not taken for certain; `None` where that is not known.
     pub known: Option<Moment>,
-    /// Somebody has written this far.
-    pub at_least: u64,
     /// A number that is missing, though later ones are there, and since when that is known.
     pub missing: Option<(u64, Instant)>,
 }
 
 impl Tail {
     pub fn new(mark: Mark) -> Self {
-        Self { mark, known: None, at_least: 0, missing: None }
+        Self { mark, known: None, missing: None }
     }
 }
 
@@ -72,7 +70,7 @@ impl Shared {
     /// Reads on until a number is known that another process has taken.
     pub async fn pass(&self, number: u64) -> Result<(), IncomingError> {
         let mut tail = self.tail.lock().await;
-        tail.at_least = tail.at_least.max(number);
+        self.view.lock().expect(number);
         self.read_on(&mut tail, Some(number)).await.map(|_| ())
     }
 
@@ -103,7 +101,8 @@ impl Shared {
     }
 
     async fn read_on(&self, tail: &mut Tail, enough: Option<u64>) -> Result<bool, IncomingError> {
-        let (mut found, mut width) = (false, 1);
+        // Whoever does not know the end looks beyond it, too: an object may be missing.
+        let (mut found, mut width) = (false, if tail.known.is_none() { READ_AHEAD_MAX } else { 1 });
         loop {
             let next = self.view.lock().next();
             if enough.is_some_and(|enough| next > enough) {
@@ -114,10 +113,10 @@ impl Shared {
             let bodies = try_join_all((next..next + width).map(read)).await?;
             let whole = bodies.iter().take_while(|body| body.is_some()).count();
             if let Some(last) = bodies.iter().rposition(Option::is_some) {
-                tail.at_least = tail.at_least.max(next + last as u64);
+                self.view.lock().expect(next + last as u64);
             }
             if !self.is_genuine(tail).await? {
-                (found, width) = (true, 1);
+                (found, width) = (true, READ_AHEAD_MAX);
                 continue;
             }
             for (number, body) in (next..).zip(bodies.iter().flatten().take(whole)) {
@@ -128,7 +127,7 @@ impl Shared {
             found |= whole > 0;
             let end = next + whole as u64;
             if (whole as u64) < width {
-                if end <= tail.at_least {
+                if self.view.lock().is_behind() {
                     self.fill(tail, end).await?;
                     continue;
                 }

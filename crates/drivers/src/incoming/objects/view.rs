@@ -72,6 +72,7 @@ struct Line {
 struct Applied {
     /// When this process saw it.
     seen: Instant,
+    head: Option<Head>,
     bytes: usize,
     /// Parts in it that wait.
     waiting: u32,
@@ -85,6 +86,8 @@ pub struct View {
     me: Uuid,
     /// The number of the first object that is not known.
     next: u64,
+    /// Somebody has written this far.
+    at_least: u64,
     /// All up to here are trimmed.
     trimmed: u64,
     /// Up to here some may have been trimmed before this process read them.
@@ -110,6 +113,7 @@ impl View {
         Self {
             me,
             next: mark.through + 1,
+            at_least: 0,
             trimmed: mark.through,
             skipped: 0,
             numbering: mark.numbering,
@@ -129,6 +133,16 @@ impl View {
         self.next
     }
 
+    /// Takes up that somebody has written an object of this number, or a later one.
+    pub fn expect(&mut self, number: u64) {
+        self.at_least = self.at_least.max(number);
+    }
+
+    /// Whether the next number is taken for certain, though its object is not known.
+    pub fn is_behind(&self) -> bool {
+        self.next <= self.at_least
+    }
+
     pub fn trimmed(&self) -> u64 {
         self.trimmed
     }
@@ -139,6 +153,12 @@ impl View {
 
     pub fn numbering(&self) -> Numbering {
         self.numbering
+    }
+
+    /// Whether these are the bytes of an object that was applied: below the mark others may stand at its number.
+    pub fn is_same(&self, number: u64, body: &Bytes) -> bool {
+        let applied = self.objects.get(&number);
+        applied.is_some_and(|applied| applied.head == Object::parse_head(number, body))
     }
 
     /// The highest sequence of this process that is in the log.
@@ -186,6 +206,7 @@ impl View {
         }
         let mut applied = Applied {
             seen: now,
+            head: object.head,
             bytes: body.len(),
             waiting: 0,
             newest: Vec::new(),

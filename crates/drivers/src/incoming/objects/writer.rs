@@ -11,7 +11,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -56,13 +56,21 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// What becomes the next object.
-    async fn take(&self, bytes_max: u64) -> Vec<Request> {
+    /// What becomes the next object, and how many bytes left the queue for nothing.
+    async fn take(&self, bytes_max: u64) -> (Vec<Request>, u64) {
+        let mut abandoned = 0;
         loop {
             let mut group: Vec<Request> = Vec::new();
             let mut bytes = 0;
             {
                 let mut waiting = self.waiting.lock();
+                // Nobody waits for the answer to these any more: what was refused must not come later, behind what came next.
+                waiting.retain(|request| {
+                    if request.done.is_closed() {
+                        abandoned += request.bytes;
+                    }
+                    !request.done.is_closed()
+                });
                 while let Some(request) = waiting.pop_front_if(|request| {
                     let fits = bytes + request.bytes <= bytes_max && group.len() < BATCHES_MAX;
                     let is_measures = request.kind == Kind::Measures;
@@ -73,7 +81,7 @@ impl Queue {
                 }
             }
             if !group.is_empty() {
-                return group;
+                return (group, abandoned);
             }
             self.ready.notified().await;
         }
@@ -94,16 +102,16 @@ struct Writer {
     /// How long the store takes to create an object, smoothed.
     trip: Duration,
     random: u64,
-    hinted: Option<Instant>,
+    is_hinting: Arc<AtomicBool>,
 }
 
 /// Writes what comes, as long as the process lives.
 pub async fn run(shared: Arc<Shared>) {
     let random = shared.process.as_u128() as u64 | 1;
-    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, hinted: None };
+    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, is_hinting: Arc::default() };
     loop {
         let group_bytes_max = writer.shared.options.object_bytes_max as u64;
-        let mut group = writer.shared.queue.take(group_bytes_max).await;
+        let (mut group, abandoned) = writer.shared.queue.take(group_bytes_max).await;
         writer.sequence += 1;
         let answer = writer.write(&mut group).await;
         let Counters { appends, objects, .. } = &writer.shared.counters;
@@ -111,7 +119,8 @@ pub async fn run(shared: Arc<Shared>) {
             appends.fetch_add(group.len() as u64, Ordering::Relaxed);
             objects.fetch_add(1, Ordering::Relaxed);
         }
-        writer.shared.view.lock().leave_queue(group.iter().map(|request| request.bytes).sum());
+        let done: u64 = group.iter().map(|request| request.bytes).sum();
+        writer.shared.view.lock().leave_queue(done + abandoned);
         for request in group {
             // Whoever asked may have gone.
             let _ = request.done.send(answer.clone());
@@ -145,10 +154,21 @@ impl Writer {
         let mut doubtful: Option<u64> = None;
         let mut losses = 0;
         loop {
-            let number = shared.view.lock().next();
-            let batches = group.iter_mut().filter_map(|request| request.batch.as_mut());
-            let body = encode(number, &head, batches);
-            let mut attempt = self.attempt(number, &body, deadline).await;
+            let (number, is_behind, own) = {
+                let view = shared.view.lock();
+                (view.next(), view.is_behind(), view.own())
+            };
+            // What is in doubt may have been read meanwhile.
+            if own == self.sequence {
+                return Ok(());
+            }
+            let mut attempt = if is_behind {
+                Attempt::Lost
+            } else {
+                let batches = group.iter_mut().filter_map(|request| request.batch.as_mut());
+                let body = encode(number, &head, batches);
+                self.attempt(number, &body, deadline).await
+            };
             if let Attempt::Lost = attempt {
                 losses += 1;
                 shared.counters.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -184,7 +204,8 @@ impl Writer {
                     IncomingError::Unavailable("other processes were always first".to_owned())
                 }
             };
-            if Instant::now() + delay >= deadline {
+            let is_abandoned = group.iter().all(|request| request.done.is_closed());
+            if is_abandoned || Instant::now() + delay >= deadline {
                 return Err(error);
             }
             if losses > 0 && doubtful.is_none() {
@@ -250,17 +271,25 @@ impl Writer {
         (self.random >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Tells processes that start where the log has come to at least.
-    fn hint(&mut self) {
-        if self.hinted.is_some_and(|hinted| hinted.elapsed() < HINT_EVERY) {
+    /// Tells processes that start where the log has come to at least: now, and again while that changes.
+    fn hint(&self) {
+        if self.is_hinting.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.hinted = Some(Instant::now());
-        let shared = Arc::clone(&self.shared);
+        let (shared, is_hinting) = (Arc::clone(&self.shared), Arc::clone(&self.is_hinting));
         tokio::spawn(async move {
-            let number = shared.view.lock().next() - 1;
-            // The next one will do.
-            let _ = shared.within(async { shared.put_hint(number).await }).await;
+            let mut hinted = 0;
+            loop {
+                let number = shared.view.lock().next() - 1;
+                if number == hinted {
+                    break;
+                }
+                hinted = number;
+                // Where it fails, the next one will do.
+                let _ = shared.within(shared.put_hint(number)).await;
+                tokio::time::sleep(HINT_EVERY).await;
+            }
+            is_hinting.store(false, Ordering::Relaxed);
         });
     }
 }

@@ -1,0 +1,86 @@
+//! Logs of objects in memory, as several processes have them.
+
+use std::{sync::Arc, time::Duration};
+
+use gnudi_drivers::{
+    incoming::{
+        Batch, Incoming, Position, Record,
+        objects::{ObjectIncoming, ObjectIncomingOptions},
+    },
+    objects::{Objects, memory::MemoryObjects},
+};
+use gnudi_model::{MetricId, Sack, SackCount};
+use uuid::Uuid;
+
+pub const CLUSTER: Uuid = Uuid::from_u128(1);
+
+/// What is trimmed is deleted at once, and nothing is believed that was not asked for.
+pub fn strict(sacks: u16) -> ObjectIncomingOptions {
+    ObjectIncomingOptions {
+        sack_count: SackCount(sacks.try_into().unwrap()),
+        keep: Duration::ZERO,
+        mark_delay: Duration::ZERO,
+        pending_age_max: Duration::ZERO,
+        look_delay_idle: Duration::from_millis(20),
+        timeout: Duration::from_secs(2),
+        missing_wait: Duration::from_millis(100),
+        ..ObjectIncomingOptions::default()
+    }
+}
+
+/// As [`strict`], of a process that looks at the log only when it must, as one that sleeps.
+pub fn drowsy(sacks: u16) -> ObjectIncomingOptions {
+    let never = Duration::from_hours(1);
+    ObjectIncomingOptions {
+        look_delay_idle: never,
+        look_delay_min: never,
+        look_delay_max: never,
+        ..strict(sacks)
+    }
+}
+
+pub async fn open(objects: &MemoryObjects, options: ObjectIncomingOptions) -> Arc<ObjectIncoming> {
+    let objects: Arc<dyn Objects> = Arc::new(objects.clone());
+    ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+}
+
+pub fn metric(id: u128) -> MetricId {
+    MetricId(Uuid::from_u128(id))
+}
+
+/// A batch of `(metric, text)`, a measure each.
+pub fn batch(entries: &[(u128, &str)]) -> Batch {
+    let mut batch = Batch::default();
+    for (id, points) in entries {
+        batch.push(metric(*id), 1, |out| out.extend_from_slice(points.as_bytes()));
+    }
+    batch
+}
+
+pub fn text(record: &Record) -> &str {
+    std::str::from_utf8(&record.points).unwrap()
+}
+
+/// Everything that waits, in the order of processing, as this process knows it after asking.
+pub async fn all(log: &ObjectIncoming) -> Vec<String> {
+    let mut texts = Vec::new();
+    log.backlog().await.unwrap();
+    let numbering = log.numbering();
+    for sack in numbering.units().iter().flat_map(|unit| numbering.sacks_of_unit(unit)) {
+        let pending = log.pending(sack, Position(0), usize::MAX).await.unwrap();
+        texts.extend(pending.records.iter().map(|record| text(record).to_owned()));
+    }
+    texts
+}
+
+/// Acknowledges and trims all that waits.
+pub async fn work_off(log: &ObjectIncoming) {
+    let numbering = log.numbering();
+    let sacks: Vec<Sack> = numbering.units().iter().flat_map(|unit| numbering.sacks_of_unit(unit)).collect();
+    let positions = log.positions(&sacks).await.unwrap();
+    let known: Vec<_> = sacks.into_iter().zip(positions.iter().map(|positions| positions.newest)).collect();
+    for (sack, newest) in &known {
+        log.acknowledge(*sack, *newest).await.unwrap();
+    }
+    log.trim(&known).await.unwrap();
+}
