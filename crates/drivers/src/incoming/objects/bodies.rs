@@ -32,7 +32,7 @@ struct Body {
 
 impl Bodies {
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, bodies: HashMap::new(), uses: BTreeMap::new(), clock: 0, enabled: false }
+        Self { bytes_max, bytes: 0, kept: HashMap::new(), uses: BTreeMap::new(), clock: 0, enabled: false }
     }
 
     /// From now on there are workers.
