@@ -112,7 +112,7 @@ impl World {
     }
 
     /// A client sends its next request, if it has its last answer.
-    async fn append(&mut self) {
+    fn append(&mut self) {
         let process = self.process();
         let id = self.random.below(WRITERS);
         let metrics: Vec<u128> =
@@ -137,12 +137,12 @@ impl World {
     async fn work(&mut self) {
         let process = self.process();
         let (unit, bytes) = (self.random.below(64) as u16, self.random.below(300));
-        let _ = work_off(&*process, unit, bytes, &self.applied).await;
+        let _ = work_off(&process, unit, bytes, &self.applied).await;
     }
 
     async fn trim(&mut self) {
         let process = self.process();
-        let _ = trim(&*process).await;
+        let _ = trim(&process).await;
     }
 
     /// The process ends in the middle of what it does, and another begins.
@@ -177,7 +177,7 @@ impl World {
 
     async fn step(&mut self) {
         match self.random.below(40) {
-            0..16 => self.append().await,
+            0..16 => self.append(),
             16..26 => self.work().await,
             26..29 => self.trim().await,
             29..32 => self.fail(),
@@ -220,7 +220,7 @@ impl World {
         for round in 0.. {
             assert!(round < 100, "seed {}: {:?} stays", self.seed, last.backlog().await);
             for unit in last.numbering().units().iter() {
-                work_off(&*last, unit.0, usize::MAX, &self.applied).await.unwrap();
+                work_off(&last, unit.0, usize::MAX, &self.applied).await.unwrap();
             }
             last.settle().await.unwrap();
             if last.backlog().await.unwrap().measures == 0 && !last.numbering().draining {
@@ -228,13 +228,13 @@ impl World {
             }
         }
         self.compare();
-        trim(&*last).await.unwrap();
+        trim(&last).await.unwrap();
         for process in &self.processes {
             assert_eq!(process.backlog().await.unwrap().measures, 0, "seed {}", self.seed);
             assert_eq!(process.numbering(), last.numbering(), "seed {}", self.seed);
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
-        trim(&*last).await.unwrap();
+        trim(&last).await.unwrap();
         let left = self.objects.contents().into_keys().filter(|name| name.contains("log/")).count();
         assert!(left <= 1, "seed {}: {left} objects of the log stay", self.seed);
     }
@@ -315,7 +315,7 @@ fn nothing_is_lost_or_doubled_whatever_happens() {
                     for _ in 0..STEPS {
                         world.step().await;
                     }
-                    let finish = tokio::time::timeout(Duration::from_secs(60), world.finish());
+                    let finish = tokio::time::timeout(Duration::from_mins(1), world.finish());
                     finish.await.unwrap_or_else(|_| panic!("seed {seed} does not come to its end"));
                 })
             })
