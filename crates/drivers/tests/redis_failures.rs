@@ -146,6 +146,8 @@ async fn what_was_answered_survives_a_kill() {
 async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     let mut server = RedisServer::start(&[]);
     let (driver, store) = (incoming(&server.url()).await, aggregates(&server.url()).await);
+    driver.append(batch(&[0], 1)).await.unwrap();
+    let before = waiting(&driver, first_sack(&driver)).await[0].0;
     server.kill();
     let started = Instant::now();
     for _ in 0..3 {
@@ -162,8 +164,19 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     let unreachable = RedisIncoming::open(incoming_options(&server.url()), CLUSTER).await.err().unwrap();
     assert!(matches!(&unreachable, OpenError::Engine { engine, .. } if engine.contains("redis 127.0.0.1")));
     server.start_again();
-    // The server has forgotten all, so the store is made anew: this driver only has to say so.
-    eventually("it answers again", async || driver.positions(&[first_sack(&driver)]).await).await;
+    // It has forgotten all, so the store is made anew.
+    eventually("it answers again", async || driver.append(batch(&[0], 2)).await).await;
+    let sack = first_sack(&driver);
+    assert_eq!(waiting(&driver, sack).await.into_iter().map(|(_, number)| number).collect::<Vec<_>>(), [2]);
+    assert!(
+        waiting(&driver, sack).await[0].0 > before,
+        "heads that outlived it ignore what they have applied"
+    );
+    assert!(driver.split().await.unwrap().draining);
+    eventually("heads are written", async || {
+        store.write(Fence::EVERYTHING, vec![write(0, "h")]).await.remove(0)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,7 +281,7 @@ async fn positions_grow_where_a_tail_was_lost() {
     assert!(copied.success());
     // As if the clock of the lost server had been far ahead.
     let meta = "{gnudi:in:0}:m";
-    let ahead = server.ask::<u64>(&["HGET", meta, "last"]) + 600_000_000;
+    let ahead = server.ask::<u64>(&["HGET", meta, "last"]) + 300_000_000;
     server.ask::<u64>(&["HSET", meta, "last", &ahead.to_string()]);
     driver.append(batch(&[0], 2)).await.unwrap();
     let lost = waiting(&driver, sack).await.last().unwrap().0;

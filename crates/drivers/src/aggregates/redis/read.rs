@@ -69,11 +69,8 @@ impl RedisAggregates {
                         heads[*index] = self.head(metrics[*index], value).await;
                     }
                 }
-                Ok(None) => indexes.iter().for_each(|index| heads[*index] = Err(self.nonsense())),
-                Err(error) => {
-                    let error = store_error(error);
-                    indexes.iter().for_each(|index| heads[*index] = Err(error.clone()));
-                }
+                Ok(None) => fail(&mut heads, indexes, &self.nonsense()),
+                Err(error) => fail(&mut heads, indexes, &store_error(error)),
             }
         }
         heads
@@ -112,7 +109,8 @@ impl RedisAggregates {
                 });
                 match found {
                     Err(error) => {
-                        piece.iter().for_each(|at| results[reading[*at].index] = Err(error.clone()));
+                        let indexes: Vec<usize> = piece.iter().map(|at| reading[*at].index).collect();
+                        fail(&mut results, &indexes, &error);
                     }
                     Ok(found) => {
                         for (at, found) in piece.iter().zip(found) {
@@ -213,6 +211,13 @@ impl RedisAggregates {
             "{} answered what no script of ours answers",
             self.client.place()
         )))
+    }
+}
+
+/// One error for several items.
+pub(super) fn fail<T>(results: &mut [Result<T, StoreError>], indexes: &[usize], error: &StoreError) {
+    for index in indexes {
+        results[*index] = Err(error.clone());
     }
 }
 

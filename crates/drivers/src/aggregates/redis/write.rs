@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use gnudi_model::{MetricId, Sack};
 use redis::Value;
 
-use super::{RedisAggregates, layout, store_error};
+use super::{RedisAggregates, layout, read::fail, store_error};
 use crate::{
     aggregates::{Fence, MetricWrite, StoreError},
     clients::redis::{Call, ClientError, Confirm, Tag},
@@ -106,7 +106,7 @@ impl RedisAggregates {
         let answers = self.client.call(self.write_lane(), Confirm::Master, calls).await;
         for (answer, indexes) in answers.into_iter().zip(of_calls) {
             if let Err(error) = verdict(fence, answer) {
-                indexes.iter().for_each(|index| results[*index] = Err(error.clone()));
+                fail(&mut results, indexes, &error);
             }
         }
         results

@@ -279,13 +279,10 @@ impl RedisClient {
         calls: &[Waiting],
     ) -> Result<Vec<Value>, Failure> {
         let connecting = node.connection(lane, &self.connector, &self.options.url);
-        let mut connection = match tokio::time::timeout_at(deadline, connecting).await {
-            Ok(connection) => connection.map_err(|error| Failure { error, may_repeat: false })?,
-            Err(_) => {
-                let error = ClientError::Unavailable(format!("{}: cannot connect", self.options.url));
-                return Err(Failure { error, may_repeat: false });
-            }
-        };
+        let connected = tokio::time::timeout_at(deadline, connecting).await.unwrap_or_else(|_| {
+            Err(ClientError::Unavailable(format!("{}: cannot connect", self.options.url)))
+        });
+        let mut connection = connected.map_err(|error| Failure { error, may_repeat: false })?;
         let place = connection.server.place.clone();
         let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
         for Waiting { call, ask, .. } in calls {

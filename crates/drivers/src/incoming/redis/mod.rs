@@ -30,15 +30,13 @@ use uuid::Uuid;
 
 use self::{
     append::Queued,
-    numbering::{LANE, Root, Step},
+    numbering::{LANE, Root, Step, root_call},
     scripts::Scripts,
 };
 use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
-    clients::redis::{
-        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag,
-    },
+    clients::redis::{ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag},
 };
 
 #[derive(Clone, Debug)]
@@ -89,6 +87,7 @@ struct Store {
     client: RedisClient,
     scripts: Scripts,
     options: RedisIncomingOptions,
+    cluster: Uuid,
     root_tag: Tag,
     tags: Vec<Tag>,
     numbering: RwLock<Numbering>,
@@ -165,6 +164,7 @@ impl RedisIncoming {
         let store = Arc::new(Store {
             client,
             scripts,
+            cluster,
             root_tag,
             tags: layout::group_tags(&options.prefix, root.groups),
             numbering: RwLock::new(root.numbering),
@@ -207,12 +207,7 @@ async fn found(
     cluster: Uuid,
 ) -> Result<Root, ClientError> {
     let groups = if client.is_cluster() { layout::GROUPS_OF_A_CLUSTER } else { layout::GROUPS_OF_ONE_SERVER };
-    let mut call = Call::script(&scripts.root, tag)
-        .key(tag.key(":r"))
-        .arg(cluster.to_string())
-        .arg(layout::FORMAT)
-        .arg(groups)
-        .arg(options.sack_count.get());
+    let mut call = root_call(scripts, tag, cluster, groups, options.sack_count);
     Step::Read.add_to(&mut call);
     let value = client.call(LANE, Confirm::Replicas, vec![call]).await.remove(0)?;
     let key = format!("{}:r", tag.name);

@@ -10,8 +10,9 @@
 
 use gnudi_model::{Numbering, Sack, SackCount};
 use redis::Value;
+use uuid::Uuid;
 
-use super::{Store, errors::incoming_error, layout};
+use super::{Store, errors::incoming_error, layout, scripts::Scripts};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{IncomingError, too_many},
@@ -74,20 +75,35 @@ impl Step {
     }
 }
 
+/// Asks for the record, which is made where there is none: by this cluster, with this count.
+pub(super) fn root_call(scripts: &Scripts, tag: &Tag, cluster: Uuid, groups: u16, count: SackCount) -> Call {
+    Call::script(&scripts.root, tag)
+        .key(tag.key(":r"))
+        .arg(cluster.to_string())
+        .arg(layout::FORMAT)
+        .arg(groups)
+        .arg(count.get())
+}
+
 impl Store {
     async fn root(&self, step: Step) -> Result<Root, IncomingError> {
-        let mut call = Call::script(&self.scripts.root, &self.root_tag)
-            .key(self.root_tag.key(":r"))
-            .arg("")
-            .arg("")
-            .arg("")
-            .arg("");
+        let known = self.numbering().count;
+        let mut call = root_call(&self.scripts, &self.root_tag, self.cluster, self.groups(), known);
         step.add_to(&mut call);
         let confirm = if matches!(step, Step::Read) { Confirm::Master } else { Confirm::Replicas };
         let value = self.client.call(LANE, confirm, vec![call]).await.remove(0).map_err(incoming_error)?;
         let root = Root::parse(value).ok_or_else(|| {
-            IncomingError::Unavailable(format!("{} has lost its record of the sacks", self.client.place()))
+            IncomingError::Io(format!("{} has no record of the sacks that can be read", self.client.place()))
         })?;
+        if root.cluster != self.cluster.to_string() || root.groups != self.groups() {
+            let place = self.client.place();
+            return Err(IncomingError::Io(format!(
+                "{place}: the store was replaced by that of another cluster"
+            )));
+        }
+        if !root.opened && !root.numbering.draining {
+            tracing::error!("{} has lost all that it had taken: it is made anew", self.client.place());
+        }
         self.set_numbering(root.numbering);
         Ok(root)
     }
@@ -131,7 +147,8 @@ impl Store {
         if !root.opened {
             self.carry_on(root.numbering.count).await?;
         }
-        Ok(root.numbering)
+        // A store that was made anew is split after that.
+        if root.numbering.draining { Ok(root.numbering) } else { Box::pin(self.split()).await }
     }
 
     pub(super) async fn settle(&self) -> Result<Numbering, IncomingError> {

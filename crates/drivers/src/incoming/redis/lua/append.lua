@@ -7,8 +7,9 @@
 --          {'full', bytes}
 local tag = string.sub(KEYS[1], 1, -3)
 local overhead_bytes = 64
--- A server that took over may lack what its predecessor accepted last, and its clock may be behind.
-local takeover_us = 3600e6
+-- A server that took over may lack what its predecessor accepted last, or all of it, and its clock may be behind: it begins
+-- so far ahead of its clock, and so far ahead of what it has.
+local ahead_of_clock_us, ahead_of_last_us = 3600e6, 600e6
 
 local count, limit, run = ARGV[1], tonumber(ARGV[2]), 'r:' .. ARGV[#ARGV]
 local meta = tag .. ':m'
@@ -36,14 +37,12 @@ end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
-local position = now
-if have[3] then
-  local last = tonumber(have[3])
-  if not have[4] then
-    position = math.max(last, now) + takeover_us
-  elseif now <= last then
-    position = last + 1
-  end
+local last = tonumber(have[3] or '0')
+local position
+if have[4] then
+  position = math.max(last + 1, now)
+else
+  position = math.max(last + ahead_of_last_us, now + ahead_of_clock_us)
 end
 local written = string.format('%.0f', position)
 
