@@ -444,7 +444,7 @@ async fn damage_is_left_out_and_its_neighbours_stay() {
     let sack = first_sack(&driver);
     let stream = "{gnudi:in:0}:s:4:0";
     let packed = String::from_utf8(vec![0; 24]).unwrap();
-    let id = format!("{}-0", driver.positions(&[sack]).await.unwrap()[0].newest.0 + 1);
+    let id = format!("{}-1", driver.positions(&[sack]).await.unwrap()[0].newest.0);
     server.ask::<String>(&["XADD", stream, &id, "c", &packed, "p", "damaged"]);
     driver.append(batch(&[0], 2)).await.unwrap();
     let numbers: Vec<u32> = waiting(&driver, sack).await.into_iter().map(|(_, number)| number).collect();
