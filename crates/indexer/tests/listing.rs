@@ -1,10 +1,13 @@
 //! Pages of a listing are the sorted whole, cut.
 
+mod engines;
+
 use std::{cmp::Ordering, collections::BTreeMap};
 
+use engines::{Engine, Kind};
 use gnudi_indexer::{
     ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, NewResource, Page,
-    Resources, SqlIndexer, SqliteOptions,
+    Resources, SqlIndexer,
 };
 use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp, resource_type::GENERIC};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -94,11 +97,25 @@ fn resource(number: u32) -> NewResource {
 }
 
 #[test]
-fn pages_are_the_sorted_whole_cut() {
+fn pages_of_sqlite_are_the_sorted_whole_cut() {
+    pages_are_the_sorted_whole_cut(Kind::Sqlite, 96);
+}
+
+#[test]
+fn pages_of_postgres_are_the_sorted_whole_cut() {
+    pages_are_the_sorted_whole_cut(Kind::Postgres, 48);
+}
+
+#[test]
+fn pages_of_mariadb_are_the_sorted_whole_cut() {
+    pages_are_the_sorted_whole_cut(Kind::MariaDb, 48);
+}
+
+fn pages_are_the_sorted_whole_cut(kind: Kind, cases: u32) {
+    let engine = Engine::start(kind);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let folder = tempfile::tempdir().unwrap();
     let (indexer, metrics) = runtime.block_on(async {
-        let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+        let indexer = SqlIndexer::open(engine.fresh()).await.unwrap();
         for policy in ArchivePolicy::defaults(&ArchivePolicy::default_methods()) {
             indexer.create_archive_policy(policy).await.unwrap();
         }
@@ -112,7 +129,7 @@ fn pages_are_the_sorted_whole_cut() {
     let sort = (prop::sample::select(keys.to_vec()), any::<bool>(), any::<bool>());
     let creator = prop::option::of(0..4u32);
     let strategy = (prop::collection::vec(sort, 0..4), any::<bool>(), 1..60usize, creator);
-    let mut runner = TestRunner::new(ProptestConfig { cases: 96, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
     runner
         .run(&strategy, |(sorts, spell_out, limit, creator)| {
             let filter = MetricFilter {

@@ -1,9 +1,11 @@
 //! Random sequences of calls: an index answers each as the one in memory does.
 
+mod engines;
 mod playing;
 
 use std::collections::BTreeSet;
 
+use engines::{Engine, Kind};
 use gnudi_indexer::{Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page};
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
@@ -202,16 +204,26 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
+#[test]
+fn sqlite_answers_as_the_model() {
+    playing::run_on(Kind::Sqlite, calls());
+}
+
+#[test]
+fn postgres_answers_as_the_model() {
+    playing::run_on(Kind::Postgres, calls());
+}
+
+#[test]
+fn mariadb_answers_as_the_model() {
+    playing::run_on(Kind::MariaDb, calls());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn sqlite_answers_as_the_model(calls in calls()) {
-        playing::compare(&calls, None)?;
-    }
-
-    #[test]
     fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&calls, Some(cached_max))?;
+        playing::compare(&Engine::start(Kind::Sqlite), &calls, Some(cached_max))?;
     }
 }

@@ -1,7 +1,9 @@
 //! Random sequences of calls about resources: an index answers each as the one in memory does.
 
+mod engines;
 mod playing;
 
+use engines::{Engine, Kind};
 use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
     NewResource, Page, ResourceChange, ResourceListing, ResourcePage, ResourceTypeChange,
@@ -304,16 +306,26 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
+#[test]
+fn sqlite_answers_as_the_model() {
+    playing::run_on(Kind::Sqlite, calls());
+}
+
+#[test]
+fn postgres_answers_as_the_model() {
+    playing::run_on(Kind::Postgres, calls());
+}
+
+#[test]
+fn mariadb_answers_as_the_model() {
+    playing::run_on(Kind::MariaDb, calls());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn sqlite_answers_as_the_model(calls in calls()) {
-        playing::compare(&calls, None)?;
-    }
-
-    #[test]
     fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&calls, Some(cached_max))?;
+        playing::compare(&Engine::start(Kind::Sqlite), &calls, Some(cached_max))?;
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! `PROPTEST_CASES` says how many filters are tried.
 
+mod engines;
 mod world;
 
 use std::sync::Arc;
 
+use engines::{Engine, Kind};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, Indexer, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
     ResourceSort, ResourceTypes, Resources, SortDirection,
@@ -15,6 +17,7 @@ use gnudi_model::{Resource, Text, Timestamp};
 use world::{Chance, NUMBERS, OWNERS, SECONDS, TEXTS, TYPES, World, id};
 
 const FILTERS_BY_DEFAULT: u64 = 400;
+const FILTERS_ON_SERVERS: u64 = 150;
 const FILTERS_PER_WORLD: u64 = 50;
 /// Times in filters may be relative to this.
 const NOW: Timestamp = Timestamp::from_secs(110);
@@ -254,12 +257,27 @@ async fn delete(world: &World, chance: &mut Chance, seed: u64) {
 }
 
 #[tokio::test]
-async fn sql_finds_what_the_model_finds() {
+async fn sqlite_finds_what_the_model_finds() {
+    finds_what_the_model_finds(Kind::Sqlite, FILTERS_BY_DEFAULT).await;
+}
+
+#[tokio::test]
+async fn postgres_finds_what_the_model_finds() {
+    finds_what_the_model_finds(Kind::Postgres, FILTERS_ON_SERVERS).await;
+}
+
+#[tokio::test]
+async fn mariadb_finds_what_the_model_finds() {
+    finds_what_the_model_finds(Kind::MariaDb, FILTERS_ON_SERVERS).await;
+}
+
+async fn finds_what_the_model_finds(kind: Kind, by_default: u64) {
+    let engine = Engine::start(kind);
     let count = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
-    let count: u64 = count.unwrap_or(FILTERS_BY_DEFAULT);
+    let count: u64 = count.unwrap_or(by_default);
     let (mut some, mut refused) = (0, 0);
     for world_seed in 0..count.div_ceil(FILTERS_PER_WORLD) {
-        let world = World::new(world_seed).await;
+        let world = World::new(&engine, world_seed).await;
         for seed in (world_seed * FILTERS_PER_WORLD..count).take(FILTERS_PER_WORLD as usize) {
             let mut chance = Chance(seed << 32);
             let listing = listing(&world, &mut chance).await;

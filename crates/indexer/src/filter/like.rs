@@ -1,5 +1,7 @@
 //! Patterns of `LIKE`, with `PostgreSQL`'s escapes.
 
+use std::fmt::Write;
+
 /// A pattern that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(Vec<Token>);
@@ -109,7 +111,7 @@ impl Pattern {
                 Token::This(character) => {
                     for byte in character.encode_utf8(&mut [0; 4]).bytes() {
                         match byte {
-                            0 | 0x80.. => regex.push_str(&format!(r"\\{byte:03o}")),
+                            0 | 0x80.. => write!(regex, r"\\{byte:03o}").expect("a string takes all"),
                             b'\\' => regex.push_str(r"\\\\"),
                             byte if byte.is_ascii_alphanumeric() => regex.push(char::from(byte)),
                             byte => regex.extend(['\\', char::from(byte)]),
@@ -163,5 +165,9 @@ mod tests {
         assert_eq!(pattern(r"a\%b%c").literal(), None);
         assert_eq!(pattern(r"a\%b").literal(), Some("a%b".to_owned()));
         assert_eq!(pattern("[a]*?_%").glob(), "[[]a][*][?]?*");
+        assert_eq!(pattern(r"a\%_|%").like('|'), "a|%_||%");
+        assert_eq!(pattern(r"a\%\\").like('\\'), r"a\%\\");
+        let expected = r"^a\.\\303\\251\\\\\\000$";
+        assert_eq!(pattern("a.\u{e9}\\\\\0").escaped_regex(), expected);
     }
 }

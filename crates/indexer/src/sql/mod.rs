@@ -17,6 +17,7 @@ mod listing;
 mod metric;
 mod migrations;
 mod options;
+mod pattern;
 mod resource;
 mod resource_type;
 mod types;

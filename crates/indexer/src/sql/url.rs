@@ -1,4 +1,4 @@
-//! URLs of indexes, as Gnocchi's configuration has them: those of SQLAlchemy, whose driver behind the plus does not matter
+//! URLs of indexes, as Gnocchi's configuration has them: those of `SQLAlchemy`, whose driver behind the plus does not matter
 //! here.
 
 use std::{path::PathBuf, time::Duration};

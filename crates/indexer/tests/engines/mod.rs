@@ -8,15 +8,19 @@ pub mod postgres;
 #[path = "../../../drivers/tests/engines/server.rs"]
 pub mod server;
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    process::Command,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use gnudi_indexer::IndexOptions;
 use mariadb::MariaDb;
 use parking_lot::Mutex;
 use postgres::Postgres;
+use server::program;
 use tempfile::TempDir;
 
 /// What tests run on.
@@ -55,6 +59,43 @@ impl Engine {
             Engine::MariaDb(server) => server.create_database(&name),
         };
         IndexOptions::from_url(&url).unwrap()
+    }
+
+    /// Runs statements on a server as an operator does.
+    pub fn execute(&self, options: &IndexOptions, sql: &str) {
+        match self {
+            Engine::Sqlite(_) => panic!("no server"),
+            Engine::Postgres(server) => server.execute(database(options), sql),
+            Engine::MariaDb(server) => server.execute(database(options), sql),
+        }
+    }
+
+    /// The one value that a statement finds on a server.
+    pub fn query(&self, options: &IndexOptions, sql: &str) -> String {
+        let mut client = match self {
+            Engine::Sqlite(_) => panic!("no server"),
+            Engine::Postgres(server) => {
+                let mut psql = Command::new(program("psql", "postgresql-client"));
+                psql.args(["-qAt", "-d", &server.url(database(options)), "-c", sql]);
+                psql
+            }
+            Engine::MariaDb(server) => {
+                let mut mariadb = Command::new(program("mariadb", "mariadb-client"));
+                mariadb.args(["--no-defaults", "-N", "-h", "127.0.0.1", "-u", "root", "-P"]);
+                mariadb.args([&server.port().to_string(), "-D", database(options), "-e", sql]);
+                mariadb
+            }
+        };
+        let output = client.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+fn database(options: &IndexOptions) -> &str {
+    match options {
+        IndexOptions::Sqlite(_) => panic!("no server"),
+        IndexOptions::Server(options) => &options.database,
     }
 }
 

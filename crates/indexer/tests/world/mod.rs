@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use gnudi_indexer::{
-    MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer,
-    SqliteOptions,
+    IndexOptions, MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes, Resources,
+    SqlIndexer,
 };
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text, Timestamp};
 use uuid::Uuid;
+
+use crate::engines::Engine;
 
 pub const TYPES: [&str; 3] = ["generic", "alpha", "beta"];
 /// Attributes by name; some come and go.
@@ -89,19 +91,20 @@ pub struct World {
     pub index: SqlIndexer,
     chance: Chance,
     now: Timestamp,
-    _folder: tempfile::TempDir,
 }
 
 impl World {
-    pub async fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = SqliteOptions::new(folder.path().join("index"));
+    pub async fn new(engine: &Engine, seed: u64) -> Self {
+        let mut options = engine.fresh();
         // What is common in a world that is so small, and in one where nothing is.
-        options.rows_rare_max = [3, 1000][seed as usize % 2];
-        let index = SqlIndexer::open(&options).await.unwrap();
+        let rows_rare_max = [3, 1000][seed as usize % 2];
+        match &mut options {
+            IndexOptions::Sqlite(options) => options.rows_rare_max = rows_rare_max,
+            IndexOptions::Server(options) => options.rows_rare_max = rows_rare_max,
+        }
+        let index = SqlIndexer::open(options).await.unwrap();
         let now = Timestamp::from_secs(SECONDS.start as i64);
-        let mut world =
-            World { model: MemoryIndexer::default(), index, chance: Chance(seed), now, _folder: folder };
+        let mut world = World { model: MemoryIndexer::default(), index, chance: Chance(seed), now };
         for name in &TYPES[1..] {
             world.create_type(name).await;
         }

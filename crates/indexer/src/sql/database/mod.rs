@@ -34,7 +34,7 @@ const STATEMENTS_MAX: usize = 256;
 /// How connections are made.
 #[derive(Clone, Debug)]
 pub(in crate::sql) enum Connector {
-    Sqlite(SqliteConnectOptions),
+    Sqlite(Box<SqliteConnectOptions>),
     Postgres(Box<PgConnectOptions>, Duration),
     Mysql(Box<MySqlConnectOptions>, Duration),
 }
@@ -51,7 +51,7 @@ pub(in crate::sql) enum Purpose {
 impl Connector {
     pub(in crate::sql) fn new(options: &IndexOptions) -> Self {
         match options {
-            IndexOptions::Sqlite(options) => Connector::Sqlite(sqlite::connect_options(options)),
+            IndexOptions::Sqlite(options) => Connector::Sqlite(Box::new(sqlite::connect_options(options))),
             IndexOptions::Server(options) => Connector::server(options),
         }
     }
@@ -81,11 +81,13 @@ impl Connector {
                 is_lost: false,
             }),
             Connector::Postgres(options, limit) => {
-                let connection = within(Some(*limit), postgres::connect(options, purpose, *limit)).await?;
+                let connection =
+                    Box::pin(within(Some(*limit), postgres::connect(options, purpose, *limit))).await?;
                 Ok(Connection::server(Inner::Postgres(connection), purpose, *limit))
             }
             Connector::Mysql(options, limit) => {
-                let connection = within(Some(*limit), mysql::connect(options, purpose, *limit)).await?;
+                let connection =
+                    Box::pin(within(Some(*limit), mysql::connect(options, purpose, *limit))).await?;
                 Ok(Connection::server(Inner::Mysql(connection), purpose, *limit))
             }
         }

@@ -14,7 +14,7 @@ use super::{Connection, Connector, Dialect, Purpose, Row, Statement, sqlite, wit
 #[derive(Debug)]
 pub(in crate::sql) enum Pool {
     Sqlite(SqlitePool),
-    Server(ServerPool),
+    Server(Box<ServerPool>),
 }
 
 #[derive(Debug)]
@@ -42,13 +42,13 @@ impl Pool {
                 .connect_with(options.pragma("query_only", "ON"))
                 .await
                 .map(Pool::Sqlite),
-            connector => Ok(Pool::Server(ServerPool {
+            connector => Ok(Pool::Server(Box::new(ServerPool {
                 connector,
                 dialect,
                 limit,
                 permits: Semaphore::new(readers_max as usize),
                 idle: Mutex::default(),
-            })),
+            }))),
         }
     }
 
@@ -70,7 +70,7 @@ impl Pool {
                 let rows = sqlite::query(statement).fetch_all(pool).await?;
                 Ok(rows.into_iter().map(Row::Sqlite).collect())
             }
-            Pool::Server(pool) => within(Some(pool.limit), pool.fetch_all(statement)).await,
+            Pool::Server(pool) => Box::pin(within(Some(pool.limit), pool.fetch_all(statement))).await,
         }
     }
 

@@ -1,0 +1,387 @@
+//! What only servers can suffer: they stop and start again, stand still, are shared by several processes.
+
+mod engines;
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use engines::{Engine, Kind, mariadb::MariaDb, postgres::Postgres};
+use futures_util::future::join_all;
+use gnudi_indexer::{
+    IndexOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
+    NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceTypeChange, ResourceTypes,
+    Resources, SqlIndexer,
+    conformance::{new_metric, new_resource},
+    create_default_archive_policies,
+};
+use gnudi_model::{
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Timestamp,
+    resource_type::GENERIC,
+};
+use uuid::Uuid;
+
+async fn open(options: &IndexOptions) -> SqlIndexer {
+    let indexer = SqlIndexer::open(options).await.unwrap();
+    create_default_archive_policies(&indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    indexer
+}
+
+async fn create(indexer: &SqlIndexer, number: u128) -> Result<(), IndexerError> {
+    indexer.create_metrics(vec![new_metric(number)]).await.remove(0).map(|_| ())
+}
+
+async fn all(indexer: &SqlIndexer) -> HashSet<MetricId> {
+    let page = Page { limit: 1_000_000, marker: None, sorts: vec![] };
+    let listing = MetricListing { filter: MetricFilter::default(), page };
+    indexer.list_metrics(&listing).await.unwrap().iter().map(|metric| metric.id).collect()
+}
+
+fn id(number: u128) -> MetricId {
+    MetricId(Uuid::from_u128(number))
+}
+
+/// A server of its own, which a test may stop.
+trait Restarted {
+    fn fresh(&self) -> IndexOptions;
+    fn stop(&mut self);
+    fn start_again(&mut self);
+    fn pause(&self);
+    fn resume(&self);
+}
+
+macro_rules! restarted {
+    ($server:ty) => {
+        impl Restarted for $server {
+            fn fresh(&self) -> IndexOptions {
+                IndexOptions::from_url(&self.create_database("index")).unwrap()
+            }
+
+            fn stop(&mut self) {
+                <$server>::stop(self);
+            }
+
+            fn start_again(&mut self) {
+                <$server>::start_again(self);
+            }
+
+            fn pause(&self) {
+                <$server>::pause(self);
+            }
+
+            fn resume(&self) {
+                <$server>::resume(self);
+            }
+        }
+    };
+}
+
+restarted!(Postgres);
+restarted!(MariaDb);
+
+/// A server that goes and comes back in the middle of writes: each call is answered in time, what was answered is there, and
+/// nobody opens anything anew.
+async fn survives_a_restart(mut server: impl Restarted) {
+    let indexer = Arc::new(open(&server.fresh()).await);
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4u128)
+        .map(|writer| {
+            let (indexer, stop) = (indexer.clone(), stop.clone());
+            tokio::spawn(async move {
+                let (mut answered, mut failed, mut number) = (Vec::new(), 0u32, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    number += 1;
+                    let metric = number * 10 + writer;
+                    match create(&indexer, metric).await {
+                        Ok(()) => answered.push(id(metric)),
+                        Err(IndexerError::Unavailable(_)) => failed += 1,
+                        Err(error) => panic!("{error:?}"),
+                    }
+                    if failed > 0 {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                }
+                (answered, failed)
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::task::block_in_place(|| server.stop());
+    let start = Instant::now();
+    let refused = indexer.metrics(&[id(1)]).await.unwrap_err();
+    assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
+    let refused = create(&indexer, 1).await.unwrap_err();
+    assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    tokio::task::block_in_place(|| server.start_again());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut answered = HashSet::new();
+    let mut failed = 0;
+    for writer in join_all(writers).await {
+        let (of_writer, failures) = writer.unwrap();
+        answered.extend(of_writer);
+        failed += failures;
+    }
+    create(&indexer, 2).await.unwrap();
+    assert!(indexer.metrics(&[id(2)]).await.unwrap()[0].is_some());
+    let found = all(&indexer).await;
+    assert!(answered.is_subset(&found), "{} were answered, {} are there", answered.len(), found.len());
+    assert!(failed > 0 && answered.len() > 20, "{failed} failed, {} were answered", answered.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_restarts() {
+    survives_a_restart(Postgres::start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_restarts() {
+    survives_a_restart(MariaDb::start()).await;
+}
+
+/// A server that answers nothing costs each caller the named time and no more.
+async fn has_deadlines(server: impl Restarted) {
+    let mut options = server.fresh();
+    let IndexOptions::Server(server_options) = &mut options else { panic!("{options:?}") };
+    let limit = Duration::from_secs(1);
+    server_options.timeout = limit;
+    let indexer = open(&options).await;
+    create(&indexer, 1).await.unwrap();
+    server.pause();
+    let start = Instant::now();
+    let ids = [id(1)];
+    let (read, written, opened) =
+        tokio::join!(indexer.metrics(&ids), create(&indexer, 2), SqlIndexer::open(&options));
+    let elapsed = start.elapsed();
+    server.resume();
+    assert!(matches!(read, Err(IndexerError::Unavailable(_))), "{read:?}");
+    assert!(matches!(written, Err(IndexerError::Unavailable(_))), "{written:?}");
+    assert!(opened.is_err());
+    assert!(elapsed < limit * 2, "{elapsed:?}");
+    create(&indexer, 3).await.unwrap();
+    assert!(indexer.metrics(&[id(3)]).await.unwrap()[0].is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_that_stands_still_is_not_waited_for() {
+    has_deadlines(Postgres::start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_that_stands_still_is_not_waited_for() {
+    has_deadlines(MariaDb::start()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_at_start_is_named_without_the_password() {
+    let port = engines::server::free_port();
+    for scheme in ["postgresql", "mysql"] {
+        let url = format!("{scheme}://me:hidden@127.0.0.1:{port}/index");
+        let refused = SqlIndexer::open(IndexOptions::from_url(&url).unwrap()).await.unwrap_err().to_string();
+        let place = format!("{scheme}://me@127.0.0.1:{port}/index");
+        assert!(refused.contains(&place) && refused.contains("refused"), "{refused}");
+        assert!(!refused.contains("hidden"), "{refused}");
+    }
+}
+
+/// All find the same schema and cluster, and a newer schema than theirs is refused.
+async fn is_opened_by_several(kind: Kind) {
+    let engine = Engine::start(kind);
+    let options = engine.fresh();
+    let tasks = (0..4).map(|_| {
+        let options = options.clone();
+        tokio::spawn(async move { SqlIndexer::open(&options).await.unwrap() })
+    });
+    let indexers: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+    let clusters: HashSet<_> = indexers.iter().map(SqlIndexer::cluster_id).collect();
+    assert_eq!(clusters.len(), 1);
+    assert_eq!(indexers[0].resource_types().await.unwrap().len(), 1);
+    let other = SqlIndexer::open(engine.fresh()).await.unwrap();
+    assert!(!clusters.contains(&other.cluster_id()));
+    engine.execute(&options, "INSERT INTO schema_version (version) VALUES (1000)");
+    let refused = SqlIndexer::open(&options).await.unwrap_err();
+    assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_is_opened_by_several() {
+    is_opened_by_several(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_is_opened_by_several() {
+    is_opened_by_several(Kind::MariaDb).await;
+}
+
+/// What has no transactions for schemas is left half done by a program that dies; the next one goes on.
+#[tokio::test]
+async fn mariadb_goes_on_with_a_schema_that_is_half_done() {
+    const VERSIONS: [&str; 3] = [
+        include_str!("../src/sql/migrations/mysql/0001_metadata.sql"),
+        include_str!("../src/sql/migrations/mysql/0002_resources.sql"),
+        include_str!("../src/sql/migrations/mysql/0003_names_of_resources.sql"),
+    ];
+    let engine = Engine::start(Kind::MariaDb);
+    let statements: Vec<_> = VERSIONS.iter().flat_map(|version| version.split_inclusive(";\n")).collect();
+    for done in [1, 3, 5, 9, statements.len() - 2, statements.len() - 1] {
+        let options = engine.fresh();
+        engine.execute(&options, &statements[..done].concat());
+        let indexer = open(&options).await;
+        indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap();
+        create(&indexer, 1).await.unwrap();
+        assert_eq!(indexer.resource_types().await.unwrap().len(), 1);
+    }
+}
+
+const WRITERS: u64 = 2;
+const IDS: u128 = 6;
+
+fn attribute() -> Attribute {
+    Attribute {
+        kind: AttributeKind::String { min_length: 0, max_length: 9 },
+        required: false,
+        fill: Some(AttributeValue::String("fill".into())),
+    }
+}
+
+/// One change after the other, by chance, of few resources, metrics and types. Counts what was made and what was ended.
+async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
+    let mut state = seed;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    for step in 0..60u128 {
+        let number = u128::from(below(IDS as u64));
+        let metric = 1000 * (u128::from(seed) + 1) + step;
+        let of_metric = MetricsChange::Create(NewNamedMetric {
+            id: id(metric),
+            unit: None,
+            archive_policy_name: "low".to_owned(),
+        });
+        let resource_id = Uuid::from_u128(number);
+        match below(10) {
+            0..3 => {
+                let mut new = NewResource { resource_type: "instance".to_owned(), ..new_resource(number) };
+                new.metrics = vec![("cpu".to_owned(), of_metric)];
+                new.attributes = [("host".into(), AttributeValue::String("one".into()))].into();
+                match indexer.create_resources(vec![new]).await.remove(0) {
+                    Ok(_) => note(&counts.created),
+                    Err(IndexerError::ResourceAlreadyExists(_) | IndexerError::NoSuchAttribute { .. }) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+            3..5 => match indexer.delete_resources(&[resource_id]).await.remove(0) {
+                Ok(_) => note(&counts.deleted),
+                Err(IndexerError::NoSuchResource(_)) => {}
+                Err(error) => panic!("{error:?}"),
+            },
+            5..7 => {
+                let change = ResourceChange {
+                    metrics: Some(vec![("disk".to_owned(), of_metric)]),
+                    append_metrics: true,
+                    user_id: Some(Some(step.to_string())),
+                    create_revision: true,
+                    now: Timestamp::from_secs(1_700_000_001),
+                    ..ResourceChange::default()
+                };
+                match indexer.update_resource(GENERIC, resource_id, change).await {
+                    Ok(_)
+                    | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+            7..9 => {
+                let new = NewMetric {
+                    name: Some("net".to_owned()),
+                    resource_id: Some(resource_id),
+                    ..new_metric(metric)
+                };
+                match indexer.create_metrics(vec![new]).await.remove(0) {
+                    Ok(_)
+                    | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+            _ => {
+                let flavor = vec![("flavor".into(), attribute())];
+                let change = if below(2) == 0 {
+                    ResourceTypeChange { add: flavor, ..Default::default() }
+                } else {
+                    ResourceTypeChange { delete: vec!["flavor".into()], ..Default::default() }
+                };
+                // The other one may have done so.
+                indexer.update_resource_type("instance", change).await.ok();
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    created: AtomicU64,
+    deleted: AtomicU64,
+}
+
+fn note(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Two that create, change and delete the same at once leave an index in which all fits together.
+async fn is_shared(kind: Kind) {
+    let engine = Engine::start(kind);
+    let options = engine.fresh();
+    let indexers = [Arc::new(open(&options).await), Arc::new(open(&options).await)];
+    let resource_type =
+        ResourceType { name: "instance".into(), attributes: [("host".into(), attribute())].into() };
+    indexers[0].create_resource_type(resource_type).await.unwrap();
+    let counts = Arc::new(Counts::default());
+    let tasks = (0..WRITERS * 4).map(|task| {
+        let (indexer, counts) = (indexers[(task % WRITERS) as usize].clone(), counts.clone());
+        tokio::spawn(async move { change_at_random(&indexer, task, &counts).await })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    let [one, other] = &indexers;
+    let mut left = 0;
+    for number in 0..IDS {
+        let resource = Uuid::from_u128(number);
+        let found = one.resource("instance", resource).await.unwrap();
+        assert_eq!(found, other.resource("instance", resource).await.unwrap());
+        left += u64::from(found.is_some());
+        for metric in found.iter().flat_map(|found| &found.metrics) {
+            assert_eq!(metric.resource_id, Some(resource));
+        }
+    }
+    let (created, deleted) = (counts.created.load(Ordering::Relaxed), counts.deleted.load(Ordering::Relaxed));
+    assert_eq!(created, deleted + left, "each that was made was deleted once, or is there");
+    assert!(created > 20 && deleted > 10, "{created} made, {deleted} deleted");
+    // What was left by attributes that are gone.
+    one.sweep_values(1_000_000).await.unwrap();
+    // No metric belongs to what is gone, and no value and no name is left of it.
+    for orphans in [
+        "SELECT COUNT(*) FROM metric m LEFT JOIN resource r ON r.id = m.resource_id WHERE m.resource_id IS NOT NULL AND r.id IS NULL",
+        "SELECT COUNT(*) FROM resource_value v LEFT JOIN resource r ON r.number = v.resource_number WHERE r.number IS NULL",
+        "SELECT COUNT(*) FROM resource_history_value v LEFT JOIN resource_history r ON r.revision = v.revision WHERE r.revision IS NULL",
+        "SELECT COUNT(*) FROM resource_history h LEFT JOIN resource r ON r.id = h.id WHERE r.id IS NULL",
+    ] {
+        assert_eq!(engine.query(&options, orphans), "0", "{orphans}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_is_shared() {
+    is_shared(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_is_shared() {
+    is_shared(Kind::MariaDb).await;
+}
