@@ -6,7 +6,10 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_drivers::{
     clients::redis::{RedisOptions, RedisUrl},
-    coordination::sql::{SqlCoordinatorOptions, SqlDatabase},
+    coordination::{
+        etcd::EtcdOptions,
+        sql::{SqlCoordinatorOptions, SqlDatabase},
+    },
     objects::{
         HttpOptions, Secret, ceph::CephOptions, file::FileOptions, s3::S3Options, swift::SwiftOptions,
     },
@@ -53,6 +56,13 @@ pub fn coordination_database(config: &Config, section: &str, name: &str) -> Resu
         deadline: coordination_timeout(config),
         ..SqlCoordinatorOptions::new(database)
     })
+}
+
+/// etcd, as the option says.
+pub fn etcd(config: &Config, section: &str, name: &str, timeout: Duration) -> Result<EtcdOptions> {
+    let options = EtcdOptions::parse(config.text(section, name).unwrap_or_default());
+    let options = options.map_err(|reason| anyhow!("{}: {reason}", config.place(section, name)))?;
+    Ok(options.with_deadline(timeout))
 }
 
 /// `engine_timeout`

@@ -10,7 +10,7 @@ use gnudi_drivers::{
         objects::{ObjectAggregates, ObjectAggregatesOptions},
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
-    coordination::{Coordinator, redis::RedisCoordinator, sql::SqlCoordinator},
+    coordination::{Coordinator, etcd::EtcdCoordinator, redis::RedisCoordinator, sql::SqlCoordinator},
     incoming::{
         Incoming,
         objects::{ObjectIncoming, ObjectIncomingOptions},
@@ -97,7 +97,11 @@ impl Opening<'_> {
                 let open = || RedisCoordinator::open(options.clone(), self.cluster);
                 Ok(Arc::new(self.patience.open(&place, open).await?))
             }
-            CoordinationKind::Etcd => anyhow::bail!("{place}: etcd"),
+            CoordinationKind::Etcd => {
+                let options = engines::etcd(config, section, name, timeout)?;
+                let open = || EtcdCoordinator::open(options.clone(), self.cluster);
+                Ok(Arc::new(self.patience.open(&place, open).await?))
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`Fence`](crate::fence::Fence): the coordinator alone cannot keep a process that was asleep from writing, the store that it writes to
 //! can. Which sacks a process should own is not known here.
 
+pub mod etcd;
 pub mod memory;
 pub mod redis;
 pub mod sql;

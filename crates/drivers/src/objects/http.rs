@@ -58,25 +58,25 @@ impl Default for HttpOptions {
     }
 }
 
-pub(super) struct Http {
+pub(crate) struct Http {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     permits: Semaphore,
     options: HttpOptions,
 }
 
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// The part of an object that was asked for, also from a server that sends the whole object.
-    pub(super) fn part(&self, start: u64, length: u64) -> Bytes {
+    pub(crate) fn part(&self, start: u64, length: u64) -> Bytes {
         if self.status == StatusCode::PARTIAL_CONTENT {
             return self.body.clone();
         }
@@ -86,7 +86,7 @@ impl Answer {
     }
 
     /// The status and the beginning of the body, on one line.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let body = String::from_utf8_lossy(&self.body[..self.body.len().min(TEXT_BYTES_MAX)]);
         let line: Vec<&str> = body.split_whitespace().collect();
         format!("{} {}", self.status, line.join(" ")).trim_end().to_owned()
@@ -95,7 +95,7 @@ impl Answer {
 
 impl Http {
     /// `secure`: whether HTTPS will be spoken, so that certificates are needed. The error is a text.
-    pub(super) fn new(options: &HttpOptions, secure: bool) -> Result<Self, String> {
+    pub(crate) fn new(options: &HttpOptions, secure: bool) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -115,7 +115,7 @@ impl Http {
     }
 
     /// Begins a call.
-    pub(super) fn tries(&self) -> Tries {
+    pub(crate) fn tries(&self) -> Tries {
         Tries {
             end: Instant::now() + self.options.deadline,
             deadline: self.options.deadline,
@@ -124,7 +124,7 @@ impl Http {
     }
 
     /// Sends a request once. An error is the text of what went wrong on the way; the request may have been carried out.
-    pub(super) async fn send(&self, tries: &Tries, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+    pub(crate) async fn send(&self, tries: &Tries, request: Request<Full<Bytes>>) -> Result<Answer, String> {
         let exchange = async {
             let _permit = self.permits.acquire().await.expect("never closed");
             let answer = self.client.request(request).await.map_err(|error| chain(&error))?;
@@ -139,7 +139,7 @@ impl Http {
 }
 
 /// One call and its time.
-pub(super) struct Tries {
+pub(crate) struct Tries {
     end: Instant,
     deadline: Duration,
     pause: Duration,
@@ -151,7 +151,7 @@ impl Tries {
     }
 
     /// Waits a moment before the next attempt; an error, with the reason for it, where there is no time for one.
-    pub(super) async fn again(&mut self, place: &str, reason: &str) -> Result<(), ObjectError> {
+    pub(crate) async fn again(&mut self, place: &str, reason: &str) -> Result<(), ObjectError> {
         // Somewhere in the upper half, so that those who failed together do not come back together.
         let jitter = uuid::Uuid::new_v4().as_u128() as u8;
         let pause = self.pause.mul_f64(0.5 + f64::from(jitter) / 512.0);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 pub mod ceph;
 pub mod file;
-mod http;
+pub(crate) mod http;
 pub mod memory;
 pub mod s3;
 mod secret;

@@ -1,0 +1,133 @@
+//! etcd's v3 interface by its JSON gateway: requests to whichever endpoint answers, within a deadline.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
+use serde_json::{Value, json};
+
+use super::EtcdOptions;
+use crate::{coordination::CoordinationError, objects::http::Http};
+
+pub(super) struct Client {
+    http: Http,
+    endpoints: Vec<String>,
+    /// Which endpoint answered last.
+    current: AtomicUsize,
+}
+
+/// A key as it is now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub key: String,
+    pub value: String,
+    /// 0 where there is no such key.
+    pub mod_revision: u64,
+}
+
+impl Client {
+    pub(super) fn new(options: &EtcdOptions) -> Result<Self, String> {
+        let is_secure = options.endpoints.iter().any(|endpoint| endpoint.starts_with("https:"));
+        let http = Http::new(&options.http, is_secure)?;
+        Ok(Client { http, endpoints: options.endpoints.clone(), current: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn place(&self) -> String {
+        format!("etcd at {}", self.endpoints.join(", "))
+    }
+
+    /// `None` where etcd knows nothing of what is named, such as a lease. What was asked for may be done twice.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Option<Value>, CoordinationError> {
+        let place = self.place();
+        let unavailable = |reason: String| CoordinationError::Unavailable(format!("{place}: {reason}"));
+        let mut tries = self.http.tries();
+        loop {
+            let current = self.current.load(Ordering::Relaxed);
+            let uri = format!("{}{path}", self.endpoints[current % self.endpoints.len()]);
+            let request = Request::post(uri)
+                .header("content-type", "application/json")
+                .body(Full::new(Bytes::from(body.to_string())))
+                .map_err(|error| unavailable(error.to_string()))?;
+            let reason = match self.http.send(&tries, request).await {
+                Ok(answer) if answer.status == StatusCode::OK => {
+                    let answer = serde_json::from_slice(&answer.body);
+                    return answer.map(Some).map_err(|error| unavailable(error.to_string()));
+                }
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND => return Ok(None),
+                Ok(answer) if answer.status.is_client_error() => return Err(unavailable(answer.text())),
+                Ok(answer) => answer.text(),
+                Err(reason) => reason,
+            };
+            self.current.store(current.wrapping_add(1), Ordering::Relaxed);
+            tries
+                .again(&place, &reason)
+                .await
+                .map_err(|error| CoordinationError::Unavailable(error.to_string()))?;
+        }
+    }
+
+    /// A transaction: whether the comparisons held, and what the operations of that case found.
+    pub(super) async fn transact(
+        &self,
+        compare: Vec<Value>,
+        success: Vec<Value>,
+        failure: Vec<Value>,
+    ) -> Result<(bool, Vec<Vec<Found>>), CoordinationError> {
+        let body = json!({ "compare": compare, "success": success, "failure": failure });
+        // A lease that is gone is the only thing that is not found: the session is over.
+        let answer = self.post("/v3/kv/txn", &body).await?.ok_or(CoordinationError::Expired)?;
+        let responses = answer["responses"].as_array().cloned().unwrap_or_default();
+        let found = |response: &Value| {
+            let keys = response["response_range"]["kvs"].as_array().cloned().unwrap_or_default();
+            keys.iter().map(decode).collect()
+        };
+        Ok((answer["succeeded"].as_bool().unwrap_or(false), responses.iter().map(found).collect()))
+    }
+}
+
+fn decode(key: &Value) -> Found {
+    let text = |name: &str| {
+        let bytes = STANDARD.decode(key[name].as_str().unwrap_or_default()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Found { key: text("key"), value: text("value"), mod_revision: number(&key["mod_revision"]) }
+}
+
+/// Numbers are texts in the gateway's JSON, and absent where they are 0.
+pub(super) fn number(value: &Value) -> u64 {
+    value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64()).unwrap_or(0)
+}
+
+fn encoded(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+pub(super) fn get(key: &str) -> Value {
+    json!({ "request_range": { "key": encoded(key) } })
+}
+
+/// All keys that begin so; the prefix ends with a slash.
+pub(super) fn get_all(prefix: &str) -> Value {
+    let end = format!("{}0", prefix.trim_end_matches('/'));
+    json!({ "request_range": { "key": encoded(prefix), "range_end": encoded(&end) } })
+}
+
+/// A key that goes with a lease, unless that is 0.
+pub(super) fn put(key: &str, value: &str, lease: u64) -> Value {
+    json!({ "request_put": { "key": encoded(key), "value": encoded(value), "lease": lease.to_string() } })
+}
+
+pub(super) fn delete(key: &str) -> Value {
+    json!({ "request_delete_range": { "key": encoded(key) } })
+}
+
+/// Holds while the key is as it was found; 0: while there is none.
+pub(super) fn unchanged(key: &str, mod_revision: u64) -> Value {
+    json!({ "target": "MOD", "result": "EQUAL", "key": encoded(key), "mod_revision": mod_revision.to_string() })
+}
+
+pub(super) fn exists(key: &str) -> Value {
+    json!({ "target": "CREATE", "result": "GREATER", "key": encoded(key), "create_revision": "0" })
+}

@@ -1,0 +1,342 @@
+//! Coordination on etcd (v3).
+//!
+//! A session is a lease, and what belongs to it are keys that go with the lease: who it is, its name, and one key with all sacks
+//! that it owns, in runs. So however many sacks there are, few keys are read and written. Whoever takes sacks writes the counter
+//! of tokens in the same transaction, and only where nobody else has written it since all owners were read: of several that
+//! try at once one succeeds, and the others look again.
+
+mod client;
+mod runs;
+
+use std::{collections::HashMap, time::Duration};
+
+use async_trait::async_trait;
+use gnudi_model::Sack;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
+use crate::{OpenError, objects::HttpOptions};
+use client::{Client, Found, delete, exists, get, get_all, number, put, unchanged};
+
+/// How many operations etcd takes in a transaction, with room for others.
+const OPERATIONS_MAX: usize = 100;
+/// How long whoever lost a race waits at most before it looks again.
+const PAUSE_MAX_MS: u64 = 20;
+
+/// Where etcd is, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct EtcdOptions {
+    /// `http://host:port`, any of which may answer.
+    pub endpoints: Vec<String>,
+    pub http: HttpOptions,
+}
+
+impl EtcdOptions {
+    /// From `etcd3+http://host:port`, `etcd3+https://`, `etcd3://` or `etcd://`, with several hosts after commas; `?ca_cert=FILE`
+    /// names certificates to trust. The text of an error repeats nothing that may be a password.
+    pub fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.trim().split_once("://").ok_or("expected etcd3+http://host:port")?;
+        let transport = match scheme {
+            "etcd3+http" | "etcd3" | "etcd" | "etcd+http" => "http",
+            "etcd3+https" | "etcd+https" => "https",
+            _ => return Err("expected etcd3+http://host:port or etcd3+https://host:port".to_owned()),
+        };
+        let (hosts, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let hosts = hosts.trim_end_matches('/');
+        if hosts.contains('@') {
+            return Err("users and passwords of etcd are not supported".to_owned());
+        }
+        let mut http = HttpOptions { deadline: Duration::from_secs(5), ..HttpOptions::default() };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("ca_cert", file)) => http.ca_file = Some(file.into()),
+                Some(("api_version" | "timeout", _)) => {}
+                _ => return Err("an option of etcd's URL is not supported: only ca_cert is".to_owned()),
+            }
+        }
+        let endpoint = |host: &str| {
+            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let uri =
+                if has_port { format!("{transport}://{host}") } else { format!("{transport}://{host}:2379") };
+            let is_uri =
+                uri.parse::<hyper::Uri>().is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+            if is_uri { Ok(uri) } else { Err("etcd's URL names no host".to_owned()) }
+        };
+        let endpoints = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;
+        Ok(EtcdOptions { endpoints, http }.with_deadline(Duration::from_secs(5)))
+    }
+
+    /// How long a call may take; an endpoint that does not answer costs a third of it.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.http.deadline = deadline;
+        self.http.attempt_timeout = deadline / 3;
+        self
+    }
+}
+
+/// A process's view of the sessions, ownerships and claims in etcd.
+pub struct EtcdCoordinator {
+    client: Client,
+    /// What all keys begin with.
+    root: String,
+}
+
+impl EtcdCoordinator {
+    /// Clusters of gnudi on one etcd do not meet: each has its own keys.
+    pub async fn open(options: EtcdOptions, cluster: Uuid) -> Result<Self, OpenError> {
+        let failed = |reason| OpenError::Engine { engine: options.endpoints.join(", "), reason };
+        let client = Client::new(&options).map_err(failed)?;
+        let coordinator = EtcdCoordinator { client, root: format!("/gnudi/{cluster}/") };
+        coordinator.members().await.map_err(|error| failed(error.to_string()))?;
+        Ok(coordinator)
+    }
+
+    fn key(&self, kind: &str, name: &str) -> String {
+        format!("{}{kind}/{name}", self.root)
+    }
+
+    fn session_key(&self, session: Session) -> String {
+        self.key("session", &session.0.to_string())
+    }
+
+    fn owned_key(&self, session: Session) -> String {
+        self.key("owned", &session.0.to_string())
+    }
+
+    async fn read(&self, operations: Vec<serde_json::Value>) -> Result<Vec<Vec<Found>>, CoordinationError> {
+        self.client.transact(Vec::new(), operations, Vec::new()).await.map(|(_, found)| found)
+    }
+
+    /// Ends the lease; one that is gone is no error.
+    async fn revoke(&self, session: Session) -> Result<(), CoordinationError> {
+        self.client.post("/v3/lease/revoke", &json!({ "ID": session.0.to_string() })).await.map(drop)
+    }
+
+    fn owned(&self, found: &[Found]) -> Vec<Ownership> {
+        let prefix = self.key("owned", "");
+        let of = |found: &Found| {
+            let session = Session(found.key.strip_prefix(&prefix)?.parse().ok()?);
+            let sacks = runs::decode(&found.value).into_iter();
+            Some(sacks.map(move |(sack, token)| Ownership { sack, session, token }).collect::<Vec<_>>())
+        };
+        found.iter().filter_map(of).flatten().collect()
+    }
+
+    fn member(&self, found: &Found) -> Option<Member> {
+        let session = Session(found.key.strip_prefix(&self.key("session", ""))?.parse().ok()?);
+        let (name, about) = serde_json::from_str(&found.value).ok()?;
+        Some(Member { session, name, about })
+    }
+
+    /// Another was faster.
+    async fn pause() {
+        let chance = Uuid::new_v4().as_u128() as u64;
+        tokio::time::sleep(Duration::from_millis(chance % PAUSE_MAX_MS)).await;
+    }
+}
+
+fn first(found: &[Vec<Found>], index: usize) -> Found {
+    found.get(index).and_then(|found| found.first()).cloned().unwrap_or_default()
+}
+
+#[async_trait]
+impl Coordinator for EtcdCoordinator {
+    async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
+        // Leases last whole seconds.
+        let ttl_seconds = ttl.as_millis().div_ceil(1000).max(1);
+        let grant = json!({ "TTL": ttl_seconds.to_string() });
+        let granted = self.client.post("/v3/lease/grant", &grant).await?.unwrap_or_default();
+        let session = Session(number(&granted["ID"]));
+        let name_key = self.key("name", name);
+        let life = json!([name, about]).to_string();
+        loop {
+            let before = first(&self.read(vec![get(&name_key)]).await?, 0);
+            let mut writes = vec![
+                put(&name_key, &session.0.to_string(), session.0),
+                put(&self.session_key(session), &life, session.0),
+            ];
+            let earlier = before.value.parse().ok().map(Session).filter(|earlier| *earlier != session);
+            if let Some(earlier) = earlier {
+                writes.extend([delete(&self.session_key(earlier)), delete(&self.owned_key(earlier))]);
+            }
+            let compare = vec![unchanged(&name_key, before.mod_revision)];
+            if self.client.transact(compare, writes, Vec::new()).await?.0 {
+                if let Some(earlier) = earlier {
+                    // Its keys are gone, and the lease ends by itself if need be.
+                    self.revoke(earlier).await.ok();
+                }
+                return Ok(session);
+            }
+            Self::pause().await;
+        }
+    }
+
+    async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
+        let id = json!({ "ID": session.0.to_string() });
+        let kept = self.client.post("/v3/lease/keepalive", &id).await?.unwrap_or_default();
+        if number(&kept["result"]["TTL"]) == 0 {
+            return Err(CoordinationError::Expired);
+        }
+        let key = self.session_key(session);
+        let found = first(&self.read(vec![get(&key)]).await?, 0);
+        let member = self.member(&found).ok_or(CoordinationError::Expired)?;
+        // Each write stays in etcd's history for a while.
+        if member.about == about {
+            return Ok(());
+        }
+        let life = json!([member.name, about]).to_string();
+        let (is_there, _) =
+            self.client.transact(vec![exists(&key)], vec![put(&key, &life, session.0)], Vec::new()).await?;
+        if is_there { Ok(()) } else { Err(CoordinationError::Expired) }
+    }
+
+    async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
+        self.revoke(session).await
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
+        let found = self.read(vec![get_all(&self.key("session", ""))]).await?;
+        let mut members: Vec<Member> =
+            found.iter().flatten().filter_map(|found| self.member(found)).collect();
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(members)
+    }
+
+    async fn acquire(&self, session: Session, sacks: &[Sack]) -> Result<Vec<Option<u64>>, CoordinationError> {
+        let (token_key, owned_key) = (self.key("token", ""), self.owned_key(session));
+        let session_key = self.session_key(session);
+        loop {
+            let found =
+                self.read(vec![get(&session_key), get(&token_key), get_all(&self.key("owned", ""))]).await?;
+            if first(&found, 0).mod_revision == 0 {
+                return Err(CoordinationError::Expired);
+            }
+            let token = first(&found, 1);
+            let own = found.get(2).and_then(|all| all.iter().find(|found| found.key == owned_key));
+            let own_revision = own.map_or(0, |own| own.mod_revision);
+            let owned = self.owned(found.get(2).map_or(&[], Vec::as_slice));
+            let mut owners: HashMap<Sack, (Session, u64)> =
+                owned.iter().map(|owned| (owned.sack, (owned.session, owned.token))).collect();
+            let mut free: Vec<Sack> =
+                sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
+            free.sort_unstable();
+            free.dedup();
+            let mut last: u64 = token.value.parse().unwrap_or(0);
+            for sack in &free {
+                last += 1;
+                owners.insert(*sack, (session, last));
+            }
+            let answer = || {
+                let own =
+                    |sack| owners.get(sack).filter(|(owner, _)| *owner == session).map(|(_, token)| *token);
+                sacks.iter().map(own).collect()
+            };
+            if free.is_empty() {
+                return Ok(answer());
+            }
+            let mine = owners.iter().filter(|(_, (owner, _))| *owner == session);
+            let mine = runs::encode(mine.map(|(sack, (_, token))| (*sack, *token)).collect());
+            let compare = vec![
+                exists(&session_key),
+                unchanged(&token_key, token.mod_revision),
+                unchanged(&owned_key, own_revision),
+            ];
+            let writes = vec![put(&token_key, &last.to_string(), 0), put(&owned_key, &mine, session.0)];
+            if self.client.transact(compare, writes, Vec::new()).await?.0 {
+                return Ok(answer());
+            }
+            Self::pause().await;
+        }
+    }
+
+    async fn release(&self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
+        let key = self.owned_key(session);
+        loop {
+            let own = first(&self.read(vec![get(&key)]).await?, 0);
+            let mut owned = runs::decode(&own.value);
+            let count = owned.len();
+            let given: std::collections::HashSet<&Sack> = sacks.iter().collect();
+            owned.retain(|(sack, _)| !given.contains(sack));
+            if owned.len() == count {
+                return Ok(());
+            }
+            let write = put(&key, &runs::encode(owned), session.0);
+            let compare = vec![unchanged(&key, own.mod_revision)];
+            match self.client.transact(compare, vec![write], Vec::new()).await {
+                Ok((true, _)) | Err(CoordinationError::Expired) => return Ok(()),
+                Ok((false, _)) => Self::pause().await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn ownerships(&self) -> Result<Vec<Ownership>, CoordinationError> {
+        let found = self.read(vec![get_all(&self.key("owned", ""))]).await?;
+        let mut owned = self.owned(found.first().map_or(&[], Vec::as_slice));
+        owned.sort_by_key(|owned| owned.sack);
+        Ok(owned)
+    }
+
+    async fn advance_tokens(&self, past: u64) -> Result<(), CoordinationError> {
+        let key = self.key("token", "");
+        loop {
+            let token = first(&self.read(vec![get(&key)]).await?, 0);
+            if token.value.parse().unwrap_or(0) >= past {
+                return Ok(());
+            }
+            let compare = vec![unchanged(&key, token.mod_revision)];
+            if self.client.transact(compare, vec![put(&key, &past.to_string(), 0)], Vec::new()).await?.0 {
+                return Ok(());
+            }
+            Self::pause().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Arbiter for EtcdCoordinator {
+    async fn claim(&self, name: &str, value: &str) -> Result<String, CoordinationError> {
+        let key = self.key("claim", name);
+        let compare = vec![unchanged(&key, 0)];
+        let (is_ours, found) =
+            self.client.transact(compare, vec![put(&key, value, 0)], vec![get(&key)]).await?;
+        Ok(if is_ours { value.to_owned() } else { first(&found, 0).value })
+    }
+
+    async fn claimed(&self, names: &[String]) -> Result<Vec<Option<String>>, CoordinationError> {
+        let mut values = Vec::with_capacity(names.len());
+        for names in names.chunks(OPERATIONS_MAX) {
+            let found = self.read(names.iter().map(|name| get(&self.key("claim", name))).collect()).await?;
+            values.extend(found.into_iter().map(|found| found.into_iter().next().map(|found| found.value)));
+        }
+        Ok(values)
+    }
+
+    async fn unclaim(&self, names: &[String]) -> Result<(), CoordinationError> {
+        for names in names.chunks(OPERATIONS_MAX) {
+            self.read(names.iter().map(|name| delete(&self.key("claim", name))).collect()).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let endpoints = |url| EtcdOptions::parse(url).map(|options| options.endpoints);
+        assert_eq!(endpoints("etcd3+http://a:1,b").unwrap(), ["http://a:1", "http://b:2379"]);
+        assert_eq!(endpoints("etcd3+https://a/?ca_cert=/x&api_version=v3").unwrap(), ["https://a:2379"]);
+        assert_eq!(endpoints("etcd://10.0.0.1:2379").unwrap(), ["http://10.0.0.1:2379"]);
+        for url in
+            ["etcd3+http://", "zookeeper://a", "etcd3://u:secret@a", "etcd3://a?password=secret", "a:2379"]
+        {
+            let error = endpoints(url).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}
