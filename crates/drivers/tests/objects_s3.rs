@@ -210,3 +210,27 @@ async fn minio_s3() {
     wrong_keys_are_refused(&options(&endpoint)).await;
     nothing_is_lost_or_claimed_twice(&endpoint).await;
 }
+
+/// Its certificate is taken where it is vouched for, and only there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_over_tls() {
+    let Some(minio) = minio::Minio::start_secure() else {
+        eprintln!("no minio on this machine: left out");
+        return;
+    };
+    let endpoint = minio.endpoint();
+    let http = |ca_file, insecure| HttpOptions {
+        deadline: Duration::from_secs(1),
+        ca_file,
+        insecure,
+        ..HttpOptions::default()
+    };
+    let open = async |http| S3Objects::open(&S3Options { http, ..options(&endpoint) }, "tls").await;
+    let store = open(http(Some(minio.certificate()), false)).await.unwrap();
+    store.create("a", Bytes::from_static(b"a")).await.unwrap();
+    assert_eq!(open(http(None, true)).await.unwrap().get("a").await.unwrap().unwrap(), "a");
+    let text = open(http(None, false)).await.err().expect("nobody vouches for it").to_string();
+    assert!(text.contains("certificate"), "{text}");
+    let text = open(http(Some("/nowhere/ca.pem".into()), false)).await.err().expect("no file").to_string();
+    assert!(text.contains("/nowhere/ca.pem"), "{text}");
+}

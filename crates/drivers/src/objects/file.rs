@@ -1,4 +1,4 @@
-//! Objects as files below a directory that all hosts have mounted: NFS, CephFS, or one host's disk.
+//! Objects as files below a directory that all hosts have mounted: NFS, Ceph, or one host's disk.
 //!
 //! An object `a/b` is the file `a/b=`: no name has `=` in it, so that nothing else there is taken for an object, and no object stands
 //! in the way of a folder. A file is written beside its place, synced, and then moved there (put) or linked there (create, which

@@ -324,14 +324,12 @@ impl SwiftObjects {
     async fn find(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
         let claims_first = self.created.lock().contains(folder_of(name));
-        let first = match claims_first {
-            true => self.read_claimed(name, part).await?,
-            false => self.read(name, part).await?,
-        };
-        match first {
-            Some(bytes) => Ok(Some(bytes)),
-            None if claims_first => self.read(name, part).await,
-            None => self.read_claimed(name, part).await,
+        if claims_first && let Some(bytes) = self.read_claimed(name, part).await? {
+            return Ok(Some(bytes));
+        }
+        match self.read(name, part).await? {
+            None if !claims_first => self.read_claimed(name, part).await,
+            found => Ok(found),
         }
     }
 
