@@ -72,7 +72,7 @@ class Postgres:
         self.start()
 
     def stop(self):
-        """As a crash; what was committed is there at the next start, on the same port."""
+        """Ends all connections; what was committed is there at the next start, on the same port."""
         if self.running:
-            self._run(self.programs / "pg_ctl", "-D", self.directory / "data", "-m", "immediate", "-w", "stop")
+            self._run(self.programs / "pg_ctl", "-D", self.directory / "data", "-m", "fast", "-w", "stop")
             self.running = False

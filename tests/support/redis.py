@@ -41,6 +41,13 @@ class Redis:
         self.process.wait_ready(lambda: self.command("ping", check=False) == "PONG", START_TIMEOUT_S)
         return self
 
+    def restart_as_replica_of(self, primary):
+        if "--replicaof" in self.options:
+            at = self.options.index("--replicaof")
+            del self.options[at:at + 3]
+        self.options += ["--replicaof", "127.0.0.1", primary.port]
+        self.start()
+
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
@@ -119,11 +126,14 @@ class RedisSentinel:
         return next(server for server in self.servers if str(server.port) == words[1])
 
     def fail_over(self, timeout_s=30):
-        """Kills the primary, and waits until the Sentinels name another; the old one comes back as its replica."""
+        """Kills the primary, and waits until the Sentinels name another, and the old one is its replica and up to date: a second
+        failure before that would be one too many for two servers."""
         old = self.primary()
         old.kill()
         wait_until(lambda: self.primary() is not old, timeout_s, "another primary")
-        old.start()
+        new = self.primary()
+        old.restart_as_replica_of(new)
+        wait_until(lambda: "state=online" in new.command("info", "replication"), timeout_s, "the replica")
 
     def stop(self):
         for server in [*self.sentinels, *self.servers]:
