@@ -43,7 +43,7 @@ pub enum EngineKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationKind {
-    /// PostgreSQL or MySQL: that of the index, unless another is named.
+    /// A database: that of the index, unless another is named.
     Database,
     Redis,
     Etcd,

@@ -29,7 +29,7 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// Whom to ask.
 enum Source {
     Engines(Box<Store>),
-    Server(Client),
+    Server(Box<Client>),
 }
 
 impl Source {
@@ -49,7 +49,7 @@ impl Source {
             trust: args.trust.trust(),
             ..ClientOptions::default()
         };
-        Ok(Source::Server(Client::new(endpoint, &options)?))
+        Ok(Source::Server(Box::new(Client::new(endpoint, &options)?)))
     }
 
     async fn ask(&self) -> Result<ClusterStatus> {
