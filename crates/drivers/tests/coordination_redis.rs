@@ -38,7 +38,7 @@ async fn coordinates_on_redis() {
             (open(&engine.url(), cluster).await.unwrap(), open(&engine.url(), cluster).await.unwrap());
         CoordinationSetup {
             processes: vec![one, two],
-            ttl: Duration::from_millis(1000),
+            ttl: Duration::from_secs(1),
             pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
             ends_late_by: Duration::from_millis(50),
         }

@@ -57,6 +57,7 @@ pub struct Touched {
     pub types: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -74,7 +74,7 @@ impl Change for Create {
         }
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::default()
     }
 }
@@ -108,7 +108,7 @@ impl Change for Update {
         Ok(Arc::new(policy))
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::policies()
     }
 }
@@ -131,7 +131,7 @@ impl Change for Delete {
         }
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::policies()
     }
 }

@@ -391,7 +391,7 @@ impl Change for Expunge {
         Ok(())
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         // They were deleted before.
         Touched::default()
     }

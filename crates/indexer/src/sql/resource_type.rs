@@ -82,7 +82,7 @@ impl Change for Create {
         Ok(())
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::default()
     }
 }
@@ -125,7 +125,7 @@ impl Change for Update {
         Ok(Arc::new(changed(&stored.resource_type, change)))
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::types()
     }
 }
@@ -189,7 +189,7 @@ impl Change for Delete {
         }
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::types()
     }
 }

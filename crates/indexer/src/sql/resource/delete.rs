@@ -188,7 +188,7 @@ impl Change for Sweep {
         Ok(self.limit - left)
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::default()
     }
 }

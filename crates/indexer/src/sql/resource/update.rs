@@ -239,7 +239,7 @@ impl Change for End {
         Ok(ended)
     }
 
-    fn touched(&self, _: &Self::Answer) -> Touched {
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::default().with_resources(self.ids.iter().copied())
     }
 }
