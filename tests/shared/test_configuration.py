@@ -7,6 +7,7 @@ import pytest
 
 from support import gnudi as program
 from support.process import free_port
+from support.redis import Redis
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "deploy" / "config").glob("*.conf"))
@@ -117,3 +118,33 @@ def test_nothing_shows_a_password_of_running_processes(cloud, postgres, redis, t
         shown.append(process.log())
     for text in shown:
         assert PASSWORD not in text
+
+
+def test_durability_is_not_promised_in_vain(tmp_path, postgres):
+    """A server that syncs once a second is used, and said to be one; `durability = disk` refuses it."""
+    redis = Redis(tmp_path / "redis", appendfsync="everysec").start()
+    try:
+        text = (f"[indexer]\nurl = {postgres.create_database('durability')}\n"
+                f"[storage]\ndriver = redis\nredis_url = {redis.url}\n[incoming]\n")
+        done = run(tmp_path, text, "upgrade")
+        assert done.returncode == 0, done.stderr
+        assert "everysec" in done.stderr
+        done = run(tmp_path, text + "durability = disk\n", "upgrade")
+        assert done.returncode == 1
+        assert ":7: [incoming] durability = disk cannot be promised" in done.stderr
+        assert "appendfsync everysec" in done.stderr
+        redis.command("config", "set", "appendfsync", "always")
+        done = run(tmp_path, text + "durability = disk\n", "upgrade")
+        assert done.returncode == 0, done.stderr
+    finally:
+        redis.stop()
+
+
+def test_replicas_that_are_asked_for_are_waited_for(tmp_path, postgres, redis):
+    text = (f"[DEFAULT]\nstart_timeout = 2\n[indexer]\nurl = {postgres.create_database('replicas')}\n"
+            f"[storage]\ndriver = redis\nredis_url = {redis.url}\nredis_prefix = replicas\nredis_replicas_min = ")
+    done = run(tmp_path, text + "0\n", "upgrade")
+    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, text + "1\n", "upgrade")
+    assert done.returncode == 1
+    assert "0 of 1 replicas have it" in done.stderr

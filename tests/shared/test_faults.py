@@ -174,12 +174,17 @@ def test_s3_is_slow_and_answers_503(cloud, postgres, radosgw, seed):
         proxy.stop()
 
 
-def test_sacks_split_while_processes_die(cloud, postgres, own, seed):
+@pytest.mark.parametrize("engine", ["redis", "s3"])
+def test_sacks_split_while_processes_die(request, cloud, postgres, own, seed, engine):
     """The command and workers are killed at random during splits; the split ends in the end, and nothing is lost."""
     rng = random.Random(seed)
-    redis = own(Redis)
     database = postgres.create_database(f"split{time.monotonic_ns()}")
-    lines = redis_lines(redis, "in"), redis_lines(redis, "st")
+    if engine == "redis":
+        redis = own(Redis)
+        lines = redis_lines(redis, "in"), redis_lines(redis, "st")
+    else:
+        gateway = request.getfixturevalue("radosgw")
+        lines = 2 * [f"driver = s3\ns3_bucket_prefix = split{time.monotonic_ns()}\n{gateway.s3_options}"]
     made = cloud(config(database, *lines), apis=3, workers=4, upgrade=["--sacks-number", "16"])
 
     def disturb():

@@ -114,6 +114,9 @@ pub fn redis(config: &Config, section: &str, name: &str, timeout: Duration) -> R
     if options.url.socket_timeout.is_none() {
         options.timeout = timeout;
     }
+    if section != "DEFAULT" {
+        options.replicas_min = config.int(section, "redis_replicas_min").map(|replicas| replicas as u32);
+    }
     Ok(options)
 }
 

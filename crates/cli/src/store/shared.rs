@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use gnudi_drivers::{
     OpenError,
     aggregates::{
@@ -10,6 +10,7 @@ use gnudi_drivers::{
         objects::{ObjectAggregates, ObjectAggregatesOptions},
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
+    clients::redis::RedisDurability,
     coordination::{Coordinator, etcd::EtcdCoordinator, redis::RedisCoordinator, sql::SqlCoordinator},
     incoming::{
         Incoming,
@@ -127,7 +128,9 @@ impl Opening<'_> {
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
             let open = || RedisIncoming::open(options.clone(), self.cluster);
-            return Ok(self.patience.open(&self.place(INCOMING), open).await?);
+            let incoming = self.patience.open(&self.place(INCOMING), open).await?;
+            self.check_durability(incoming.durability())?;
+            return Ok(incoming);
         }
         let objects = self.objects(kind, INCOMING).await?;
         let options = ObjectIncomingOptions {
@@ -138,6 +141,18 @@ impl Opening<'_> {
         };
         let open = || ObjectIncoming::open(objects.clone(), self.cluster, Uuid::new_v4(), options.clone());
         Ok(self.patience.open(&self.place(INCOMING), open).await?)
+    }
+
+    /// What was asked for explicitly must not be promised in vain.
+    fn check_durability(&self, promised: RedisDurability) -> Result<()> {
+        let asked = self.config.text(INCOMING, "durability");
+        ensure!(
+            asked != Some("disk") || promised == RedisDurability::Disk,
+            "{} = disk cannot be promised: Redis keeps what it takes {promised}; set `appendonly yes` and `appendfsync always` \
+             there, or leave the option out",
+            self.config.place(INCOMING, "durability")
+        );
+        Ok(())
     }
 
     async fn aggregates(&self, kind: EngineKind) -> Result<Arc<dyn AggregateStore>> {

@@ -1,7 +1,7 @@
 //! What `[storage]` and `[incoming]` both have: the driver, and the options of each engine. As in Gnocchi, what is unset in
 //! `[incoming]` is as in `[storage]`.
 
-use super::{Kind, POSITIVE, Spec, idle, option, secret};
+use super::{ANY, Kind, POSITIVE, Spec, idle, option, secret};
 
 const fn text(name: &'static str, default: &'static str, help: &'static str) -> Spec {
     option("storage", name, Kind::Text, default, help)
@@ -11,7 +11,7 @@ const fn hidden(name: &'static str, help: &'static str) -> Spec {
     secret("storage", name, Kind::Text, help)
 }
 
-const COUNT: usize = 39;
+const COUNT: usize = 40;
 
 /// In `[storage]`.
 pub const STORAGE: [Spec; COUNT] = [
@@ -49,6 +49,14 @@ pub const STORAGE: [Spec; COUNT] = [
         )
     },
     text("redis_prefix", "gnudi", "gnudi: what the names of all keys begin with."),
+    option(
+        "storage",
+        "redis_replicas_min",
+        ANY,
+        "",
+        "gnudi: replicas that must have what was written before it counts as written. Unset: one where Sentinels name the \
+         primary and it has a replica, so that a lone survivor goes on; a number is always asked for.",
+    ),
     text("ceph_pool", "gnocchi", "Pool that objects lie in."),
     text("ceph_username", "", "Ceph's user without `client.` before it. Unset: admin."),
     hidden("ceph_secret", "Key of that user. Unset: from the keyring."),

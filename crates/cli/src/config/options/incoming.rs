@@ -7,8 +7,10 @@ pub const OPTIONS: &[Spec] = &[
         "incoming",
         "durability",
         Kind::Choice(&["disk", "os"]),
-        "disk",
-        "gnudi: what 202 promises. disk: the measures survive a power cut. os: they survive the end of the program, not that of the machine.",
+        "",
+        "gnudi: what 202 promises. disk: the measures survive a power cut; with Redis, where appendfsync says otherwise, the start \
+         is refused. os: they survive the end of the program, not that of the machine. Unset: disk; with Redis what it promises, \
+         which is said at the start.",
     ),
     option(
         "incoming",
