@@ -42,6 +42,27 @@ def test_what_one_process_takes_another_gives(cloud, request, engines):
     wait_until(lambda: other.post(f"/v1/metric/{metric}/measures", []).status == 404, SOON_S, "its hot path")
 
 
+@pytest.mark.parametrize("engine", ["redis", "etcd", "mariadb"])
+def test_another_engine_coordinates(cloud, request, engine):
+    """Who owns what lies in another engine than the index; a worker that dies is followed by the other."""
+    server = request.getfixturevalue(engine)
+    url = server.create_database("coordination") if engine == "mariadb" else server.url
+    lease_s = 2
+    text = f"[DEFAULT]\ncoordination_url = {url}\n[metricd]\nlease_seconds = {lease_s}\n"
+    made = cloud(text + sections(request, ENGINES), apis=1, workers=2)
+    client = made.client()
+    create_policy(client, "minutes", [("1 minute", 100)])
+    metrics = [create_metric(client, "minutes") for _ in range(20)]
+    for metric in metrics:
+        post(client, metric)
+        assert minutes(client, metric, "true") == POINTS
+    made.workers[0].kill()
+    for metric in metrics:
+        post(client, metric)
+    done = lambda: client.get("/v1/status?details=false").json()["storage"]["summary"]["measures"] == 0
+    wait_until(done, SOON_S, "the other worker")
+
+
 def test_serve_is_both(tmp_path, request):
     config = tmp_path / "gnocchi.conf"
     config.write_text(sections(request, ENGINES))

@@ -55,12 +55,15 @@ class Postgres:
             self._run(self.programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
                       "--locale=C", "-N")
         self.port = self.port or free_port()
-        options = (f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory}"
-                   " -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200")
         self._run(self.programs / "pg_ctl", "-D", data, "-l", self.directory / "log", "-w", "-t", "60",
-                  "-o", options, "start")
+                  "-o", self.options(), "start")
         self.running = True
         return self
+
+    def options(self):
+        """Of the server's command line."""
+        return (f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory}"
+                " -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200")
 
     def create_database(self, name):
         """A new empty database; answers its URL."""

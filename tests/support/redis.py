@@ -29,12 +29,15 @@ class Redis:
         self.options = list(options)
         if appendfsync is not None:
             self.options += ["--appendonly", "yes", "--appendfsync", appendfsync]
+        # What redis-cli needs besides the port, and the port without TLS.
+        self.client = []
+        self.plain_port = self.port
         self.process = None
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
         self.process = Process(
-            ["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
+            ["redis-server", "--port", self.plain_port, "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
              "--repl-diskless-sync-delay", "0", *self.options],
             self.directory / "log",
         )
@@ -55,7 +58,7 @@ class Redis:
     def command(self, *words, check=True):
         """What redis-cli prints of a command."""
         done = subprocess.run(
-            ["redis-cli", "-h", "127.0.0.1", "-p", str(self.port), *map(str, words)],
+            ["redis-cli", "-h", "127.0.0.1", "-p", str(self.port), *self.client, *map(str, words)],
             capture_output=True, text=True, timeout=30, check=False,
         )
         answer = done.stdout.strip()

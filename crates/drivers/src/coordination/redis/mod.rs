@@ -77,7 +77,8 @@ impl RedisCoordinator {
     }
 
     fn call(&self, script: &Script) -> Call {
-        Call::script(script, &self.tag)
+        // The scripts make the names of their keys of it.
+        Call::script(script, &self.tag).key(self.tag.key(""))
     }
 
     async fn answer(&self, call: Call) -> Result<Answer, CoordinationError> {
