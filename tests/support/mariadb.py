@@ -35,11 +35,12 @@ class Mariadb:
         if not data.exists():
             if os.geteuid() == 0:
                 shutil.chown(self.directory, "mysql")
+            # Several that are installed at once take the same names for their temporary tables.
             self._run("mariadb-install-db", "--no-defaults", *self._user(), f"--datadir={data}",
-                      "--auth-root-authentication-method=normal", "--skip-test-db")
+                      f"--tmpdir={self.directory}", "--auth-root-authentication-method=normal", "--skip-test-db")
         self.port = self.port or free_port()
         self.process = Process(
-            ["mariadbd", "--no-defaults", *self._user(), f"--datadir={data}", f"--socket={self.socket}",
+            ["mariadbd", "--no-defaults", *self._user(), f"--datadir={data}", f"--tmpdir={self.directory}", f"--socket={self.socket}",
              f"--port={self.port}", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=64M",
              "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--sync-binlog=0",
              "--character-set-server=utf8mb4", "--max-connections=200"],

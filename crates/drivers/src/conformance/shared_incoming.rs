@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use gnudi_model::{MetricId, Numbering, Sack};
 
 use super::incoming::{IncomingSetup, SETUP, all_of, batch, metric, positions, shown};
-use crate::incoming::{Incoming, IncomingError, Position, Positions};
+use crate::incoming::{Incoming, IncomingError, Positions};
 
 /// How long a change of one process may take to be seen by another.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
@@ -109,17 +109,25 @@ async fn two_append_at_once(drivers: &[Arc<dyn Incoming>; 2]) {
 /// Works off a sack, and returns what was in it.
 async fn drain(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
     let mut drained = Vec::new();
-    let mut after = Position(0);
     loop {
-        let records = driver.pending(sack, after, 200).await.unwrap().records;
-        let Some(last) = records.last() else { return drained };
-        assert!(records.iter().all(|record| sack.contains(record.metric)), "a record of another sack");
-        drained
-            .extend(shown(&records).into_iter().map(|(id, measures, text)| (id, measures, text.to_owned())));
-        after = last.position;
-        driver.acknowledge(sack, after).await.unwrap();
-        driver.trim(&[(sack, after)]).await.unwrap();
+        let some = pass(driver, sack).await;
+        if some.is_empty() {
+            return drained;
+        }
+        drained.extend(some);
     }
+}
+
+/// As a worker: takes what waits, in more than one read where there is much, and returns it.
+async fn pass(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
+    const BYTES_MAX: usize = 2000;
+    let after = positions(driver, sack).await.acknowledged;
+    let records = driver.pending(sack, after, BYTES_MAX).await.unwrap().records;
+    let Some(last) = records.last().map(|last| last.position) else { return Vec::new() };
+    assert!(records.iter().all(|record| sack.contains(record.metric)), "a record of another sack");
+    driver.acknowledge(sack, last).await.unwrap();
+    driver.trim(&[(sack, last)]).await.unwrap();
+    shown(&records).into_iter().map(|(id, measures, text)| (id, measures, text.to_owned())).collect()
 }
 
 /// Waits until a driver has learned of the numbering.
@@ -194,18 +202,26 @@ async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn Incoming>; 2]) {
 
 /// Both append without a pause while the count is doubled three times and a worker works off what comes.
 async fn writes_go_on_through_splits(drivers: [Arc<dyn Incoming>; 2]) {
-    const ROUNDS_MIN: u32 = 150;
+    const ROUNDS_MIN: u32 = 100;
+    // A store that takes measures faster than it gives them back would never be worked off.
+    const WAITING_MAX: usize = 100;
     let split_thrice = Arc::new(AtomicBool::new(false));
+    let (appended, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let appenders: Vec<_> = (0..6_u128)
         .map(|task| {
             let driver = Arc::clone(&drivers[task as usize % 2]);
             let split_thrice = Arc::clone(&split_thrice);
+            let (appended, taken) = (Arc::clone(&appended), Arc::clone(&taken));
             tokio::spawn(async move {
                 let mut round = 0;
                 while round < ROUNDS_MIN || !split_thrice.load(Ordering::Relaxed) {
+                    while appended.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed) + WAITING_MAX {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
                     let append =
                         async || driver.append(batch(&[(task, round, "p"), (task + 6, round, "q")])).await;
                     while let Err(IncomingError::Unavailable(_)) = append().await {}
+                    appended.fetch_add(2, Ordering::Relaxed);
                     round += 1;
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
@@ -219,9 +235,18 @@ async fn writes_go_on_through_splits(drivers: [Arc<dyn Incoming>; 2]) {
         loop {
             let ended = appenders.iter().all(tokio::task::JoinHandle::is_finished);
             let numbering = drivers[1].numbering();
-            for sack in numbering.units().iter().flat_map(|unit| numbering.sacks_of_unit(unit)) {
-                for (id, round, _) in drain(&*drivers[1], sack).await {
-                    seen.entry(id).or_default().push(round);
+            for unit in numbering.units().iter() {
+                for sack in numbering.sacks_of_unit(unit) {
+                    let records = pass(&*drivers[1], sack).await;
+                    let goes_on = records.is_empty() || sack.count == numbering.count;
+                    for (id, round, _) in records {
+                        seen.entry(id).or_default().push(round);
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // An old sack is worked off before those that take its place.
+                    if !goes_on {
+                        break;
+                    }
                 }
             }
             if numbering.draining {

@@ -22,6 +22,8 @@ impl MariaDb {
         let mut install = Command::new(program("mariadb-install-db", PACKAGE));
         run_as(&mut install, "mysql", folder.path());
         install.arg("--no-defaults").arg(format!("--datadir={}", folder.path().join("data").display()));
+        // Several that are installed at once take the same names for their temporary tables.
+        install.arg(format!("--tmpdir={}", folder.path().display()));
         run(install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]));
         let server = Self::serve(&folder, port);
         MariaDb { folder, port, server }
@@ -32,6 +34,7 @@ impl MariaDb {
         run_as(&mut command, "mysql", folder.path());
         let path = |name| folder.path().join(name).display().to_string();
         command.arg("--no-defaults").arg(format!("--datadir={}", path("data")));
+        command.arg(format!("--tmpdir={}", folder.path().display()));
         command.arg(format!("--socket={}", path("socket"))).arg(format!("--pid-file={}", path("pid")));
         command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
         command.args(["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M"]);

@@ -1,0 +1,161 @@
+//! The log of objects on real stores: Ceph, and S3 and Swift of radosgw on a Ceph; and how fast they take measures.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    conformance::{self, IncomingSetup},
+    coordination::memory::MemoryArbiter,
+    incoming::{
+        Incoming,
+        objects::{ObjectIncoming, ObjectIncomingOptions},
+    },
+    objects::{
+        Objects, Secret,
+        ceph::{CephObjects, CephOptions},
+        s3::{S3Objects, S3Options},
+        swift::{SwiftObjects, SwiftOptions},
+    },
+};
+use uuid::Uuid;
+
+#[path = "engines/ceph.rs"]
+mod ceph;
+#[path = "engines/radosgw.rs"]
+mod radosgw;
+#[path = "engines/server.rs"]
+mod server;
+mod support;
+use support::log_of_objects::{CLUSTER, batch};
+
+async fn open(objects: Arc<dyn Objects>, setup: IncomingSetup) -> Arc<ObjectIncoming> {
+    let options = ObjectIncomingOptions {
+        backlog_bytes_max: setup.backlog_bytes_max,
+        sack_count: setup.sack_count,
+        look_delay_idle: Duration::from_millis(50),
+        ..ObjectIncomingOptions::default()
+    };
+    ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+}
+
+/// Each call of `make` gives a new, empty store.
+async fn conforms<O: Objects>(make: &impl AsyncFn() -> Arc<O>) {
+    conformance::incoming(async |setup| open(make().await, setup).await).await;
+    conformance::shared_incoming(async |setup| {
+        let objects: Arc<dyn Objects> = make().await;
+        [open(Arc::clone(&objects), setup).await, open(objects, setup).await]
+    })
+    .await;
+}
+
+/// Requests for 500 metrics from several clients at once, beside creating objects of the same size one after the other.
+async fn speed(objects: Arc<dyn Objects>) {
+    const CLIENTS: usize = 8;
+    let points = "x".repeat(50);
+    let until = Instant::now() + Duration::from_secs(2);
+    let options = ObjectIncomingOptions::default();
+    let log = ObjectIncoming::open(Arc::clone(&objects), CLUSTER, Uuid::new_v4(), options).await.unwrap();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (log, points) = (Arc::clone(&log), points.clone());
+            tokio::spawn(async move {
+                let mut requests = 0_u64;
+                while Instant::now() < until {
+                    let entries: Vec<(u128, &str)> =
+                        (0..500).map(|metric| (metric * 8 + client as u128, points.as_str())).collect();
+                    log.append(batch(&entries)).await.unwrap();
+                    requests += 1;
+                }
+                requests
+            })
+        })
+        .collect();
+    let mut requests = 0;
+    for client in clients {
+        requests += client.await.unwrap();
+    }
+    let written = log.figures().objects;
+    let bytes = log.backlog().await.unwrap().bytes / written;
+    let (mut plain, until) = (0, Instant::now() + Duration::from_secs(1));
+    while Instant::now() < until {
+        let name = format!("plain/{plain}");
+        objects.create(&name, Bytes::from(vec![1; bytes as usize])).await.unwrap();
+        plain += 1;
+    }
+    println!(
+        "{}: {} requests/s of 500 metrics in {} objects/s of {bytes} bytes; plain creates of that size: {plain}/s",
+        objects.place(),
+        requests / 2,
+        written / 2,
+    );
+    assert!(requests > written, "requests share objects");
+}
+
+/// Names a place of its own for each store.
+#[derive(Default)]
+struct Places(AtomicUsize);
+
+impl Places {
+    fn next(&self) -> String {
+        format!("incoming{}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_ceph() {
+    let engine = ceph::Ceph::start();
+    engine.create_pool("gnocchi");
+    let places = Places::default();
+    let options = CephOptions { conffile: engine.conf(), ..CephOptions::default() };
+    let make = async || {
+        let objects = CephObjects::open(&options, &places.next()).await.unwrap();
+        Arc::new(objects)
+    };
+    conforms(&make).await;
+    speed(make().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_s3() {
+    let engine = ceph::Ceph::start();
+    let gateway = radosgw::Radosgw::start(engine.conf());
+    let places = Places::default();
+    let options = S3Options {
+        endpoint_url: Some(gateway.endpoint()),
+        access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
+        secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
+        ..S3Options::default()
+    };
+    let make = async || {
+        let objects = S3Objects::open(&options, &places.next()).await.unwrap();
+        Arc::new(objects)
+    };
+    conforms(&make).await;
+    speed(make().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_swift() {
+    let engine = ceph::Ceph::start();
+    let gateway = radosgw::Radosgw::start(engine.conf());
+    let places = Places::default();
+    let options = SwiftOptions {
+        authurl: gateway.swift_auth(),
+        user: radosgw::SWIFT_USER.to_owned(),
+        key: Secret::new(radosgw::SWIFT_KEY),
+        ..SwiftOptions::default()
+    };
+    let arbiter = Arc::new(MemoryArbiter::default());
+    let make = async || {
+        let objects = SwiftObjects::open(&options, &places.next(), arbiter.clone()).await.unwrap();
+        Arc::new(objects)
+    };
+    conforms(&make).await;
+    speed(make().await).await;
+}
