@@ -356,7 +356,7 @@ def test_servers_that_cannot_be_asked(recorder):
     missing = free_port()
     said = refusal(*show, port=missing)
     assert f"no connection to 127.0.0.1:{missing}" in said and "refused" in said
-    assert "https is not supported yet" in refusal(*show, endpoint="https://127.0.0.1:8041")
+    assert f"no connection to 127.0.0.1:{missing}" in refusal(*show, endpoint=f"https://127.0.0.1:{missing}")
     assert "not a URL" in refusal(*show, endpoint="127.0.0.1:8041")
     for status, text in [(401, "who are you?"), (404, "nothing here"), (500, "out of order")]:
         recorder.answers["GET"] = (status, text)

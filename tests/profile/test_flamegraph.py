@@ -194,7 +194,8 @@ def test_gnudi_profile_says_in_a_line_what_is_wrong(gnudi, tmp_path):
     for url, text in [
         (f"http://127.0.0.1:{free_port()}", "no answer from"),
         (f"http://127.0.0.1:{server.port}/other", "has no /debug/flamegraph"),
-        ("https://127.0.0.1", "the scheme must be http"),
+        (f"https://127.0.0.1:{free_port()}", "no answer from"),
+        ("ftp://127.0.0.1", "the scheme must be http"),
     ]:
         done = program.run("profile", "--endpoint", url, "-o", tmp_path / "new.svg")
         assert done.returncode == 1 and text in done.stderr, done

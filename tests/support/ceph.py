@@ -69,9 +69,8 @@ class Ceph:
             "log file": f"{self.directory}/$name.log",
             "mon data": self.directory / "mon",
             "mgr data": self.directory / "mgr",
-            # One that ends is noticed soon, and the others go on.
-            "osd heartbeat grace": 3,
-            "osd heartbeat interval": 1,
+            # One that ends is noticed by its closed port, and the others go on. (One that is slow is no reason: what is written
+            # meanwhile would be on the other alone.)
             "mon osd min down reporters": 1,
             "paxos propose interval": 0.05,
             "osd data": f"{self.directory}/osd$id",
