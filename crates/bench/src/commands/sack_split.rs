@@ -11,8 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use gnudi_client::MeasuresFilter;
-use gnudi_model::{AggregationMethod, MetricId, Statistic};
+use gnudi_model::MetricId;
 
 use super::report;
 use crate::{
@@ -27,7 +26,7 @@ use crate::{
         engines::Engine,
         program,
     },
-    rados::split::{self, Plan},
+    rados::split::{self, Plan, pause},
     rows::{Bench, setup},
     timeline::{self, Call},
 };
@@ -250,15 +249,9 @@ fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Re
 /// Measures in the aggregates of all the metrics.
 fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64> {
     let client = server.client()?;
-    let filter = MeasuresFilter {
-        aggregation: Some(AggregationMethod::new(Statistic::Count)),
-        granularity: Some("60".to_owned()),
-        ..MeasuresFilter::default()
-    };
     let mut found = 0.0;
     for metric in metrics {
-        let points = context.runtime.block_on(client.get_measures(*metric, &filter))?;
-        found += points.iter().map(|point| point.value).sum::<f64>();
+        found += setup::measures_by_minute(context, &client, *metric)?;
     }
     Ok(found)
 }
@@ -300,18 +293,6 @@ fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
         rate(0.0, begin),
         rate(begin, settled),
     ]
-}
-
-/// Waits; `false` if it was cut short.
-fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        if cut() {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    !cut()
 }
 
 #[cfg(test)]

@@ -289,7 +289,7 @@ impl Observer {
 }
 
 /// Waits; `false` if it was cut short.
-fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
+pub fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
     let begin = Instant::now();
     while let Some(left) = time.checked_sub(begin.elapsed()) {
         if cut() {

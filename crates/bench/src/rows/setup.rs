@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_client::{ArchivePolicySpec, DefinitionSpec, MeasuresFilter};
+use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
 use serde::Deserialize;
 
@@ -145,17 +145,22 @@ pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measur
         return Ok(());
     }
     let client = server.client()?;
+    for metric in metrics.iter().step_by((metrics.len() / SAMPLE).max(1)) {
+        let found = measures_by_minute(bench.context, &client, *metric)?;
+        ensure!(found == measures as f64, "metric {metric} holds {found} measures, not {measures}");
+    }
+    Ok(())
+}
+
+/// How many measures a metric holds by the minute: the sum of `count`.
+pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) -> Result<f64> {
     let filter = MeasuresFilter {
         aggregation: Some(AggregationMethod::new(Statistic::Count)),
         granularity: Some("60".to_owned()),
         ..MeasuresFilter::default()
     };
-    for metric in metrics.iter().step_by((metrics.len() / SAMPLE).max(1)) {
-        let points = bench.context.runtime.block_on(client.get_measures(*metric, &filter))?;
-        let found: f64 = points.iter().map(|point| point.value).sum();
-        ensure!(found == measures as f64, "metric {metric} holds {found} measures, not {measures}");
-    }
-    Ok(())
+    let points = context.runtime.block_on(client.get_measures(metric, &filter))?;
+    Ok(points.iter().map(|point| point.value).sum())
 }
 
 /// Checks that VictoriaMetrics has kept what it took: it answers 204 to measures that it throws away at once (too old, too new),
