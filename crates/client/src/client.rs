@@ -3,22 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    Method, Request, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
-};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client as Pool, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
+use gnudi_http::{
+    HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
 
 use crate::{
     base64,
     error::{ClientError, Refused},
-    trust::Trust,
 };
 
 /// How a client behaves.
@@ -54,12 +47,10 @@ impl Default for ClientOptions {
 /// A client of one server. Clones share the connection pool.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: HttpClient,
     /// `http://host:port/prefix`, without a slash at the end.
     base: String,
     authorization: Option<HeaderValue>,
-    timeout: Duration,
-    answer_bytes_max: usize,
 }
 
 /// A call: what to send, and how errors name it.
@@ -89,26 +80,16 @@ impl Client {
         }
         let authorization =
             options.user.as_deref().map(|user| basic_authorization(user, &options.password)).transpose()?;
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(options.timeout));
-        connector.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(trust.config()?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(options.idle_connections_max)
-            .build(connector);
-        Ok(Client {
-            pool,
-            base: base_url.trim_end_matches('/').to_owned(),
-            authorization,
+        let http = HttpClient::new(&HttpOptions {
+            trust: trust.clone(),
             timeout: options.timeout,
+            connect_timeout: options.timeout,
+            idle_connections_max: options.idle_connections_max,
             answer_bytes_max: options.answer_bytes_max,
+            ..HttpOptions::default()
         })
+        .map_err(|TrustError(text)| ClientError::InvalidOptions(text))?;
+        Ok(Client { http, base: base_url.trim_end_matches('/').to_owned(), authorization })
     }
 
     /// The server's address as given, without a slash at the end.
@@ -151,14 +132,23 @@ impl Client {
     }
 
     async fn send(&self, call: &Call) -> Result<Bytes, ClientError> {
-        let request = self.request(call)?;
-        match tokio::time::timeout(self.timeout, self.exchange(call, request)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(call.no_answer(format!("no answer within {} ms", self.timeout.as_millis()))),
+        let answer = self.http.send(self.request(call)?).await;
+        let answer = answer.map_err(|error| call.no_answer(error.to_string()))?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
         }
+        Err(ClientError::Refused {
+            method: call.method_name(),
+            path: call.path.clone(),
+            refused: Refused {
+                status: answer.status.as_u16(),
+                message: message_of(&answer.body),
+                retry_after: retry_after(&answer.headers),
+            },
+        })
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, ClientError> {
+    fn request(&self, call: &Call) -> Result<Request<Bytes>, ClientError> {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.base, call.path))
@@ -170,31 +160,8 @@ impl Client {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         request
-            .body(Full::new(call.body.clone().unwrap_or_default()))
+            .body(call.body.clone().unwrap_or_default())
             .map_err(|error| ClientError::InvalidOptions(format!("{}{}: {error}", self.base, call.path)))
-    }
-
-    async fn exchange(&self, call: &Call, request: Request<Full<Bytes>>) -> Result<Bytes, ClientError> {
-        let response =
-            self.pool.request(request).await.map_err(|error| call.no_answer(with_causes(&error)))?;
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, self.answer_bytes_max)
-            .collect()
-            .await
-            .map_err(|error| call.no_answer(with_causes(&*error)))?
-            .to_bytes();
-        if head.status.is_success() {
-            return Ok(body);
-        }
-        Err(ClientError::Refused {
-            method: call.method_name(),
-            path: call.path.clone(),
-            refused: Refused {
-                status: head.status.as_u16(),
-                message: message_of(&body),
-                retry_after: retry_after(&head.headers),
-            },
-        })
     }
 }
 
@@ -246,18 +213,6 @@ pub fn message_of(body: &[u8]) -> String {
     });
     let text = description.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     text.trim().chars().take(MESSAGE_CHARS_MAX).collect()
-}
-
-/// An error with the chain of what caused it: hyper's own texts are short.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += ": ";
-        text += &error.to_string();
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -13,14 +13,13 @@ mod points;
 mod profile;
 pub mod resource;
 mod status;
-mod trust;
 pub mod uri;
 
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
 pub use client::{Client, ClientOptions, message_of};
 pub use error::{ClientError, Refused};
+pub use gnudi_http::Trust;
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
 pub use resource::{NamedMeasures, ResourceTypeSpec, ResourcesBatch, StringAttribute};
 pub use status::{Backlog, Status};
-pub use trust::Trust;

@@ -1,9 +1,16 @@
-//! Collects measures and posts them to the store, over HTTP like anybody else.
+//! From the cloud to the store, over HTTP like anybody else: agents that poll and that take notifications, with their
+//! definitions, pipelines and publishers, and collectors that take what other programs send.
 //!
 //! `host` measures the machine that gnudi runs on; `statsd` takes values by UDP; `amqp1` takes what collectd publishes;
-//! `delivery` posts what both of them gather.
+//! `delivery` posts what these three gather.
 
 pub mod amqp1;
+pub mod definitions;
 pub mod delivery;
+pub mod event;
 pub mod host;
+pub mod notification;
+pub mod publishers;
+pub mod sample;
 pub mod statsd;
+pub mod yaml;

@@ -10,15 +10,14 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use http_body_util::Full;
-use hyper::{Request, StatusCode, header::CONTENT_LENGTH};
+use gnudi_http::{Request, StatusCode, header::CONTENT_LENGTH};
 use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use std::time::Duration;
 use uuid::Uuid;
 
 use super::{
     ObjectError, Objects, check_name,
-    http::{Answer, Http, HttpOptions, Tries},
+    http::{Answer, Http, HttpOptions, Tries, part_of},
     is_name, open_error, range_of,
     secret::Secret,
 };
@@ -273,7 +272,7 @@ impl S3Objects {
             // Left out where the body is empty, which radosgw refuses.
             request = request.header(CONTENT_LENGTH, ask.body.len());
         }
-        let request = request.body(Full::new(ask.body.clone())).map_err(|error| error.to_string())?;
+        let request = request.body(ask.body.clone()).map_err(|error| error.to_string())?;
         self.http.send(tries, request).await
     }
 
@@ -407,7 +406,7 @@ impl Objects for S3Objects {
         let (verdict, answer) = self.ask(&ask).await?;
         match verdict {
             Verdict::Fine if range.is_none() => Ok(Some(Bytes::new())),
-            Verdict::Fine => Ok(Some(answer.part(start, length))),
+            Verdict::Fine => Ok(Some(part_of(&answer, start, length))),
             Verdict::OutOfRange => Ok(Some(Bytes::new())),
             Verdict::Missing => Ok(None),
             _ => Err(self.refusal(&ask, &answer)),
@@ -455,7 +454,7 @@ mod tests {
     fn answer(status: u16, code: &str) -> Answer {
         let body = format!("<Error><Code>{code}</Code><Message>words</Message></Error>").into();
         let status = StatusCode::from_u16(status).unwrap();
-        Answer { status, headers: hyper::HeaderMap::new(), body }
+        Answer { status, headers: gnudi_http::HeaderMap::new(), body }
     }
 
     #[test]

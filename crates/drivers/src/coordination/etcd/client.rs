@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Request, StatusCode};
+use gnudi_http::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::EtcdOptions;
@@ -48,7 +47,7 @@ impl Client {
             let uri = format!("{}{path}", self.endpoints[current % self.endpoints.len()]);
             let request = Request::post(uri)
                 .header("content-type", "application/json")
-                .body(Full::new(Bytes::from(body.to_string())))
+                .body(Bytes::from(body.to_string()))
                 .map_err(|error| unavailable(error.to_string()))?;
             let reason = match self.http.send(&tries, request).await {
                 Ok(answer) if answer.status == StatusCode::OK => {

@@ -59,8 +59,9 @@ impl EtcdOptions {
             let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             let uri =
                 if has_port { format!("{transport}://{host}") } else { format!("{transport}://{host}:2379") };
-            let is_uri =
-                uri.parse::<hyper::Uri>().is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+            let is_uri = uri
+                .parse::<gnudi_http::Uri>()
+                .is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
             if is_uri { Ok(uri) } else { Err("etcd's URL names no host".to_owned()) }
         };
         let endpoints = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;

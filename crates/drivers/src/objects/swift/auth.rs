@@ -1,8 +1,7 @@
 //! Logging in to Swift: `TempAuth` (version 1) and Keystone (version 3), and the token that comes of it.
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Request, StatusCode};
+use gnudi_http::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::SwiftOptions;
@@ -68,13 +67,13 @@ pub async fn login(http: &Http, tries: &Tries, options: &SwiftOptions) -> Result
     Ok(session)
 }
 
-type Made = Result<Request<Full<Bytes>>, hyper::http::Error>;
+type Made = Result<Request<Bytes>, gnudi_http::RequestError>;
 
 fn version_1(options: &SwiftOptions) -> Made {
     Request::get(&options.authurl)
         .header("x-auth-user", &options.user)
         .header("x-auth-key", options.key.reveal())
-        .body(Full::default())
+        .body(Bytes::new())
 }
 
 fn session_1(answer: &Answer) -> Result<Session, String> {
@@ -104,7 +103,7 @@ fn version_3(options: &SwiftOptions) -> Made {
     let base = base.strip_suffix("/v3").unwrap_or(base);
     Request::post(format!("{base}/v3/auth/tokens"))
         .header("content-type", "application/json")
-        .body(Full::new(json!({"auth": auth}).to_string().into()))
+        .body(json!({"auth": auth}).to_string().into())
 }
 
 fn session_3(answer: &Answer, options: &SwiftOptions) -> Result<Session, String> {
@@ -149,7 +148,7 @@ mod tests {
                 endpoint("internal", "one"), endpoint("public", "one"), endpoint("public", "two"),
             ]},
         ]}});
-        let mut headers = hyper::HeaderMap::new();
+        let mut headers = gnudi_http::HeaderMap::new();
         headers.insert("x-subject-token", "tok".parse().unwrap());
         Answer { status: StatusCode::CREATED, headers, body: body.to_string().into() }
     }
@@ -170,7 +169,6 @@ mod tests {
 
     #[tokio::test]
     async fn keystone_is_asked_for_the_project() {
-        use http_body_util::BodyExt as _;
         let options = SwiftOptions {
             authurl: "http://keystone:5000/".to_owned(),
             user: "service:gnudi".to_owned(),
@@ -179,8 +177,7 @@ mod tests {
         };
         let request = version_3(&options).unwrap();
         assert_eq!(request.uri(), "http://keystone:5000/v3/auth/tokens");
-        let body: Value =
-            serde_json::from_slice(&request.into_body().collect().await.unwrap().to_bytes()).unwrap();
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
         let user = &body["auth"]["identity"]["password"]["user"];
         assert_eq!(user["name"], "gnudi");
         assert_eq!(user["password"], "pass\"word");

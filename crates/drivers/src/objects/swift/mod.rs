@@ -19,8 +19,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use http_body_util::Full;
-use hyper::{
+use gnudi_http::{
     Method, Request, StatusCode,
     header::{CONTENT_LENGTH, RANGE},
 };
@@ -31,7 +30,7 @@ use uuid::Uuid;
 use self::auth::{LoginError, Session};
 use super::{
     ObjectError, Objects, check_name,
-    http::{Answer, Http, HttpOptions, Tries},
+    http::{Answer, Http, HttpOptions, Tries, part_of},
     is_name, open_error, range_of,
     secret::Secret,
 };
@@ -221,7 +220,7 @@ impl SwiftObjects {
         if ask.method == Method::PUT {
             request = request.header(CONTENT_LENGTH, ask.body.len());
         }
-        let request = request.body(Full::new(ask.body.clone())).map_err(|error| error.to_string())?;
+        let request = request.body(ask.body.clone()).map_err(|error| error.to_string())?;
         self.http.send(tries, request).await
     }
 
@@ -261,7 +260,7 @@ impl SwiftObjects {
             (status, _) if !status.is_success() => Err(self.refusal(&ask, &answer)),
             _ if is_empty => Ok(Some(Bytes::new())),
             (_, Part::Whole) => Ok(Some(answer.body)),
-            (_, Part::Range(start, length)) => Ok(Some(answer.part(start, length))),
+            (_, Part::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
         }
     }
 

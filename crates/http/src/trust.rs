@@ -10,7 +10,10 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::ClientError;
+/// Certificates that cannot be used; the text names the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TrustError(pub String);
 
 /// Who may vouch for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,16 +37,16 @@ impl Trust {
         }
     }
 
-    /// TLS 1.2 and 1.3 with ring, without a certificate of the client's. `InvalidOptions` names the file that is of no use.
-    pub fn config(&self) -> Result<ClientConfig, ClientError> {
+    /// TLS 1.2 and 1.3 with ring, without a certificate of the client's. The error names the file that is of no use.
+    pub fn config(&self) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .expect("ring knows TLS 1.2 and 1.3");
         let builder = match self {
-            Trust::System => builder.with_native_roots().map_err(|error| {
-                ClientError::InvalidOptions(format!("this machine's trusted certificates: {error}"))
-            })?,
+            Trust::System => builder
+                .with_native_roots()
+                .map_err(|error| TrustError(format!("this machine's trusted certificates: {error}")))?,
             Trust::File(path) => builder.with_root_certificates(roots(path)?),
             Trust::Anyone => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider)))
@@ -53,8 +56,8 @@ impl Trust {
     }
 }
 
-fn roots(path: &PathBuf) -> Result<RootCertStore, ClientError> {
-    let unusable = |error: String| ClientError::InvalidOptions(format!("{}: {error}", path.display()));
+fn roots(path: &PathBuf) -> Result<RootCertStore, TrustError> {
+    let unusable = |error: String| TrustError(format!("{}: {error}", path.display()));
     // `pem_file_iter` would do, but says nothing of the file's own error.
     let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
     let mut roots = RootCertStore::empty();

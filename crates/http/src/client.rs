@@ -1,0 +1,137 @@
+//! The connection pool, and one request with its answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client as Pool, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use crate::trust::{Trust, TrustError};
+
+/// How requests are made.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Who may vouch for a server at https://.
+    pub trust: Trust,
+    /// From the start of a request to the last byte of its answer.
+    pub timeout: Duration,
+    /// How long a connection may take to be made; never more than `timeout`.
+    pub connect_timeout: Duration,
+    /// Idle connections kept for the next request, to each host.
+    pub idle_connections_max: usize,
+    /// How long they are kept: servers close them too, often after a minute.
+    pub idle_timeout: Duration,
+    /// A longer answer is an error.
+    pub answer_bytes_max: usize,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        HttpOptions {
+            trust: Trust::default(),
+            timeout: Duration::from_mins(1),
+            connect_timeout: Duration::from_mins(1),
+            idle_connections_max: 32,
+            idle_timeout: Duration::from_secs(90),
+            answer_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// No answer: not connected, cut off, too late or too long. A request that changes something may have been carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct HttpError(pub String);
+
+/// An answer with its whole body.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// A header's text; `None` where there is none, or none that is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The status and the beginning of the body, on one line, for messages.
+    pub fn text(&self) -> String {
+        const TEXT_BYTES_MAX: usize = 200;
+        let body = String::from_utf8_lossy(&self.body[..self.body.len().min(TEXT_BYTES_MAX)]);
+        let words: Vec<&str> = body.split_whitespace().collect();
+        format!("{} {}", self.status, words.join(" ")).trim_end().to_owned()
+    }
+}
+
+/// A pool of connections to any number of hosts. Clones share it.
+#[derive(Clone, Debug)]
+pub struct HttpClient {
+    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    timeout: Duration,
+    answer_bytes_max: usize,
+}
+
+impl HttpClient {
+    /// Connects with the first request. Certificates are read here: where no request will go to https://, set the trust to
+    /// [`Trust::Anyone`], so that nobody is asked for any.
+    pub fn new(options: &HttpOptions) -> Result<Self, TrustError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(options.connect_timeout.min(options.timeout)));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(options.trust.config()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(options.idle_timeout)
+            .pool_max_idle_per_host(options.idle_connections_max)
+            .build(connector);
+        Ok(HttpClient { pool, timeout: options.timeout, answer_bytes_max: options.answer_bytes_max })
+    }
+
+    /// Sends a request once, whose URI must be absolute, within the time that the options say.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
+        self.send_within(request, self.timeout).await
+    }
+
+    /// Sends a request once, within `timeout`.
+    pub async fn send_within(&self, request: Request<Bytes>, timeout: Duration) -> Result<Answer, HttpError> {
+        let late = |_| Err(HttpError(format!("no answer within {} ms", timeout.as_millis())));
+        tokio::time::timeout(timeout, self.exchange(request)).await.unwrap_or_else(late)
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
+        let response = self.pool.request(request.map(Full::new)).await.map_err(|error| failed(&error))?;
+        let (head, body) = response.into_parts();
+        let body =
+            Limited::new(body, self.answer_bytes_max).collect().await.map_err(|error| failed(&*error))?;
+        Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+    }
+}
+
+fn failed(error: &(dyn std::error::Error + 'static)) -> HttpError {
+    HttpError(with_causes(error))
+}
+
+/// An error with the chain of what caused it: hyper's own texts are short.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += ": ";
+        text += &error.to_string();
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,35 @@
+//! Who a token speaks for, as Keystone tells.
+
+/// A valid token's contents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub user_id: String,
+    pub user_name: String,
+    pub user_domain_id: String,
+    pub user_domain_name: String,
+    /// `None` for a token that is not scoped to a project.
+    pub project_id: Option<String>,
+    pub project_name: Option<String>,
+    pub project_domain_id: Option<String>,
+    pub project_domain_name: Option<String>,
+    /// Names, as Keystone writes them.
+    pub roles: Vec<String>,
+    /// Of a token that is scoped to a domain.
+    pub domain_id: Option<String>,
+    /// Of a token that is scoped to the system: `all`.
+    pub system_scope: Option<String>,
+    /// The only requests that an application credential may make; `None` for any.
+    pub access_rules: Option<Vec<AccessRule>>,
+    /// Seconds since the epoch from which on the token is void.
+    pub expires_at: i64,
+}
+
+/// A request that an application credential may make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRule {
+    /// The service's type, such as `metric`.
+    pub service: String,
+    pub method: String,
+    /// With `*`, `**` and `{name}` as wildcards.
+    pub path: String,
+}

@@ -1,0 +1,77 @@
+//! How Keystone is reached, and as whom: what `[keystone_authtoken]` and `[service_credentials]` say.
+
+use std::{fmt, time::Duration};
+
+use gnudi_http::Trust;
+
+/// A user, project or domain by its id, or by its name within a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainRef {
+    Id(String),
+    Name(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserRef {
+    Id(String),
+    Name { name: String, domain: DomainRef },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProjectRef {
+    Id(String),
+    Name { name: String, domain: DomainRef },
+}
+
+/// With what a token is asked for. Secrets are never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    Password {
+        user: UserRef,
+        password: String,
+        project: Option<ProjectRef>,
+    },
+    /// Scoped by itself.
+    ApplicationCredential {
+        id: String,
+        secret: String,
+    },
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Credentials::Password { user, project, .. } => formatter
+                .debug_struct("Password")
+                .field("user", user)
+                .field("project", project)
+                .finish_non_exhaustive(),
+            Credentials::ApplicationCredential { id, .. } => {
+                formatter.debug_struct("ApplicationCredential").field("id", id).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+/// Which of a service's endpoints is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    #[default]
+    Public,
+    Internal,
+    Admin,
+}
+
+/// How Keystone is reached.
+#[derive(Clone, Debug)]
+pub struct KeystoneOptions {
+    /// With or without `/v3` at the end.
+    pub auth_url: String,
+    pub credentials: Credentials,
+    /// Of endpoints in the catalogue; `None` takes the first of any.
+    pub region_name: Option<String>,
+    pub interface: Interface,
+    pub trust: Trust,
+    /// Of a request to Keystone.
+    pub timeout: Duration,
+}

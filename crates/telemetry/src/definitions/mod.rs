@@ -1,0 +1,12 @@
+//! What definition files have in common: a field that is looked up in a notification or a sample by JSONPath.
+
+pub mod field;
+pub mod path;
+
+pub use field::Field;
+pub use path::JsonPath;
+
+/// A definition that cannot be used; it is left out, and the others stay.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DefinitionError(pub String);

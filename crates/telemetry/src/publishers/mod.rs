@@ -1,0 +1,58 @@
+//! Where samples and events go: one file or folder per publisher, named as the scheme of its URL.
+//!
+//! A publisher copies what it needs and returns at once; the receipt tells when it is safe to forget the message. A
+//! publisher tries again by itself for as long as that makes sense: while a store is away, receipts just take longer, and
+//! what bounds memory is the number of messages that an agent takes without acknowledging them.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+
+use crate::{event::Event, sample::Sample};
+
+/// Why something was not published, and will not be when it is tried again as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PublishError(pub String);
+
+/// Tells when what was published is safe: acknowledged by the store, or beyond what the publisher promises (a datagram sent).
+pub struct Receipt(BoxFuture<'static, Result<(), PublishError>>);
+
+impl Receipt {
+    /// Nothing to wait for.
+    pub fn done() -> Self {
+        Receipt(std::future::ready(Ok(())).boxed())
+    }
+
+    pub fn failed(error: PublishError) -> Self {
+        Receipt(std::future::ready(Err(error)).boxed())
+    }
+
+    pub fn of(future: impl Future<Output = Result<(), PublishError>> + Send + 'static) -> Self {
+        Receipt(future.boxed())
+    }
+
+    /// Waits for all, and fails with the first error.
+    pub fn all(receipts: Vec<Receipt>) -> Self {
+        Receipt::of(async move { join_all(receipts).await.into_iter().collect() })
+    }
+}
+
+impl Future for Receipt {
+    type Output = Result<(), PublishError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(context)
+    }
+}
+
+/// One place where samples and events go. Must be called within a Tokio runtime.
+pub trait Publisher: Send + Sync {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt;
+
+    fn events(&self, events: &[Event]) -> Receipt;
+}

@@ -1,0 +1,43 @@
+//! YAML files, with errors that name file, line and key.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum YamlError {
+    #[error("{}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{}: {problem}", path.display())]
+    Malformed { path: PathBuf, problem: String },
+}
+
+/// Reads a file. `T` may be `serde_json::Value` where the shape is looked at later.
+pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, YamlError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
+    parse(path, &text)
+}
+
+/// Reads a text; `path` is for errors.
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlError> {
+    serde_saphyr::from_str(text)
+        .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let value: Value =
+            parse(Path::new("a.yaml"), "sources:\n  - {name: x, interval: 300, on: true, off: ~}\n").unwrap();
+        assert_eq!(value, json!({"sources": [{"name": "x", "interval": 300, "on": true, "off": null}]}));
+        let error = parse::<Value>(Path::new("a.yaml"), "a: 1\nb: [1,\nc: 2\n").unwrap_err().to_string();
+        assert!(error.starts_with("a.yaml: ") && error.contains("line"), "{error}");
+    }
+}
