@@ -28,11 +28,11 @@ check: target/tools/bin/cargo-deny ## format, lints, licences, house rules
 	target/tools/bin/cargo-deny --locked check licenses bans sources
 	scripts/check-house-rules
 
-test: build .venv/installed ## every test (installs what it needs, or says what is missing)
+test: build .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(PYTEST) --seed $(SEED)
 
-test-fast: build .venv/installed ## every test with few random rounds: under three minutes once compiled
+test-fast: build .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(PYTEST) --rounds 5 --seed $(SEED)
 
@@ -52,6 +52,13 @@ bench: build ## repeat the published tables on gnudi and its peers, as a page (A
 	scripts/install-test-deps
 	test -x $(PYTHON) || python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt -c tests/constraints.txt
+	touch $@
+
+# A real Keystone and a real Ceilometer, which cannot live in the same environment.
+.cloud-venv/installed: tests/requirements-cloud.txt tests/constraints-cloud.txt scripts/install-test-deps
+	scripts/install-test-deps
+	test -x .cloud-venv/bin/python || python3 -m venv .cloud-venv
+	.cloud-venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements-cloud.txt -c tests/constraints-cloud.txt
 	touch $@
 
 target/tools/bin/cargo-deny:

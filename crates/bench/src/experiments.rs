@@ -28,7 +28,7 @@ const fn experiment(
     Experiment { table, title, small, full }
 }
 
-pub const ALL: [Experiment; 9] = [
+pub const ALL: [Experiment; 11] = [
     experiment(
         "R1",
         "metric create, as gnocchiclient does it",
@@ -70,6 +70,18 @@ pub const ALL: [Experiment; 9] = [
         "a placement group splits",
         "pg-split --seconds 5 --between 3 --after 5",
         "pg-split --seconds 120,300",
+    ),
+    experiment(
+        "R5",
+        "gnudi's own split: sacks are doubled under load",
+        "sack-split --seconds 3 --after 2",
+        "sack-split",
+    ),
+    experiment(
+        "R3",
+        "shared engines, with Gnocchi on the same",
+        "engines --only redis --metrics 5000 --gnocchi-divisor 50 --seconds 1",
+        "engines",
     ),
     experiment(
         "growth",
