@@ -13,6 +13,7 @@ from support.cloud import Cloud
 from support.etcd import Etcd
 from support.gnudi import Gnudi
 from support.gnocchi import Gnocchi
+from support.keystone import Keystone
 from support.mariadb import Mariadb
 from support.postgres import Postgres
 from support.radosgw import Radosgw
@@ -71,6 +72,12 @@ def ceph(shared_dir):
 @pytest.fixture(scope="session")
 def radosgw(shared_dir, ceph):
     yield from running(Radosgw(shared_dir / "rgw", ceph))
+
+
+@pytest.fixture(scope="session")
+def keystone(shared_dir):
+    """A Keystone that tests share: whoever stops it starts it again."""
+    yield from running(Keystone(shared_dir / "keystone"))
 
 
 @pytest.fixture
