@@ -1,0 +1,286 @@
+//! A domain: a virtual machine, or a container.
+
+use std::{
+    ffi::{CStr, c_char, c_uint},
+    sync::Arc,
+};
+
+use crate::{
+    Result, Statistics,
+    connection::{Link, take_records},
+    library::{
+        Api, BlockSizes, BlockStats, Handle, Info, InterfaceStats, MemoryStat, StatsRecord, TypedParameter,
+        c_string,
+    },
+    statistics::parameters,
+};
+
+/// A domain; it keeps its connection open.
+#[derive(Debug)]
+pub struct Domain {
+    link: Arc<Link>,
+    handle: Handle,
+}
+
+// SAFETY: libvirt locks what is behind a domain; any thread may use it, and several at once.
+unsafe impl Send for Domain {}
+// SAFETY: as above.
+unsafe impl Sync for Domain {}
+
+/// `virDomainInfo`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainInfo {
+    /// `virDomainState`: 0 none, 1 running, 2 blocked, 3 paused, 4 shutting down, 5 shut off, 6 crashed, 7 suspended.
+    pub state: u8,
+    pub memory_max_kib: u64,
+    pub memory_kib: u64,
+    pub vcpus: u16,
+    pub cpu_time_ns: u64,
+}
+
+/// What the balloon tells, in KiB; `None` for what it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStatistics {
+    pub swap_in: Option<u64>,
+    pub swap_out: Option<u64>,
+    pub unused: Option<u64>,
+    pub available: Option<u64>,
+    pub actual: Option<u64>,
+    pub rss: Option<u64>,
+    pub usable: Option<u64>,
+}
+
+/// Since the domain was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockStatistics {
+    pub read_requests: i64,
+    pub read_bytes: i64,
+    pub write_requests: i64,
+    pub write_bytes: i64,
+}
+
+/// In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockInfo {
+    pub capacity: u64,
+    pub allocation: u64,
+    pub physical: u64,
+}
+
+/// Since the domain was started; -1 for what is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceStatistics {
+    pub rx_bytes: i64,
+    pub rx_packets: i64,
+    pub rx_errors: i64,
+    pub rx_drop: i64,
+    pub tx_bytes: i64,
+    pub tx_packets: i64,
+    pub tx_errors: i64,
+    pub tx_drop: i64,
+}
+
+/// `VIR_DOMAIN_METADATA_ELEMENT`
+const METADATA_ELEMENT: i32 = 2;
+/// More than any release knows.
+const MEMORY_STATS_MAX: usize = 64;
+/// More than any release knows.
+const BLOCK_PARAMETERS_MAX: usize = 64;
+/// `VIR_UUID_STRING_BUFLEN`
+const UUID_BYTES: usize = 37;
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this domain's own, and used by nobody any more.
+        unsafe { (self.link.api.virDomainFree)(self.handle) };
+    }
+}
+
+/// The UUID of a domain that is alive, as text.
+pub(crate) fn uuid(api: &Api, domain: Handle) -> Result<String> {
+    let mut text = [0 as c_char; UUID_BYTES];
+    // SAFETY: the domain is alive, and the buffer has the size that the function asks for.
+    unsafe {
+        if (api.virDomainGetUUIDString)(domain, text.as_mut_ptr()) < 0 {
+            return Err(api.failed("read a domain's UUID"));
+        }
+        Ok(CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+    }
+}
+
+impl Domain {
+    /// Takes over the handle.
+    pub(crate) fn new(link: Arc<Link>, handle: Handle) -> Self {
+        Domain { link, handle }
+    }
+
+    fn api(&self) -> &Api {
+        &self.link.api
+    }
+
+    pub fn name(&self) -> Result<String> {
+        // SAFETY: the domain is alive; the text is the domain's and copied at once.
+        unsafe {
+            let name = (self.api().virDomainGetName)(self.handle);
+            if name.is_null() {
+                return Err(self.api().failed("read a domain's name"));
+            }
+            Ok(CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
+    pub fn uuid(&self) -> Result<String> {
+        uuid(self.api(), self.handle)
+    }
+
+    pub fn info(&self) -> Result<DomainInfo> {
+        let mut info = Info::default();
+        // SAFETY: the domain is alive, and `info` has the type that the function fills.
+        if unsafe { (self.api().virDomainGetInfo)(self.handle, &raw mut info) } < 0 {
+            return Err(self.api().failed("read a domain's info"));
+        }
+        Ok(DomainInfo {
+            state: info.state,
+            memory_max_kib: info.memory_max,
+            memory_kib: info.memory,
+            vcpus: info.vcpus,
+            cpu_time_ns: info.cpu_time,
+        })
+    }
+
+    /// The element of the domain's metadata that has this namespace.
+    pub fn metadata(&self, namespace: &str) -> Result<String> {
+        let uri = c_string(namespace, "the namespace")?;
+        // SAFETY: the domain is alive, and the namespace a C string that outlives the call.
+        let text =
+            unsafe { (self.api().virDomainGetMetadata)(self.handle, METADATA_ELEMENT, uri.as_ptr(), 0) };
+        if text.is_null() {
+            return Err(self.api().failed("read a domain's metadata"));
+        }
+        Ok(Api::take_text(text))
+    }
+
+    /// The domain's description.
+    pub fn xml(&self) -> Result<String> {
+        // SAFETY: the domain is alive.
+        let text = unsafe { (self.api().virDomainGetXMLDesc)(self.handle, 0) };
+        if text.is_null() {
+            return Err(self.api().failed("read a domain's description"));
+        }
+        Ok(Api::take_text(text))
+    }
+
+    pub fn memory_statistics(&self) -> Result<MemoryStatistics> {
+        let mut stats = [MemoryStat::default(); MEMORY_STATS_MAX];
+        let room = MEMORY_STATS_MAX as c_uint;
+        // SAFETY: the domain is alive, and the array has the room that is told.
+        let count = unsafe { (self.api().virDomainMemoryStats)(self.handle, stats.as_mut_ptr(), room, 0) };
+        let Ok(count) = usize::try_from(count) else {
+            return Err(self.api().failed("read a domain's memory statistics"));
+        };
+        // virDomainMemoryStatTags
+        let find = |tag| stats.iter().take(count).find(|stat| stat.tag == tag).map(|stat| stat.value);
+        Ok(MemoryStatistics {
+            swap_in: find(0),
+            swap_out: find(1),
+            unused: find(4),
+            available: find(5),
+            actual: find(6),
+            rss: find(7),
+            usable: find(8),
+        })
+    }
+
+    pub fn block_statistics(&self, disk: &str) -> Result<BlockStatistics> {
+        let name = c_string(disk, "the disk")?;
+        let mut stats = BlockStats::default();
+        // SAFETY: the domain is alive, the disk a C string, and the size that of `stats`.
+        let code = unsafe {
+            (self.api().virDomainBlockStats)(
+                self.handle,
+                name.as_ptr(),
+                &raw mut stats,
+                size_of::<BlockStats>(),
+            )
+        };
+        if code < 0 {
+            return Err(self.api().failed(format!("read the statistics of disk {disk}")));
+        }
+        Ok(BlockStatistics {
+            read_requests: stats.read_requests,
+            read_bytes: stats.read_bytes,
+            write_requests: stats.write_requests,
+            write_bytes: stats.write_bytes,
+        })
+    }
+
+    /// More figures of a disk: `rd_total_times` and `wr_total_times` in nanoseconds, and others.
+    pub fn block_parameters(&self, disk: &str) -> Result<Statistics> {
+        let name = c_string(disk, "the disk")?;
+        let mut buffer = [TypedParameter::EMPTY; BLOCK_PARAMETERS_MAX];
+        let mut count = BLOCK_PARAMETERS_MAX as i32;
+        // SAFETY: the domain is alive, the disk a C string, and the array has the room that is told.
+        let code = unsafe {
+            (self.api().virDomainBlockStatsFlags)(
+                self.handle,
+                name.as_ptr(),
+                buffer.as_mut_ptr(),
+                &raw mut count,
+                0,
+            )
+        };
+        if code < 0 {
+            return Err(self.api().failed(format!("read the figures of disk {disk}")));
+        }
+        // SAFETY: libvirt has filled `count` of them, which is no more than there is room for.
+        Ok(unsafe { parameters(buffer.as_ptr(), count.min(BLOCK_PARAMETERS_MAX as i32)) })
+    }
+
+    pub fn block_info(&self, disk: &str) -> Result<BlockInfo> {
+        let name = c_string(disk, "the disk")?;
+        let mut info = BlockSizes::default();
+        // SAFETY: the domain is alive, the disk a C string, and `info` has the type that the function fills.
+        let code =
+            unsafe { (self.api().virDomainGetBlockInfo)(self.handle, name.as_ptr(), &raw mut info, 0) };
+        if code < 0 {
+            return Err(self.api().failed(format!("read the size of disk {disk}")));
+        }
+        Ok(BlockInfo { capacity: info.capacity, allocation: info.allocation, physical: info.physical })
+    }
+
+    pub fn interface_statistics(&self, device: &str) -> Result<InterfaceStatistics> {
+        let name = c_string(device, "the interface")?;
+        let mut stats = InterfaceStats::default();
+        let size = size_of::<InterfaceStats>();
+        // SAFETY: the domain is alive, the device a C string, and the size that of `stats`.
+        let code =
+            unsafe { (self.api().virDomainInterfaceStats)(self.handle, name.as_ptr(), &raw mut stats, size) };
+        if code < 0 {
+            return Err(self.api().failed(format!("read the statistics of interface {device}")));
+        }
+        let [rx_bytes, rx_packets, rx_errors, rx_drop, tx_bytes, tx_packets, tx_errors, tx_drop] = stats.0;
+        Ok(InterfaceStatistics {
+            rx_bytes,
+            rx_packets,
+            rx_errors,
+            rx_drop,
+            tx_bytes,
+            tx_packets,
+            tx_errors,
+            tx_drop,
+        })
+    }
+
+    /// All statistics of this domain.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let mut domains = [self.handle, std::ptr::null_mut()];
+        let mut records: *mut *mut StatsRecord = std::ptr::null_mut();
+        // SAFETY: one domain that is alive, then NULL, and `records` takes one pointer.
+        let count =
+            unsafe { (self.api().virDomainListGetStats)(domains.as_mut_ptr(), 0, &raw mut records, 0) };
+        if count < 0 {
+            return Err(self.api().failed("read a domain's statistics"));
+        }
+        Ok(take_records(self.api(), records, count)?.into_values().next().unwrap_or_default())
+    }
+}
