@@ -1,12 +1,20 @@
 //! Who may do what: one function, [`allows`], asked before every handler; the rules are Gnocchi's defaults.
 
+use std::sync::Arc;
+
 /// Who calls, as authentication found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// What a metric's creator is compared with: `user_id:project_id`, or with basic authentication the user's name.
     pub user: String,
-    /// Of the caller's token, where it has one.
+    /// Of the caller's token, as are the next two.
+    pub user_id: Option<String>,
+    /// The project that the token is scoped to.
     pub project_id: Option<String>,
+    /// The domain that the token is scoped to, where that is no project.
+    pub domain_id: Option<String>,
+    /// Names, as Keystone writes them; basic authentication knows `admin` only.
+    pub roles: Arc<[String]>,
     pub is_admin: bool,
     pub is_service: bool,
 }

@@ -19,7 +19,9 @@ pub(super) async fn caller(headers: &HeaderMap, passwords: Option<&Passwords>) -
     {
         return Err(ApiError::unauthorized());
     }
-    Ok(Caller { is_admin: user == ADMIN, user, ..Caller::default() })
+    let is_admin = user == ADMIN;
+    let roles = if is_admin { [ADMIN.to_owned()].into() } else { Caller::default().roles };
+    Ok(Caller { is_admin, user, roles, ..Caller::default() })
 }
 
 /// Name and password of `Basic base64(name:password)`.

@@ -5,7 +5,8 @@ pub mod passwords;
 
 use std::sync::Arc;
 
-use hyper::HeaderMap;
+use gnudi_model::Timestamp;
+use hyper::http::request::Parts;
 
 use crate::{error::ApiError, policy::Caller};
 pub use passwords::{Passwords, PasswordsError};
@@ -32,13 +33,13 @@ impl AuthMode {
         }
     }
 
-    /// The caller of a request.
+    /// The caller of a request that came at `now`.
     ///
     /// # Errors
     /// 401 where the headers name none, or with a wrong password.
-    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub async fn caller(&self, parts: &Parts, _now: Timestamp) -> Result<Caller, ApiError> {
         match self {
-            AuthMode::Basic { passwords } => basic::caller(headers, passwords.as_deref()).await,
+            AuthMode::Basic { passwords } => basic::caller(&parts.headers, passwords.as_deref()).await,
         }
     }
 }

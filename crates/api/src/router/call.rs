@@ -111,7 +111,7 @@ pub async fn call(
     }
     let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
     let caller = if guard != Guard::Open || found.lookup != Lookup::Nothing {
-        app.options().auth_mode.caller(&parts.headers).await?
+        app.options().auth_mode.caller(parts, app.now()).await?
     } else {
         Caller::default()
     };

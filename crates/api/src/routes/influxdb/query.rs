@@ -32,7 +32,7 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
         query = form.single("q", several)?.map(str::to_owned);
     }
     let Some(query) = query else { return Ok(reply::no_content()) };
-    let caller = call.app.options().auth_mode.caller(&call.parts.headers).await?;
+    let caller = call.app.options().auth_mode.caller(call.parts, call.app.now()).await?;
     let Some(name) = database_to_create(&query) else { return Err(not_implemented()) };
     if !policy::allows(Rule::CreateResourceType, &caller, Target::default()) {
         return Err(ApiError::forbidden());
