@@ -1,0 +1,175 @@
+//! An event as a signed message, and as the record that files get.
+
+use std::fmt::Write as _;
+
+use gnudi_model::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{python, signature::Signer};
+use crate::event::{Event, Trait, TraitValue};
+
+/// Numbers of the traits' types.
+const TEXT: u8 = 1;
+const INTEGER: u8 = 2;
+const FLOAT: u8 = 3;
+const DATETIME: u8 = 4;
+
+impl TraitValue {
+    /// The number by which messages name its type.
+    pub fn type_number(&self) -> u8 {
+        match self {
+            TraitValue::Text(_) => TEXT,
+            TraitValue::Integer(_) => INTEGER,
+            TraitValue::Float(_) => FLOAT,
+            TraitValue::Datetime(_) => DATETIME,
+        }
+    }
+}
+
+/// The message for an event without its signature: what HTTP endpoints get. Traits are lists of name, type and value.
+pub fn event_message(event: &Event) -> Map<String, Value> {
+    let traits: Vec<Value> = event
+        .traits
+        .iter()
+        .map(|Trait { name, value }| json!([name, value.type_number(), trait_value(value)]))
+        .collect();
+    let mut message = Map::new();
+    message.insert("message_id".to_owned(), event.message_id.as_str().into());
+    message.insert("event_type".to_owned(), event.event_type.as_str().into());
+    message.insert("generated".to_owned(), naive_iso(event.generated, 'T').into());
+    message.insert("traits".to_owned(), traits.into());
+    message.insert("raw".to_owned(), raw(event));
+    message
+}
+
+/// Signed messages as JSON: the payload of a notification of events.
+pub fn events_list(events: &[Event], signer: &Signer) -> String {
+    let signed = |event| {
+        let mut message = event_message(event);
+        let signature = signer.sign(&message);
+        message.insert("message_signature".to_owned(), signature.into());
+        Value::Object(message)
+    };
+    Value::Array(events.iter().map(signed).collect()).to_string()
+}
+
+/// The record as `json.dumps` writes it, with times as texts.
+pub fn event_record_json(event: &Event) -> String {
+    let traits: Vec<Value> = event
+        .traits
+        .iter()
+        .map(|Trait { name, value }| {
+            let shown = match value {
+                TraitValue::Datetime(time) => naive_iso(*time, ' ').into(),
+                value => trait_value(value),
+            };
+            json!({"name": name, "dtype": value.type_number(), "value": shown})
+        })
+        .collect();
+    python::json(&json!({
+        "message_id": event.message_id,
+        "event_type": event.event_type,
+        "generated": naive_iso(event.generated, ' '),
+        "traits": traits,
+        "raw": raw(event),
+    }))
+}
+
+/// The record as Python prints a dictionary.
+pub fn event_record_repr(event: &Event) -> String {
+    let mut out = format!(
+        "{{'message_id': {}, 'event_type': {}, 'generated': {}, 'traits': [",
+        python::repr(&event.message_id.as_str().into()),
+        python::repr(&event.event_type.as_str().into()),
+        datetime_repr(event.generated),
+    );
+    for (at, Trait { name, value }) in event.traits.iter().enumerate() {
+        let comma = if at > 0 { ", " } else { "" };
+        let shown = match value {
+            TraitValue::Datetime(time) => datetime_repr(*time),
+            value => python::repr(&trait_value(value)),
+        };
+        let (name, number) = (python::repr(&name.as_str().into()), value.type_number());
+        let _ = write!(out, "{comma}{{'name': {name}, 'dtype': {number}, 'value': {shown}}}");
+    }
+    let _ = write!(out, "], 'raw': {}}}", python::repr(&raw(event)));
+    out
+}
+
+/// What is not kept is an empty object.
+fn raw(event: &Event) -> Value {
+    if event.raw.is_null() { json!({}) } else { event.raw.clone() }
+}
+
+fn trait_value(value: &TraitValue) -> Value {
+    match value {
+        TraitValue::Text(text) => text.as_str().into(),
+        TraitValue::Integer(number) => (*number).into(),
+        TraitValue::Float(number) => (*number).into(),
+        TraitValue::Datetime(time) => naive_iso(*time, 'T').into(),
+    }
+}
+
+/// Python's `isoformat` of a UTC time without an offset.
+fn naive_iso(nanoseconds: i64, separator: char) -> String {
+    let text = Timestamp(nanoseconds).to_iso_micros();
+    let text = text.trim_end_matches("+00:00");
+    if separator == 'T' { text.to_owned() } else { text.replacen('T', separator.encode_utf8(&mut [0; 4]), 1) }
+}
+
+/// `repr` of Python's `datetime`, which leaves out seconds and microseconds that are zero.
+fn datetime_repr(nanoseconds: i64) -> String {
+    let text = naive_iso(nanoseconds, 'T');
+    let mut numbers: Vec<u32> =
+        text.split(['-', 'T', ':', '.']).map(|part| part.parse().unwrap_or_default()).collect();
+    if numbers.len() == 6 && numbers[5] == 0 {
+        numbers.pop();
+    }
+    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("datetime.datetime({})", numbers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(raw: Value) -> Event {
+        Event {
+            message_id: "m".to_owned(),
+            event_type: "compute.instance.update".to_owned(),
+            generated: 1_346_277_295_123_456_000,
+            traits: vec![
+                Trait { name: "host".to_owned(), value: TraitValue::Text("h".to_owned()) },
+                Trait { name: "at".to_owned(), value: TraitValue::Datetime(1_346_277_240_000_000_000) },
+                Trait { name: "f".to_owned(), value: TraitValue::Float(2.0) },
+                Trait { name: "i".to_owned(), value: TraitValue::Integer(-1) },
+            ],
+            raw,
+        }
+    }
+
+    #[test]
+    fn events_have_ceilometers_forms() {
+        let message = Value::Object(event_message(&event(Value::Null)));
+        assert_eq!(
+            message,
+            json!({
+                "message_id": "m", "event_type": "compute.instance.update", "generated": "2012-08-29T21:54:55.123456",
+                "traits": [["host", 1, "h"], ["at", 4, "2012-08-29T21:54:00"], ["f", 3, 2.0], ["i", 2, -1]], "raw": {},
+            })
+        );
+        let record: Value = serde_json::from_str(&event_record_json(&event(json!({"a": 1})))).unwrap();
+        assert_eq!(record["generated"], "2012-08-29 21:54:55.123456");
+        assert_eq!(record["traits"][1], json!({"name": "at", "dtype": 4, "value": "2012-08-29 21:54:00"}));
+        assert_eq!(
+            event_record_repr(&event(json!({"a": [null]}))),
+            "{'message_id': 'm', 'event_type': 'compute.instance.update', 'generated': datetime.datetime(2012, 8, 29, 21, 54, \
+             55, 123456), 'traits': [{'name': 'host', 'dtype': 1, 'value': 'h'}, {'name': 'at', 'dtype': 4, 'value': \
+             datetime.datetime(2012, 8, 29, 21, 54)}, {'name': 'f', 'dtype': 3, 'value': 2.0}, {'name': 'i', 'dtype': 2, \
+             'value': -1}], 'raw': {'a': [None]}}"
+        );
+        let signed: Value =
+            serde_json::from_str(&events_list(&[event(Value::Null)], &Signer::new("s"))).unwrap();
+        assert_eq!(signed[0]["message_signature"].as_str().unwrap().len(), 64);
+    }
+}

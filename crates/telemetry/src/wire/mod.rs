@@ -1,0 +1,14 @@
+//! How samples and events look on their way to others: dictionaries with fixed names, signed by a shared secret, as JSON, as
+//! MessagePack and as Python prints them.
+//!
+//! Field names, their order and the signature are Ceilometer's, so that either side may be Ceilometer.
+
+mod event;
+mod python;
+mod sample;
+mod signature;
+
+pub use event::{event_message, event_record_json, event_record_repr, events_list};
+pub use python::json as python_json;
+pub use sample::{MeterMessage, sample_record_json, sample_record_repr, samples_list, samples_payload};
+pub use signature::Signer;
