@@ -10,3 +10,9 @@ pub use path::JsonPath;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DefinitionError(pub String);
+
+/// A document in which a path or a plug-in cannot be followed, since it has another shape than the definition takes for
+/// granted, or costs more than a limit allows. Trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LookupError(pub String);
