@@ -12,6 +12,7 @@ pub mod glob;
 pub mod host;
 pub mod located;
 pub mod notification;
+pub mod pipeline;
 pub mod publishers;
 pub mod sample;
 pub mod statsd;

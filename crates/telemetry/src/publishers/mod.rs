@@ -4,6 +4,10 @@
 //! publisher tries again by itself for as long as that makes sense: while a store is away, receipts just take longer, and
 //! what bounds memory is the number of messages that an agent takes without acknowledging them.
 
+mod open;
+mod test;
+mod url;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -13,6 +17,10 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use crate::{event::Event, sample::Sample};
+
+pub use open::{OpenError, Opened, Opener, Publishers};
+pub use test::TestPublisher;
+pub use url::PublisherUrl;
 
 /// Why something was not published, and will not be when it is tried again as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,36 @@
+//! What pipelines count.
+
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
+
+/// Clones share their counters.
+#[derive(Clone, Debug, Default)]
+pub struct PipelineFigures {
+    /// With a volume, whether or not a pipeline takes them.
+    pub samples: Counter,
+    /// Dropped, since their volume is no number.
+    pub samples_without_volume: Counter,
+    /// That no pipeline takes.
+    pub samples_unrouted: Counter,
+    pub events: Counter,
+    pub events_unrouted: Counter,
+}
+
+impl PipelineFigures {
+    /// Names begin with `pipeline_`.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("pipeline");
+        registry.register("samples", "Samples that came to the pipelines", self.samples.clone());
+        registry.register(
+            "samples_without_volume",
+            "Samples dropped since their volume is no number",
+            self.samples_without_volume.clone(),
+        );
+        registry.register(
+            "samples_unrouted",
+            "Samples that no pipeline takes",
+            self.samples_unrouted.clone(),
+        );
+        registry.register("events", "Events that came to the pipelines", self.events.clone());
+        registry.register("events_unrouted", "Events that no pipeline takes", self.events_unrouted.clone());
+    }
+}

@@ -1,0 +1,290 @@
+//! `pipeline.yaml` and `event_pipeline.yaml`: sources that select names and lead to sinks, and sinks that name publishers.
+//!
+//! What Ceilometer refuses is refused, and what it ignores without a word is told: forms and keys of older releases, whose
+//! work would otherwise be missed only later. Publishers are opened elsewhere.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::{Purpose, Selection};
+use crate::{
+    located::{Located, Node},
+    yaml::YamlError,
+};
+
+/// A file that makes no pipelines.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    #[error("{}:{line}: {key}: {problem}", path.display())]
+    Wrong { path: PathBuf, line: u64, key: String, problem: String },
+}
+
+/// One file's pipelines.
+#[derive(Clone, Debug)]
+pub struct PipelineFile {
+    pub sources: Vec<Source>,
+    pub sinks: Vec<Sink>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub name: String,
+    pub selection: Selection,
+    /// Places in the file's list of sinks.
+    pub sinks: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Sink {
+    pub name: String,
+    /// URLs, each with `://`.
+    pub publishers: Vec<String>,
+}
+
+/// Names of the transformers that were there until 2018.
+const TRANSFORMERS_GONE: &str = "transformers were removed from Ceilometer in 2018 and are not run; delete this key, and let \
+    the store compute: rates and deltas are Gnocchi's aggregates \"rate:mean\" and so on (archive policies ceilometer-low-rate and \
+    ceilometer-high-rate have them), arithmetic and units are its operations on aggregates";
+
+impl PipelineFile {
+    /// What holds where there is no file: everything goes to the store.
+    pub fn defaults(purpose: Purpose) -> Self {
+        let (source, sink) = match purpose {
+            Purpose::Samples => ("meter_source", "meter_sink"),
+            Purpose::Events => ("event_source", "event_sink"),
+        };
+        PipelineFile {
+            sources: vec![Source {
+                name: source.to_owned(),
+                selection: Selection::everything(),
+                sinks: vec![0],
+            }],
+            sinks: vec![Sink { name: sink.to_owned(), publishers: vec!["gnocchi://".to_owned()] }],
+        }
+    }
+
+    pub fn load(path: &Path, purpose: Purpose) -> Result<Self, PipelineError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
+        PipelineFile::parse(path, &text, purpose)
+    }
+
+    /// Reads a text; `path` is for errors.
+    pub fn parse(path: &Path, text: &str, purpose: Purpose) -> Result<Self, PipelineError> {
+        let file = Located::parse(path, text)?;
+        Reader { path, purpose }.read(&file)
+    }
+
+    /// The names of the pipelines: a source and one of its sinks each.
+    pub fn pipelines(&self) -> impl Iterator<Item = (String, &Source, &Sink)> {
+        self.sources.iter().flat_map(move |source| {
+            source.sinks.iter().map(move |sink| {
+                let sink = &self.sinks[*sink];
+                (pipeline_name(&source.name, &sink.name), source, sink)
+            })
+        })
+    }
+}
+
+fn pipeline_name(source: &str, sink: &str) -> String {
+    if source == sink { source.to_owned() } else { format!("{source}:{sink}") }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    purpose: Purpose,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, line: u64, key: impl fmt::Display, problem: impl fmt::Display) -> PipelineError {
+        let (key, problem) = (key.to_string(), problem.to_string());
+        PipelineError::Wrong { path: self.path.to_owned(), line, key, problem }
+    }
+
+    fn read(&self, file: &Located) -> Result<PipelineFile, PipelineError> {
+        if file.list().is_some() {
+            return Err(self.wrong(
+                file.line,
+                "the file",
+                "a list of pipelines is the form before 2013; write two lists, `sources` (name, meters or events, sinks) and \
+                 `sinks` (name, publishers), and intervals in polling.yaml",
+            ));
+        }
+        let sinks = self.entries(file, "sinks")?;
+        let sources = self.entries(file, "sources")?;
+        let sinks = self.named(sinks, "sinks", |at, name, entry| self.sink(at, name, entry))?;
+        let sources =
+            self.named(sources, "sources", |at, name, entry| self.source(at, name, entry, &sinks))?;
+        let read = PipelineFile { sources, sinks };
+        let mut names = HashSet::new();
+        for (name, ..) in read.pipelines() {
+            if !names.insert(name.clone()) {
+                return Err(self.wrong(
+                    file.get("sources").map_or(file.line, |list| list.line),
+                    "sources",
+                    format!(
+                        "the pipeline {name} (a source and one of its sinks) is there twice; give its source another name"
+                    ),
+                ));
+            }
+        }
+        if names.is_empty() {
+            tracing::warn!(file = %self.path.display(), "no source: nothing is published");
+        }
+        Ok(read)
+    }
+
+    fn entries<'f>(&self, file: &'f Located, key: &str) -> Result<&'f [Located], PipelineError> {
+        let list = file.get(key).ok_or_else(|| {
+            self.wrong(file.line.max(1), key, "missing; both `sources` and `sinks` are required")
+        })?;
+        list.list().ok_or_else(|| self.wrong(list.line, key, format!("must be a list, not {}", list.kind())))
+    }
+
+    /// Reads the entries of a list, whose names must differ.
+    fn named<T>(
+        &self,
+        entries: &[Located],
+        list: &str,
+        read: impl Fn(&str, String, &Located) -> Result<T, PipelineError>,
+    ) -> Result<Vec<T>, PipelineError> {
+        let mut names = HashSet::new();
+        let mut all = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            let at = format!("{list}[{at}]");
+            let Node::Map(_) = &entry.node else {
+                return Err(self.wrong(
+                    entry.line,
+                    at,
+                    format!("must be a map with a name, not {}", entry.kind()),
+                ));
+            };
+            let name = match entry.get("name") {
+                Some(name) => name.text().ok_or_else(|| {
+                    self.wrong(
+                        name.line,
+                        format!("{at}.name"),
+                        format!("must be a text, not {}", name.kind()),
+                    )
+                })?,
+                None => return Err(self.wrong(entry.line, format!("{at}.name"), "missing")),
+            };
+            if !names.insert(name) {
+                return Err(self.wrong(
+                    entry.line,
+                    format!("{at}.name"),
+                    format!("{name} is taken by another of the {list}"),
+                ));
+            }
+            all.push(read(&at, name.to_owned(), entry)?);
+        }
+        Ok(all)
+    }
+
+    fn sink(&self, at: &str, name: String, entry: &Located) -> Result<Sink, PipelineError> {
+        self.tell_unknown(at, entry, &["name", "publishers", "transformers"]);
+        if let Some(transformers) = entry.get("transformers").filter(|value| !value.is_empty()) {
+            return Err(self.wrong(transformers.line, format!("{at}.transformers"), TRANSFORMERS_GONE));
+        }
+        let mut publishers = self.texts(at, entry, "publishers")?;
+        if publishers.is_empty() {
+            return Err(self.wrong(
+                entry.line,
+                format!("{at}.publishers"),
+                "names no publisher; gnocchi:// is the store",
+            ));
+        }
+        for url in &mut publishers {
+            if !url.contains("://") {
+                url.push_str("://");
+            }
+        }
+        Ok(Sink { name, publishers })
+    }
+
+    fn source(
+        &self,
+        at: &str,
+        name: String,
+        entry: &Located,
+        sinks: &[Sink],
+    ) -> Result<Source, PipelineError> {
+        let (key, other) = match self.purpose {
+            Purpose::Samples => ("meters", "events"),
+            Purpose::Events => ("events", "meters"),
+        };
+        self.tell_unknown(at, entry, &["name", "sinks", key]);
+        if entry.get(key).is_none() {
+            let hint = if entry.get(other).is_some() {
+                format!("missing; `{other}` belong into the other of the two pipeline files")
+            } else {
+                "missing; write [\"*\"] to take everything".to_owned()
+            };
+            return Err(self.wrong(entry.line, format!("{at}.{key}"), hint));
+        }
+        let everything = entry.get(key).and_then(Located::text) == Some("*");
+        let names = if everything { vec!["*".to_owned()] } else { self.texts(at, entry, key)? };
+        let line = entry.get(key).map_or(entry.line, |list| list.line);
+        let selection =
+            Selection::new(&names).map_err(|error| self.wrong(line, format!("{at}.{key}"), error))?;
+        Ok(Source { name, selection, sinks: self.source_sinks(at, entry, sinks)? })
+    }
+
+    fn source_sinks(&self, at: &str, entry: &Located, sinks: &[Sink]) -> Result<Vec<usize>, PipelineError> {
+        let key = format!("{at}.sinks");
+        let names = self.texts(at, entry, "sinks")?;
+        if names.is_empty() {
+            return Err(self.wrong(entry.line, key, "names no sink; what the source takes would go nowhere"));
+        }
+        let lines = entry.get("sinks").and_then(Located::list).unwrap_or_default();
+        let place = |(name, line): (&String, &Located)| {
+            sinks.iter().position(|sink| sink.name == *name).ok_or_else(|| {
+                let known: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
+                self.wrong(
+                    line.line,
+                    &key,
+                    format!("no sink is called {name}; there are: {}", known.join(", ")),
+                )
+            })
+        };
+        names.iter().zip(lines).map(place).collect()
+    }
+
+    /// A list of texts; empty where the value is `null`, and an error where the key is missing.
+    fn texts(&self, at: &str, entry: &Located, key: &str) -> Result<Vec<String>, PipelineError> {
+        let at = format!("{at}.{key}");
+        let value = entry.get(key).ok_or_else(|| self.wrong(entry.line, &at, "missing"))?;
+        match &value.node {
+            Node::Null => Ok(Vec::new()),
+            Node::List(items) => items
+                .iter()
+                .map(|item| {
+                    let wrong =
+                        || self.wrong(item.line, &at, format!("must hold texts, not {}", item.kind()));
+                    item.text().map(str::to_owned).ok_or_else(wrong)
+                })
+                .collect(),
+            Node::Text(text) => {
+                Err(self.wrong(value.line, &at, format!("must be a list; write [\"{text}\"]")))
+            }
+            _ => Err(self.wrong(value.line, &at, format!("must be a list of texts, not {}", value.kind()))),
+        }
+    }
+
+    fn tell_unknown(&self, at: &str, entry: &Located, known: &[&str]) {
+        let Node::Map(entries) = &entry.node else { return };
+        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.value.as_str())) {
+            let (file, line, key) = (self.path.display(), key.referenced.line(), &key.value);
+            let hint = match key.as_str() {
+                "interval" | "resources" | "discovery" => "; it belongs into polling.yaml",
+                _ => "",
+            };
+            tracing::warn!("{file}:{line}: {at}.{key}: means nothing here and is ignored{hint}");
+        }
+    }
+}

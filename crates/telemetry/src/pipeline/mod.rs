@@ -1,0 +1,124 @@
+//! Pipelines: which samples and events go to which publishers.
+//!
+//! `file` reads the files, `selection` is a source's list of names, `routes` remembers where each name goes, so that
+//! patterns are matched once per name and not per sample. Nothing is transformed on the way.
+
+mod figures;
+mod file;
+#[cfg(test)]
+mod file_tests;
+mod routes;
+mod selection;
+mod volume;
+
+use std::path::PathBuf;
+
+pub use figures::PipelineFigures;
+pub use file::{PipelineError, PipelineFile, Sink, Source};
+pub use selection::{Selection, SelectionError};
+
+use self::{routes::Routes, volume::Volumes};
+use crate::{
+    event::Event,
+    publishers::{Opened, Receipt},
+    sample::Sample,
+};
+
+/// What a pipeline carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    Samples,
+    Events,
+}
+
+/// Where the pipelines of one purpose come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// There are none: what comes is dropped.
+    Nowhere,
+    /// There is no file: all goes to the store.
+    Defaults,
+    File(PathBuf),
+}
+
+/// All pipelines of an agent.
+pub struct Pipelines {
+    samples: Routes,
+    events: Routes,
+    volumes: Volumes,
+    figures: PipelineFigures,
+    publishers_left_out: Vec<String>,
+}
+
+impl Pipelines {
+    /// Reads the files, and has publishers opened: one for each purpose and URL. One that cannot be opened is left out, and
+    /// told (see [`Pipelines::publishers_left_out`]); the rest works on.
+    pub fn load(
+        samples: &Origin,
+        events: &Origin,
+        open: &dyn Fn(&str, Purpose) -> Opened,
+        figures: PipelineFigures,
+    ) -> Result<Self, PipelineError> {
+        let mut publishers_left_out = Vec::new();
+        let mut routes = |origin: &Origin, purpose| -> Result<Routes, PipelineError> {
+            let file = match origin {
+                Origin::Nowhere => return Ok(Routes::default()),
+                Origin::Defaults => PipelineFile::defaults(purpose),
+                Origin::File(path) => PipelineFile::load(path, purpose)?,
+            };
+            Ok(Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out))
+        };
+        let samples = routes(samples, Purpose::Samples)?;
+        let events = routes(events, Purpose::Events)?;
+        Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
+    }
+
+    /// What was said of the publishers that could not be opened.
+    pub fn publishers_left_out(&self) -> &[String] {
+        &self.publishers_left_out
+    }
+
+    /// Whether samples go anywhere.
+    pub fn take_samples(&self) -> bool {
+        !self.samples.is_empty()
+    }
+
+    /// Whether events go anywhere.
+    pub fn take_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Hands samples on. Those whose volume is no number are counted and dropped.
+    pub fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let valid: Vec<Sample<'_>>;
+        let samples = if samples.iter().all(|sample| volume::is_number(&sample.volume)) {
+            samples
+        } else {
+            valid = samples
+                .iter()
+                .filter(|sample| {
+                    let is_number = volume::is_number(&sample.volume);
+                    if !is_number {
+                        self.figures.samples_without_volume.inc();
+                        self.volumes.warn(sample);
+                    }
+                    is_number
+                })
+                .cloned()
+                .collect();
+            &valid
+        };
+        let routed = self.samples.publish(samples, |sample| &sample.name, |to, samples| to.samples(samples));
+        self.figures.samples.inc_by(samples.len() as u64);
+        self.figures.samples_unrouted.inc_by(routed.unrouted as u64);
+        routed.receipt
+    }
+
+    /// Hands events on.
+    pub fn events(&self, events: &[Event]) -> Receipt {
+        let routed = self.events.publish(events, |event| &event.event_type, |to, events| to.events(events));
+        self.figures.events.inc_by(events.len() as u64);
+        self.figures.events_unrouted.inc_by(routed.unrouted as u64);
+        routed.receipt
+    }
+}

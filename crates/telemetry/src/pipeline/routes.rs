@@ -1,0 +1,202 @@
+//! Where each name goes: the pipelines of one purpose, with a memory of which of them take a name.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::RwLock;
+
+use super::{PipelineFile, Selection};
+use crate::publishers::{Opened, Publisher, Receipt};
+
+/// Names that are remembered; those beyond it are matched each time.
+const NAMES_MAX: usize = 10_000;
+
+/// For each pipeline, whether it takes a name.
+type Takers = Arc<[bool]>;
+
+#[derive(Default)]
+pub struct Routes {
+    pipelines: Vec<Pipeline>,
+    /// Which pipelines take a name.
+    remembered: RwLock<HashMap<Box<str>, Takers>>,
+}
+
+struct Pipeline {
+    selection: Selection,
+    publishers: Vec<Arc<dyn Publisher>>,
+}
+
+/// What became of a batch.
+pub struct Routed {
+    pub receipt: Receipt,
+    /// How many items no pipeline takes.
+    pub unrouted: usize,
+}
+
+impl Routes {
+    /// Opens each URL once.
+    pub fn new(
+        file: &PipelineFile,
+        open: &mut dyn FnMut(&str) -> Opened,
+        left_out: &mut Vec<String>,
+    ) -> Self {
+        let mut opened: HashMap<&str, Option<Arc<dyn Publisher>>> = HashMap::new();
+        for sink in &file.sinks {
+            for url in &sink.publishers {
+                opened.entry(url).or_insert_with(|| match open(url) {
+                    Ok(publisher) => Some(publisher),
+                    Err(error) => {
+                        let text = format!("sink {}: a publisher is left out: {error}", sink.name);
+                        tracing::error!("{text}");
+                        left_out.push(text);
+                        None
+                    }
+                });
+            }
+        }
+        let pipelines = file.pipelines().map(|(_, source, sink)| Pipeline {
+            selection: source.selection.clone(),
+            publishers: sink.publishers.iter().filter_map(|url| opened[url.as_str()].clone()).collect(),
+        });
+        Routes { pipelines: pipelines.collect(), remembered: RwLock::default() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pipelines.is_empty()
+    }
+
+    /// Hands each item to the publishers of all pipelines that take its name.
+    pub fn publish<T: Clone>(
+        &self,
+        items: &[T],
+        name: impl Fn(&T) -> &str,
+        publish: impl Fn(&dyn Publisher, &[T]) -> Receipt,
+    ) -> Routed {
+        let mut receipts = Vec::new();
+        let mut hand_over = |pipeline: &Pipeline, items: &[T]| {
+            if !items.is_empty() {
+                receipts.extend(pipeline.publishers.iter().map(|to| publish(&**to, items)));
+            }
+        };
+        let mut unrouted = 0;
+        if self.pipelines.iter().all(|pipeline| pipeline.selection.is_everything()) {
+            self.pipelines.iter().for_each(|pipeline| hand_over(pipeline, items));
+            unrouted = if self.pipelines.is_empty() { items.len() } else { 0 };
+        } else {
+            let takers = self.takers(items, name);
+            unrouted += takers.iter().filter(|takers| !takers.iter().any(|takes| *takes)).count();
+            for (at, pipeline) in self.pipelines.iter().enumerate() {
+                if takers.iter().all(|takers| takers[at]) {
+                    hand_over(pipeline, items);
+                } else {
+                    let taken: Vec<T> = items
+                        .iter()
+                        .zip(&takers)
+                        .filter(|(_, takers)| takers[at])
+                        .map(|(item, _)| item.clone())
+                        .collect();
+                    hand_over(pipeline, &taken);
+                }
+            }
+        }
+        let receipt = match receipts.len() {
+            0 => Receipt::done(),
+            1 => receipts.remove(0),
+            _ => Receipt::all(receipts),
+        };
+        Routed { receipt, unrouted }
+    }
+
+    /// For each item, which pipelines take it. Neighbours mostly have the same name.
+    fn takers<T>(&self, items: &[T], name: impl Fn(&T) -> &str) -> Vec<Takers> {
+        let mut all: Vec<Takers> = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            let takers = match at.checked_sub(1) {
+                Some(before) if name(&items[before]) == name(item) => all[before].clone(),
+                _ => self.takers_of(name(item)),
+            };
+            all.push(takers);
+        }
+        all
+    }
+
+    fn takers_of(&self, name: &str) -> Takers {
+        if let Some(takers) = self.remembered.read().get(name) {
+            return takers.clone();
+        }
+        let takers: Takers = self.pipelines.iter().map(|pipeline| pipeline.selection.takes(name)).collect();
+        let mut remembered = self.remembered.write();
+        if remembered.len() < NAMES_MAX {
+            remembered.insert(name.into(), takers.clone());
+        }
+        takers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use futures_util::FutureExt as _;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        event::Event,
+        pipeline::Purpose,
+        publishers::{OpenError, PublishError},
+        sample::Sample,
+    };
+
+    /// Remembers the types of the events, batch by batch.
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<Vec<String>>>);
+
+    impl Publisher for Seen {
+        fn samples(&self, _: &[Sample<'_>]) -> Receipt {
+            Receipt::failed(PublishError("no samples".to_owned()))
+        }
+
+        fn events(&self, events: &[Event]) -> Receipt {
+            self.0.lock().push(events.iter().map(|event| event.event_type.clone()).collect());
+            Receipt::done()
+        }
+    }
+
+    fn event(name: &str) -> Event {
+        Event {
+            message_id: String::new(),
+            event_type: name.to_owned(),
+            generated: 0,
+            traits: vec![],
+            raw: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn names_go_where_their_sources_lead() {
+        let text = "sources:\n  - {name: a, events: ['x.*'], sinks: [k, l]}\n  - {name: b, events: ['!x.1'], sinks: [l]}\n\
+                    sinks:\n  - {name: k, publishers: ['test://1', 'bad://']}\n  - {name: l, publishers: ['test://2']}\n";
+        let file = PipelineFile::parse(Path::new("e.yaml"), text, Purpose::Events).unwrap();
+        let opened: Mutex<HashMap<String, Arc<Seen>>> = Mutex::default();
+        let mut left_out = Vec::new();
+        let mut open = |url: &str| -> Opened {
+            if url == "bad://" {
+                return Err(OpenError("no such publisher".to_owned()));
+            }
+            let seen = Arc::new(Seen::default());
+            assert!(opened.lock().insert(url.to_owned(), seen.clone()).is_none(), "{url} opened twice");
+            Ok(seen)
+        };
+        let routes = Routes::new(&file, &mut open, &mut left_out);
+        assert_eq!(left_out, ["sink k: a publisher is left out: no such publisher"]);
+
+        let events = [event("x.1"), event("y"), event("x.2")];
+        for _ in 0..2 {
+            let routed = routes.publish(&events, |event| &event.event_type, |to, events| to.events(events));
+            assert_eq!((routed.unrouted, routed.receipt.now_or_never()), (0, Some(Ok(()))));
+        }
+        assert_eq!(opened.lock()["test://1"].0.lock()[1..], [["x.1", "x.2"]]);
+        assert_eq!(opened.lock()["test://2"].0.lock()[2..], [["x.1", "x.2"], ["y", "x.2"]]);
+        assert_eq!(routes.remembered.read().len(), 3);
+    }
+}

@@ -1,0 +1,97 @@
+//! Which names a source takes, as Ceilometer's sources read their lists: what `!` excludes is out, then what is named is in,
+//! and a list of exclusions alone takes the rest.
+
+use crate::glob::Glob;
+
+/// A compiled list of names with wildcards.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    excluded: Vec<Glob>,
+    included: Vec<Glob>,
+}
+
+/// Why a list is no selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error("names nothing; write [\"*\"] to take everything")]
+    Empty,
+    #[error("has an empty name in it")]
+    EmptyName,
+    #[error("both includes and excludes by name; keep one of the two, or write \"*\" beside the exclusions")]
+    Mixed,
+    #[error("has names beside \"*\", which includes them; leave one of the two out")]
+    BesideEverything,
+}
+
+impl Selection {
+    pub fn new<T: AsRef<str>>(names: &[T]) -> Result<Self, SelectionError> {
+        let (mut has_names, mut has_exclusions, mut has_everything) = (false, false, false);
+        let (mut excluded, mut included) = (Vec::new(), Vec::new());
+        for name in names {
+            let name = name.as_ref();
+            has_everything |= name == "*";
+            match name.chars().next() {
+                None => return Err(SelectionError::EmptyName),
+                Some('!') => {
+                    has_exclusions = true;
+                    excluded.push(Glob::new(&name[1..]));
+                }
+                Some(first) => {
+                    // What begins with `*` counts as a wildcard, and may stand beside anything.
+                    has_names |= first != '*';
+                    included.push(Glob::new(name));
+                }
+            }
+        }
+        match () {
+            () if names.is_empty() => Err(SelectionError::Empty),
+            () if has_names && has_exclusions => Err(SelectionError::Mixed),
+            () if has_names && has_everything => Err(SelectionError::BesideEverything),
+            () => Ok(Selection { excluded, included }),
+        }
+    }
+
+    /// Takes every name.
+    pub fn everything() -> Self {
+        Selection { excluded: Vec::new(), included: vec![Glob::new("*")] }
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.excluded.is_empty() && self.included.iter().any(Glob::is_everything)
+    }
+
+    /// Whether a name is taken.
+    pub fn takes(&self, name: &str) -> bool {
+        let fits = |glob: &Glob| glob.matches(name);
+        !self.excluded.iter().any(fits) && (self.included.is_empty() || self.included.iter().any(fits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exclusions_go_first_and_alone_take_the_rest() {
+        let takes = |names: &[&str], name| Selection::new(names).unwrap().takes(name);
+        assert!(takes(&["*"], "cpu"));
+        assert!(takes(&["cpu", "disk.*"], "disk.read"));
+        assert!(!takes(&["cpu", "disk.*"], "memory"));
+        assert!(takes(&["!disk.*"], "cpu"));
+        assert!(!takes(&["!disk.*"], "disk.read"));
+        assert!(!takes(&["*", "!disk.*"], "disk.read"));
+        assert!(takes(&["*.bytes", "!disk.*"], "net.bytes"));
+        assert!(!takes(&["*.bytes", "!disk.*"], "net.packets"));
+        assert!(Selection::everything().is_everything());
+        assert!(!Selection::new(&["*", "!x"]).unwrap().is_everything());
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let error = |names: &[&str]| Selection::new(names).unwrap_err();
+        assert_eq!(error(&[]), SelectionError::Empty);
+        assert_eq!(error(&["cpu", ""]), SelectionError::EmptyName);
+        assert_eq!(error(&["cpu", "!disk"]), SelectionError::Mixed);
+        assert_eq!(error(&["*", "cpu"]), SelectionError::BesideEverything);
+    }
+}

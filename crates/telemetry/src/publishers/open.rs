@@ -1,0 +1,75 @@
+//! Which kinds of publishers there are, and how one is opened by its URL.
+//!
+//! Those that need more than this crate's part of the world (a store's credentials) are added by who has it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{Publisher, PublisherUrl, test::TestPublisher};
+use crate::pipeline::Purpose;
+
+/// Why a publisher cannot be opened; says what to do, and repeats no password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OpenError(pub String);
+
+pub type Opened = Result<Arc<dyn Publisher>, OpenError>;
+
+/// Opens publishers of one kind. Is called within a Tokio runtime.
+pub type Opener = Box<dyn Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync>;
+
+/// The kinds of publishers, by the scheme of their URLs.
+#[derive(Default)]
+pub struct Publishers(BTreeMap<&'static str, Opener>);
+
+/// Schemes that Ceilometer has, or had, and what takes their place.
+const GONE: &[(&str, &str)] = &[
+    ("zaqar", "Zaqar's queues are not supported; use notifier:// or http://"),
+    ("database", "it went with Ceilometer's own database; use gnocchi://"),
+    ("direct", "it went with Ceilometer's own database; use gnocchi://"),
+    ("rpc", "it is called notifier:// now"),
+    ("kafka", "use notifier:// with RabbitMQ, or http://"),
+    ("panko", "Panko is retired; use gnocchi:// or notifier://"),
+];
+
+impl Publishers {
+    /// Adds a kind, or takes another's place.
+    pub fn add(
+        &mut self,
+        scheme: &'static str,
+        opener: impl Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync + 'static,
+    ) {
+        self.0.insert(scheme, Box::new(opener));
+    }
+
+    /// Opens a publisher. Must be called within a Tokio runtime.
+    pub fn open(&self, url: &str, purpose: Purpose) -> Opened {
+        let url = PublisherUrl::parse(url)?;
+        let within = |error: OpenError| OpenError(format!("{}://: {error}", url.scheme));
+        if let Some(opener) = self.0.get(url.scheme.as_str()) {
+            return opener(&url, purpose).map_err(within);
+        }
+        let reason = match GONE.iter().find(|(scheme, _)| *scheme == url.scheme) {
+            Some((_, reason)) => (*reason).to_owned(),
+            None => {
+                let known: Vec<&str> = self.0.keys().copied().collect();
+                format!("no such kind of publisher; there are: {}", known.join(", "))
+            }
+        };
+        Err(within(OpenError(reason)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_are_not_there_are_told_with_what_is() {
+        let mut publishers = Publishers::default();
+        publishers.add("test", |_, _| Ok(Arc::new(TestPublisher::default())));
+        assert!(publishers.open("test://", Purpose::Events).is_ok());
+        let error = |url| publishers.open(url, Purpose::Samples).err().unwrap().to_string();
+        assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");
+        assert!(error("zaqar://?queue=x").contains("not supported"));
+    }
+}

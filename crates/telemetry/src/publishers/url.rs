@@ -1,0 +1,235 @@
+//! A publisher's URL in its parts, as Python's `urlsplit` and `parse_qs` take it apart.
+//!
+//! Everything is kept as it is written, but the query's names and values, which are decoded.
+
+use std::fmt;
+
+use super::OpenError;
+
+/// `scheme://netloc/path?query#fragment`. Shown without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublisherUrl {
+    /// In lower case.
+    pub scheme: String,
+    /// `user:password@host:port`.
+    pub netloc: String,
+    pub path: String,
+    pub query: Query,
+    pub fragment: String,
+}
+
+impl fmt::Debug for PublisherUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// Options may hold secrets too, and are left out.
+impl fmt::Display for PublisherUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}://{}{}", self.scheme, self.host_and_port(), self.path)
+    }
+}
+
+impl PublisherUrl {
+    pub fn parse(text: &str) -> Result<Self, OpenError> {
+        // The text is not repeated: it may hold a password.
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| {
+            OpenError("a publisher's URL begins with its kind and ://, such as gnocchi://".to_owned())
+        })?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        if !scheme.bytes().all(fits) {
+            return Err(OpenError("what stands before :// names no kind of publisher".to_owned()));
+        }
+        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (netloc, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Ok(PublisherUrl {
+            scheme: scheme.to_ascii_lowercase(),
+            netloc: netloc.to_owned(),
+            path: path.to_owned(),
+            query: Query::parse(query),
+            fragment: fragment.to_owned(),
+        })
+    }
+
+    /// What stands behind the login.
+    pub fn host_and_port(&self) -> &str {
+        self.netloc.rsplit_once('@').map_or(&*self.netloc, |(_, place)| place)
+    }
+
+    /// User and password as they are written, where there is a user.
+    pub fn login(&self) -> Option<(&str, &str)> {
+        let (login, _) = self.netloc.rsplit_once('@')?;
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        (!user.is_empty()).then_some((user, password))
+    }
+
+    /// Without the brackets of an IPv6 address; empty where there is none.
+    pub fn host(&self) -> &str {
+        self.place().0
+    }
+
+    /// `None` where none is named; an error where it is no port.
+    pub fn port(&self) -> Result<Option<u16>, OpenError> {
+        match self.place().1 {
+            "" => Ok(None),
+            port => port.parse().map(Some).map_err(|_| OpenError(format!("{port} is no port"))),
+        }
+    }
+
+    fn place(&self) -> (&str, &str) {
+        let place = self.host_and_port();
+        if let Some((host, behind)) = place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            return (host, behind.strip_prefix(':').unwrap_or(behind));
+        }
+        match place.split_once(':') {
+            // More than one colon, without brackets: an address of IPv6 and no port.
+            Some((_, port)) if port.contains(':') => (place, ""),
+            Some((host, port)) => (host, port),
+            None => (place, ""),
+        }
+    }
+}
+
+/// The query's options, in their order; a name may be there several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(text: &str) -> Self {
+        let decoded = |text: &str| percent_decoded(&text.replace('+', " "));
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        Query(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(name, value)| (decoded(name), decoded(value)))
+                .collect(),
+        )
+    }
+
+    /// Whether a name is there, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
+    /// All values of a name that are not empty.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter(move |(key, value)| key == name && !value.is_empty())
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The value that counts where a name is there several times: the last.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.all(name).last()
+    }
+
+    /// Takes a name out; what is answered is its last value.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        let value = self.last(name).map(str::to_owned);
+        self.0.retain(|(key, _)| key != name);
+        value
+    }
+
+    /// The last value as a number; `None` where there is none.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, OpenError> {
+        let read = |text: &str| {
+            text.trim().parse().map_err(|_| OpenError(format!("option {name}: {text} is no whole number")))
+        };
+        self.last(name).map(read).transpose()
+    }
+
+    /// As Python's `urlencode` writes it: the values of a name stand together, empty ones are gone.
+    pub fn encoded(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, value) in &self.0 {
+            if !value.is_empty() && !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let pairs: Vec<String> = names
+            .into_iter()
+            .flat_map(|name| {
+                self.all(name).map(move |value| format!("{}={}", plus_encoded(name), plus_encoded(value)))
+            })
+            .collect();
+        pairs.join("&")
+    }
+}
+
+/// `%2f` and the like, decoded; what is no UTF-8 becomes a replacement character.
+pub fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(0), digit(1))
+        {
+            bytes.push((high * 16 + low) as u8);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Everything but letters, digits and `_.-~` as `%` and two digits.
+pub fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+fn plus_encoded(text: &str) -> String {
+    percent_encoded(text).replace("%20", "+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart_as_by_python() {
+        let url = PublisherUrl::parse("HTTP://u:p%40@h:80/a/b?x=1&x=2&json&e=&s=a+b%26#f").unwrap();
+        assert_eq!((url.scheme.as_str(), url.host(), url.port()), ("http", "h", Ok(Some(80))));
+        assert_eq!(
+            (url.login(), url.path.as_str(), url.fragment.as_str()),
+            (Some(("u", "p%40")), "/a/b", "f")
+        );
+        assert_eq!((url.query.last("x"), url.query.last("s")), (Some("2"), Some("a b&")));
+        assert!(url.query.has("json") && url.query.last("json").is_none() && url.query.last("e").is_none());
+        assert_eq!(url.query.encoded(), "x=1&x=2&s=a+b%26");
+        assert_eq!(url.to_string(), "http://h:80/a/b");
+        let mut query = url.query.clone();
+        assert_eq!(query.take("x").as_deref(), Some("2"));
+        assert_eq!(query.encoded(), "s=a+b%26");
+
+        let url = PublisherUrl::parse("file:///var/x").unwrap();
+        assert_eq!((url.netloc.as_str(), url.path.as_str()), ("", "/var/x"));
+        for (netloc, host, port) in [
+            ("[::1]:5", "::1", Ok(Some(5))),
+            ("[::1]", "::1", Ok(None)),
+            ("::1", "::1", Ok(None)),
+            ("h", "h", Ok(None)),
+            ("", "", Ok(None)),
+            ("h:x", "h", Err(OpenError("x is no port".to_owned()))),
+        ] {
+            let url = PublisherUrl::parse(&format!("udp://{netloc}")).unwrap();
+            assert_eq!((url.host(), url.port()), (host, port), "{netloc}");
+        }
+        for text in ["gnocchi", "a b://", "http//u:p@h"] {
+            assert!(PublisherUrl::parse(text).is_err(), "{text}");
+        }
+    }
+}
