@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::{
+    auth::Peer,
     body::{BodyBudget, RequestBody},
     buffers::MeasureBuffers,
     connection::Watch,
@@ -96,7 +97,12 @@ impl App {
 
     /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
     pub async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
+        if let Some(watch) = &watch
+            && self.options.auth_mode.asks_for_peers()
+        {
+            parts.extensions.insert(Peer(watch.peer()));
+        }
         if let Some(watch) = &watch {
             if incoming.is_end_stream() { watch.begin_handling() } else { watch.begin_body() }
         }

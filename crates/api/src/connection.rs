@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -70,6 +71,8 @@ impl Phase {
 #[derive(Debug)]
 pub struct Watch {
     ticks: Arc<Ticks>,
+    /// Who is at the other end, as far as the network tells.
+    peer: IpAddr,
     /// The phase in the high half, the tick at which it began in the low half.
     phase: AtomicU64,
     /// Bytes of the body so far.
@@ -79,15 +82,21 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(ticks: Arc<Ticks>) -> Self {
+    pub fn new(ticks: Arc<Ticks>, peer: IpAddr) -> Self {
         let watch = Watch {
             ticks,
+            peer: peer.to_canonical(),
             phase: AtomicU64::new(0),
             received: AtomicU64::new(0),
             closes_early: AtomicBool::new(false),
         };
         watch.enter(Phase::Head);
         watch
+    }
+
+    /// The address at the other end; one of IPv4 is never dressed up as IPv6.
+    pub fn peer(&self) -> IpAddr {
+        self.peer
     }
 
     fn enter(&self, phase: Phase) {
@@ -262,7 +271,7 @@ mod tests {
     fn each_phase_has_its_deadline() {
         let limits = Limits::default();
         let ticks = Arc::new(Ticks::default());
-        let watch = Watch::new(ticks.clone());
+        let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into());
         let overdue_after = |seconds: u32| {
             pass(&ticks, seconds);
             let before = watch.is_overdue(&limits);

@@ -16,6 +16,7 @@ mod document;
 mod error;
 mod figures;
 pub mod filter;
+mod followed;
 mod gunzip;
 mod http_date;
 pub mod influxdb;
@@ -46,7 +47,7 @@ mod stream;
 mod tls;
 
 pub use app::App;
-pub use auth::{AuthMode, Passwords, PasswordsError};
+pub use auth::{AuthMode, Own, Passwords, PasswordsError, RemoteUser, RemoteUserError};
 pub use connection::Watch;
 pub use cors::CorsOptions;
 pub use error::ApiError;

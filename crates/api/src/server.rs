@@ -1,6 +1,8 @@
 //! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them, over TLS where asked, until it is told to stop.
 
-use std::{collections::HashMap, convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration,
+};
 
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use parking_lot::Mutex;
@@ -61,7 +63,14 @@ pub async fn serve(
     let Listener { socket, tls } = listener.into();
     let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
     tracing::info!(address = %socket.local_addr()?, "serving {protocol}");
-    let follower = tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
+    let mut followers = JoinSet::new();
+    if let Some(tls) = tls.clone() {
+        followers.spawn(async move { tls.follow().await });
+    }
+    followers.spawn({
+        let app = app.clone();
+        async move { app.options().auth_mode.follow().await }
+    });
     let connections = Arc::new(Connections::default());
     let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
     let (stop, stopping) = watch::channel(false);
@@ -75,8 +84,8 @@ pub async fn serve(
             accepted = socket.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, address)) => (stream, address.ip()),
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -95,7 +104,7 @@ pub async fn serve(
             continue;
         }
         next_id += 1;
-        let accepted = Accepted { stream, tls: tls.clone(), stopping: stopping.clone() };
+        let accepted = Accepted { stream, peer, tls: tls.clone(), stopping: stopping.clone() };
         open(next_id, accepted, &app, &connections, &mut tasks);
     }
     drop(socket);
@@ -107,9 +116,6 @@ pub async fn serve(
         tasks.shutdown().await;
     }
     sweeper.abort();
-    if let Some(follower) = follower {
-        follower.abort();
-    }
     Ok(())
 }
 
@@ -123,6 +129,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// A connection that nobody has spoken on yet.
 struct Accepted {
     stream: TcpStream,
+    peer: IpAddr,
     tls: Option<Arc<Tls>>,
     stopping: watch::Receiver<bool>,
 }
@@ -131,7 +138,7 @@ impl Accepted {
     /// Makes the TLS handshake, where there is one; the time for it is part of that for the first request's headers. `None`
     /// where it fails, or where the server stops meanwhile.
     async fn shake_hands(self) -> Option<(Stream, watch::Receiver<bool>)> {
-        let Accepted { stream, tls, mut stopping } = self;
+        let Accepted { stream, tls, mut stopping, .. } = self;
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
@@ -157,7 +164,7 @@ fn open(
     connections: &Arc<Connections>,
     tasks: &mut JoinSet<()>,
 ) {
-    let watch = Arc::new(Watch::new(connections.ticks.clone()));
+    let watch = Arc::new(Watch::new(connections.ticks.clone(), accepted.peer));
     let task = {
         let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
         async move {

@@ -3,23 +3,20 @@
 //! A connection keeps what it began with. What is offered is HTTP/1.1 over TLS 1.2 and 1.3; clients have no certificates.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime},
 };
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
-pub const LOOK_DELAY: Duration = Duration::from_secs(5);
+use crate::followed::Followed;
 
 /// Why there is no HTTPS; names the file.
 #[derive(Debug, thiserror::Error)]
@@ -37,66 +34,37 @@ pub enum TlsError {
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
-    state: Mutex<State>,
+    config: RwLock<Arc<ServerConfig>>,
+    followed: Followed,
 }
-
-#[derive(Debug)]
-struct State {
-    config: Arc<ServerConfig>,
-    /// Of the files when they were last read, whatever came of it.
-    stamps: [Stamp; 2],
-}
-
-/// Changes when a file does; `None` of a file that cannot be looked at.
-type Stamp = Option<(SystemTime, u64)>;
 
 impl Tls {
     /// Reads a chain of certificates, the server's first, and its key, both in PEM.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let stamps = [certificate, key].map(stamp);
-        let config = read(certificate, key)?;
-        let state = Mutex::new(State { config, stamps });
-        Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), state })
+        let followed = Followed::new(&[certificate, key]);
+        let config = RwLock::new(read(certificate, key)?);
+        Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), config, followed })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        self.state.lock().config.clone().into()
+        self.config.read().clone().into()
     }
 
     /// Reads the files again; where they are of no use, what was read before stays.
     fn reload(&self) {
-        let stamps = [&*self.certificate, &*self.key].map(stamp);
-        let read = read(&self.certificate, &self.key);
-        let mut state = self.state.lock();
-        state.stamps = stamps;
-        match read {
+        match read(&self.certificate, &self.key) {
             Ok(config) => {
-                state.config = config;
+                *self.config.write() = config;
                 tracing::info!(certificate = %self.certificate.display(), "the certificate was read again");
             }
             Err(error) => tracing::error!(%error, "the certificate stays as it was"),
         }
     }
 
-    fn has_changed(&self) -> bool {
-        [&*self.certificate, &*self.key].map(stamp) != self.state.lock().stamps
-    }
-
     /// Reads the files again on SIGHUP and when they change; never returns.
     pub(crate) async fn follow(&self) -> io::Result<()> {
-        let mut hangup = signal(SignalKind::hangup())?;
-        loop {
-            tokio::select! {
-                _ = hangup.recv() => self.reload(),
-                () = tokio::time::sleep(LOOK_DELAY) => if self.has_changed() { self.reload() },
-            }
-        }
+        self.followed.follow(|| self.reload()).await
     }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {

@@ -76,8 +76,8 @@ pub struct ServeArgs {
     /// Serve below this path, such as /gnocchi.
     #[arg(long, value_name = "PATH", default_value = "")]
     pub path_prefix: String,
-    /// Users and their passwords, as `htpasswd -B` writes them; without it any password is right [default: the
-    /// option of that name in `[api]`].
+    /// Users and their passwords, as `gnudi passwd` writes them; without it any password is right [default: the option of
+    /// that name in `[api]`].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Listen on an address that others can reach although authentication `basic` believes every caller.

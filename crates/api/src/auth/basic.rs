@@ -3,29 +3,27 @@
 
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
-use super::Passwords;
+use super::{Passwords, named, passwords::Busy};
 use crate::{error::ApiError, policy::Caller};
 
-const ADMIN: &str = "admin";
-
 pub(super) async fn caller(headers: &HeaderMap, passwords: Option<&Passwords>) -> Result<Caller, ApiError> {
-    let (user, password) = headers
-        .get(AUTHORIZATION)
-        .and_then(|header| header.to_str().ok())
-        .and_then(credentials)
-        .ok_or_else(ApiError::unauthorized)?;
-    if let Some(passwords) = passwords
-        && !passwords.accept(&user, &password).await
-    {
-        return Err(ApiError::unauthorized());
+    let (user, password) = credentials(headers).ok_or_else(ApiError::unauthorized)?;
+    if let Some(passwords) = passwords {
+        let busy = |Busy| ApiError::unavailable("Too many passwords are being checked");
+        if !passwords.accept(&user, &password).await.map_err(busy)? {
+            return Err(ApiError::unauthorized());
+        }
     }
-    let is_admin = user == ADMIN;
-    let roles = if is_admin { [ADMIN.to_owned()].into() } else { Caller::default().roles };
-    Ok(Caller { is_admin, user, roles, ..Caller::default() })
+    Ok(named(user))
+}
+
+/// Name and password that the headers carry.
+pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+    headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(parse)
 }
 
 /// Name and password of `Basic base64(name:password)`.
-fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
+fn parse(header: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, credentials) = header.trim().split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

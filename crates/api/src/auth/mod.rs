@@ -1,22 +1,35 @@
 //! Authentication: who calls. What the caller may do is `policy`'s question.
 
 pub mod basic;
+pub mod own;
 pub mod passwords;
+pub mod remoteuser;
 
-use std::sync::Arc;
+use std::{io, net::IpAddr, sync::Arc};
 
 use gnudi_model::Timestamp;
 use hyper::http::request::Parts;
 
 use crate::{error::ApiError, policy::Caller};
+pub use own::Own;
 pub use passwords::{Passwords, PasswordsError};
+pub use remoteuser::{RemoteUser, RemoteUserError};
+
+/// The name of the administrator where callers are known by their names alone.
+const ADMIN: &str = "admin";
 
 /// How callers make themselves known (`[api] auth_mode`).
 #[derive(Clone, Debug)]
 pub enum AuthMode {
     /// HTTP's basic scheme. Without passwords any is right, as in Gnocchi, so that only a loopback address may be served.
     Basic { passwords: Option<Arc<Passwords>> },
+    /// A header that a proxy writes.
+    RemoteUser(Arc<RemoteUser>),
 }
+
+/// The address at the other end of a request's connection: an extension of the request, where the mode asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub IpAddr);
 
 impl Default for AuthMode {
     fn default() -> Self {
@@ -30,16 +43,38 @@ impl AuthMode {
     pub fn trusts_everybody(&self) -> bool {
         match self {
             AuthMode::Basic { passwords } => passwords.is_none(),
+            AuthMode::RemoteUser(_) => false,
         }
+    }
+
+    /// Whether it matters from where a request comes.
+    pub(crate) fn asks_for_peers(&self) -> bool {
+        matches!(self, AuthMode::RemoteUser(_))
     }
 
     /// The caller of a request that came at `now`.
     ///
     /// # Errors
-    /// 401 where the headers name none, or with a wrong password.
+    /// 401 where the headers name none, or with a wrong password; 503 where too many passwords wait to be checked.
     pub async fn caller(&self, parts: &Parts, _now: Timestamp) -> Result<Caller, ApiError> {
         match self {
             AuthMode::Basic { passwords } => basic::caller(&parts.headers, passwords.as_deref()).await,
+            AuthMode::RemoteUser(remote_user) => remote_user.caller(parts),
         }
     }
+
+    /// Reads again what is in files when they change, and on SIGHUP. Returns at once where there is nothing to read again.
+    pub(crate) async fn follow(&self) -> io::Result<()> {
+        match self {
+            AuthMode::Basic { passwords: Some(passwords) } => passwords.follow().await,
+            AuthMode::Basic { passwords: None } | AuthMode::RemoteUser(_) => Ok(()),
+        }
+    }
+}
+
+/// The caller of whom nothing is known but a name.
+fn named(user: String) -> Caller {
+    let is_admin = user == ADMIN;
+    let roles = if is_admin { [ADMIN.to_owned()].into() } else { Caller::default().roles };
+    Caller { is_admin, user, roles, ..Caller::default() }
 }

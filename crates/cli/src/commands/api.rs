@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
-use gnudi_api::{ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Passwords, PrometheusLabels, Tls};
+use anyhow::{Context as _, Result, anyhow, bail};
+use gnudi_api::{
+    ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Own, Passwords, PrometheusLabels, RemoteUser,
+    RemoteUserError, Tls,
+};
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -64,16 +67,34 @@ pub fn options(
     }
 }
 
-/// How callers make themselves known. `own_password` is what this program's own collectors call with.
-pub fn auth_mode(config: &Config, args: &ServeArgs, own_password: &str) -> Result<AuthMode> {
-    let mode = config.text("api", "auth_mode").unwrap_or("basic");
-    if mode != "basic" {
-        bail!("{} = {mode}: this version has basic only", config.place("api", "auth_mode"));
+/// How callers make themselves known. `own` is what this program's own collectors call with.
+pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode> {
+    match config.text("api", "auth_mode").unwrap_or("basic") {
+        "basic" => {
+            let file = config.text("api", "password_file").map(PathBuf::from);
+            let file = args.password_file.clone().or(file);
+            let passwords = file.map(|file| Passwords::load(&file, own)).transpose();
+            let passwords = passwords.context("the file of passwords")?.map(Arc::new);
+            Ok(AuthMode::Basic { passwords })
+        }
+        "remoteuser" => remote_user(config, own),
+        mode => {
+            bail!("{} = {mode}: this version has basic and remoteuser only", config.place("api", "auth_mode"))
+        }
     }
-    let file = args.password_file.clone().or_else(|| config.text("api", "password_file").map(PathBuf::from));
-    let passwords = file.map(|file| Passwords::load(&file, own_password.to_owned())).transpose();
-    let passwords = passwords.context("the file of passwords")?.map(Arc::new);
-    Ok(AuthMode::Basic { passwords })
+}
+
+fn remote_user(config: &Config, own: Own) -> Result<AuthMode> {
+    let header = config.text("api", "remoteuser_header").expect("has a default");
+    let proxies = config.list("api", "remoteuser_proxies");
+    let remote_user = RemoteUser::new(header, &proxies, own).map_err(|error| {
+        let option = match error {
+            RemoteUserError::Header(_) => "remoteuser_header",
+            RemoteUserError::Proxy(_) | RemoteUserError::NoProxies => "remoteuser_proxies",
+        };
+        anyhow!(error).context(config.place("api", option))
+    });
+    Ok(AuthMode::RemoteUser(Arc::new(remote_user?)))
 }
 
 /// `[api] tls_certificate` and `tls_key`; `None` where the API speaks plain HTTP.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::{AuthMode, Listener};
+use gnudi_api::{AuthMode, Listener, Own};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
@@ -63,7 +63,7 @@ pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
 async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
     super::heed_hangup()?;
     let own_password = Uuid::new_v4().to_string();
-    let auth_mode = super::api::auth_mode(config, args, &own_password)?;
+    let auth_mode = super::api::auth_mode(config, args, Own::new(own_password.clone()))?;
     let tls = super::api::tls(config)?;
     let address = address(args, config, &auth_mode).await?;
     let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
@@ -122,7 +122,7 @@ async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Res
     };
     if !address.ip().is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
         bail!(
-            "{address} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `htpasswd -B`) or --allow-open-access"
+            "{address} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `gnudi passwd`) or --allow-open-access"
         );
     }
     Ok(address)

@@ -22,15 +22,31 @@ pub const OPTIONS: &[Spec] = &[
         "auth_mode",
         Kind::Choice(&["basic", "keystone", "remoteuser"]),
         "basic",
-        "Who callers are. This version serves basic: the user's name counts, the password only with password_file, and `admin` is the administrator.",
+        "Who callers are. basic: the user's name counts, the password only with password_file, and `admin` is the administrator. \
+         remoteuser: a proxy in front names the user.",
     ),
     option(
         "api",
         "password_file",
         Kind::Text,
         "",
-        "gnudi: users and their passwords for auth_mode basic, as `htpasswd -B` writes them; read at the start. Unset: any \
-         password is right, as in Gnocchi.",
+        "gnudi: users and their passwords for auth_mode basic, as `gnudi passwd` and `htpasswd -B` write them; read again on \
+         SIGHUP and when the file changes. Unset: any password is right, as in Gnocchi.",
+    ),
+    option(
+        "api",
+        "remoteuser_header",
+        Kind::Text,
+        "X-Remote-User",
+        "gnudi: the header in which the proxy names the user, for auth_mode remoteuser.",
+    ),
+    option(
+        "api",
+        "remoteuser_proxies",
+        Kind::List,
+        "",
+        "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is believed; auth_mode remoteuser needs \
+         them.",
     ),
     option("api", "max_limit", POSITIVE, "1000", "Most items in one answer of a listing."),
     option(
