@@ -4,7 +4,7 @@
 //! Field names, their order and the signature are Ceilometer's, so that either side may be Ceilometer.
 
 mod event;
-mod python;
+pub mod python;
 mod sample;
 mod signature;
 

@@ -1,0 +1,186 @@
+//! Times as ISO 8601 writes them, in all the forms that `oslo_utils.timeutils.parse_isotime` takes.
+
+use std::{fmt, sync::LazyLock};
+
+use fancy_regex::{Captures, Regex};
+
+/// Longer texts are no times.
+const TEXT_BYTES_MAX: usize = 128;
+
+const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// With or without hyphens and colons, and cut off behind any part.
+static FORM: LazyLock<Regex> = LazyLock::new(|| {
+    let zone = r"(?<zone>Z|(?<sign>[-+])(?<zh>[0-9]{2}):?(?<zm>[0-9]{2})?)?";
+    let second = r"(?::?(?<s>[0-9]{1,2})(?:[.,](?<fraction>[0-9]+))?)?";
+    let time = format!("(?:[ T](?<h>[0-9]{{2}})(?::?(?<m>[0-9]{{2}}))?{second}{zone})?");
+    let day = format!("(?:(?:-(?<day>[0-9]{{1,2}})|(?<dd>[0-9]{{2}})){time})?");
+    let month = r"(?:-(?<month>[0-9]{1,2})|(?<mm>[0-9]{2})(?!\n?\z))";
+    Regex::new(&format!(r"\A(?<year>[0-9]{{4}})(?:{month}{day})?\n?\z")).expect("a correct expression")
+});
+
+/// A point of time and the offset from UTC that it was written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IsoTime {
+    /// Microseconds since the epoch, by the clock of its own zone.
+    local_us: i64,
+    offset_minutes: i64,
+}
+
+impl IsoTime {
+    /// A time without an offset is UTC. `None` where the text is no time, or none that a calendar has.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(time) = parse_usual(text) {
+            return Some(time);
+        }
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
+        let captures = FORM.captures(text).ok()??;
+        let number = |name: &str, otherwise| number_of(&captures, name).unwrap_or(otherwise);
+        let local_us = local(
+            [number("year", 0), number("month", number("mm", 1)), number("day", number("dd", 1))],
+            [number("h", 0), number("m", 0), number("s", 0)],
+            captures.name("fraction").map_or("", |fraction| fraction.as_str()),
+        )?;
+        let minutes = number("zh", 0) * 60 + number("zm", 0);
+        let is_west = captures.name("sign").is_some_and(|sign| sign.as_str() == "-");
+        let is_zone = minutes < 24 * 60;
+        is_zone.then_some(IsoTime { local_us, offset_minutes: if is_west { -minutes } else { minutes } })
+    }
+
+    /// Microseconds since the epoch.
+    pub fn microseconds(self) -> i64 {
+        self.local_us - self.offset_minutes * 60 * MICROSECONDS_PER_SECOND
+    }
+}
+
+/// `YYYY-MM-DDTHH:MM:SS`, six digits of a fraction unless it is 0, and the offset.
+impl fmt::Display for IsoTime {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.local_us.div_euclid(MICROSECONDS_PER_SECOND);
+        let (year, month, day) = civil_of_days(seconds.div_euclid(SECONDS_PER_DAY));
+        let of_day = seconds.rem_euclid(SECONDS_PER_DAY);
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        write!(formatter, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        let fraction = self.local_us.rem_euclid(MICROSECONDS_PER_SECOND);
+        if fraction != 0 {
+            write!(formatter, ".{fraction:06}")?;
+        }
+        let sign = if self.offset_minutes < 0 { '-' } else { '+' };
+        let offset = self.offset_minutes.abs();
+        write!(formatter, "{sign}{:02}:{:02}", offset / 60, offset % 60)
+    }
+}
+
+/// `YYYY-MM-DD HH:MM:SS`, perhaps with a fraction, without a zone or with that of UTC: what nearly all messages have.
+fn parse_usual(text: &str) -> Option<IsoTime> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 19 || !text.is_ascii() {
+        return None;
+    }
+    let signs = [(4, "-"), (7, "-"), (10, " T"), (13, ":"), (16, ":")];
+    if !signs.iter().all(|(at, signs)| signs.as_bytes().contains(&bytes[*at])) {
+        return None;
+    }
+    let number = |from: usize, to: usize| {
+        let digits = &bytes[from..to];
+        let is_number = digits.iter().all(u8::is_ascii_digit);
+        is_number.then(|| digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
+    };
+    let rest = text[19..].strip_suffix("+00:00").or_else(|| text[19..].strip_suffix('Z'));
+    let rest = rest.unwrap_or(&text[19..]);
+    let fraction = match rest.strip_prefix('.') {
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) => digits,
+        None if rest.is_empty() => "",
+        _ => return None,
+    };
+    let date = [number(0, 4)?, number(5, 7)?, number(8, 10)?];
+    let time = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
+    local(date, time, fraction).map(|local_us| IsoTime { local_us, offset_minutes: 0 })
+}
+
+fn number_of(captures: &Captures<'_, str>, name: &str) -> Option<i64> {
+    captures.name(name)?.as_str().parse().ok()
+}
+
+/// Microseconds since the epoch; `None` for a day or an hour that there is not.
+fn local([year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3], fraction: &str) -> Option<i64> {
+    let days = days_of_civil(year, month, day);
+    let is_date = year >= 1 && (1..=12).contains(&month) && civil_of_days(days) == (year, month, day);
+    if !is_date || hour >= 24 || minute >= 60 || second >= 60 {
+        return None;
+    }
+    let microseconds = fraction
+        .bytes()
+        .chain(std::iter::repeat(b'0'))
+        .take(6)
+        .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+    Some(seconds * MICROSECONDS_PER_SECOND + microseconds)
+}
+
+/// Days since 1970-01-01. Years begin in March here, so that the day that comes and goes is their last.
+fn days_of_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+/// The other way round.
+fn civil_of_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_are_read() {
+        for (text, written) in [
+            ("2013-01-02 03:04:05.678901", "2013-01-02T03:04:05.678901+00:00"),
+            ("2013-01-02T03:04:05Z", "2013-01-02T03:04:05+00:00"),
+            ("2013-01-02T03:04:05.5+05:30", "2013-01-02T03:04:05.500000+05:30"),
+            ("2013-01-02T03:04:05,1234567-00:30", "2013-01-02T03:04:05.123456-00:30"),
+            ("20130102T030405", "2013-01-02T03:04:05+00:00"),
+            ("2013", "2013-01-01T00:00:00+00:00"),
+            ("2013-5", "2013-05-01T00:00:00+00:00"),
+            ("2013-112", "2013-01-12T00:00:00+00:00"),
+            ("2013-01-02T123", "2013-01-02T12:00:03+00:00"),
+            ("2013-01-02T12+05:", "2013-01-02T12:00:00+05:00"),
+            ("2013-01-02T12+05:99", "2013-01-02T12:00:00+06:39"),
+            ("2012-02-29T00:00:00\n", "2012-02-29T00:00:00+00:00"),
+            ("0001-01-01T00:00:00", "0001-01-01T00:00:00+00:00"),
+            ("9999-12-31T23:59:59.999999", "9999-12-31T23:59:59.999999+00:00"),
+        ] {
+            assert_eq!(IsoTime::parse(text).map(|time| time.to_string()).as_deref(), Some(written), "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            "201301",
+            "2013-13-01",
+            "2013-02-29",
+            "2013-01-02T24:00:00",
+            "2013-01-02T00:00:60",
+            "2013-01-02T00:00:00+24:00",
+            "0000-01-01",
+            "2013-01-02X03:04:05",
+            "2013-01-02T03:04:05.",
+        ] {
+            assert_eq!(IsoTime::parse(text), None, "{text}");
+        }
+        let west = IsoTime::parse("1970-01-01T00:00:00-01:00").map(IsoTime::microseconds);
+        assert_eq!(west, Some(3_600_000_000));
+    }
+}

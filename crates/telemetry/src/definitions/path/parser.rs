@@ -1,0 +1,381 @@
+//! The grammar of paths, which decides as the original's tables do where several readings are possible.
+//!
+//! From loose to tight: arithmetic (one level, the right side first), `..`, `.`, `|`, `&`, `where`. An alternative binds
+//! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to all that stands before them as far as the next sign of
+//! arithmetic: `a|b[0]` is `(a|b)[0]`.
+
+use serde_json::Value;
+
+use super::{
+    lexer::Token,
+    node::{Arithmetic, Comparison, Condition, Node, Operand, Test},
+    text::{Split, Substitution},
+};
+use crate::definitions::{DefinitionError, pattern::Pattern};
+
+/// Parentheses and brackets inside each other.
+const DEPTH_MAX: usize = 64;
+
+/// Steps of one path.
+const NODES_MAX: usize = 500;
+
+type Result<T> = std::result::Result<T, DefinitionError>;
+
+/// The binary operators that are not arithmetic, by how tightly they bind.
+const DESCENDANTS: u8 = 1;
+const CHILD: u8 = 2;
+const UNION: u8 = 3;
+const INTERSECTION: u8 = 4;
+const WHERE: u8 = 5;
+
+/// What stands at a place where a condition or a path may begin.
+enum Item {
+    Path(Node),
+    Conditions(Vec<Condition>),
+}
+
+pub fn parse(tokens: &[Token]) -> Result<Node> {
+    let mut parser = Parser { tokens, at: 0, depth: 0, nodes: 0 };
+    let node = parser.sum(None)?;
+    match parser.peek() {
+        None => Ok(node),
+        Some(_) => Err(parser.unexpected()),
+    }
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    depth: usize,
+    nodes: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn is_sign(&self, sign: char) -> bool {
+        self.peek() == Some(&Token::Sign(sign))
+    }
+
+    fn skip_sign(&mut self, sign: char) -> bool {
+        let is_sign = self.is_sign(sign);
+        self.at += usize::from(is_sign);
+        is_sign
+    }
+
+    fn expect_sign(&mut self, sign: char) -> Result<()> {
+        if self.skip_sign(sign) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn unexpected(&self) -> DefinitionError {
+        match self.peek() {
+            Some(token) => DefinitionError(format!("word {}: unexpected {token:?}", self.at + 1)),
+            None => DefinitionError("it ends too early".to_owned()),
+        }
+    }
+
+    fn count(&mut self, node: Node) -> Result<Node> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return Err(DefinitionError(format!("more than {NODES_MAX} steps")));
+        }
+        Ok(node)
+    }
+
+    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(DefinitionError(format!("more than {DEPTH_MAX} levels")));
+        }
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn arithmetic(&mut self) -> Option<Arithmetic> {
+        let arithmetic = match self.peek()? {
+            Token::Sign('+') => Arithmetic::Add,
+            Token::Sign('-') => Arithmetic::Subtract,
+            Token::Sign('*') => Arithmetic::Multiply,
+            _ => return None,
+        };
+        self.at += 1;
+        Some(arithmetic)
+    }
+
+    /// A whole path. `first` is its first operand, where that has been read already.
+    fn sum(&mut self, first: Option<Node>) -> Result<Node> {
+        let mut left = match first {
+            Some(first) => self.rest(first, 0)?,
+            None => self.operand(0)?,
+        };
+        while let Some(operator) = self.arithmetic() {
+            let (node, is_closed) = self.operation(operand_of(left), operator, false)?;
+            if !is_closed {
+                return Ok(node);
+            }
+            // A number ends the operation: what follows it applies to the result.
+            left = self.rest(node, 0)?;
+        }
+        Ok(left)
+    }
+
+    /// The right side of an operation, and whether it is a number that stands alone. After a number, only one of its own
+    /// kind may stand so.
+    fn operation(&mut self, left: Operand, operator: Arithmetic, after_number: bool) -> Result<(Node, bool)> {
+        let constant = match self.peek() {
+            Some(Token::Integer(number)) => Some(Value::from(*number)),
+            Some(Token::Float(number)) => Some(Value::from(*number)),
+            _ => None,
+        };
+        let next = self.tokens.get(self.at + 1);
+        if let Some(constant) = constant
+            && !matches!(next, Some(Token::Sign('+' | '-' | '*')))
+        {
+            if after_number
+                && let Operand::Constant(left) = &left
+                && left.is_f64() != constant.is_f64()
+            {
+                return Err(self.unexpected());
+            }
+            self.at += 1;
+            let node = Node::Operation(Box::new(left), operator, Box::new(Operand::Constant(constant)));
+            return Ok((self.count(node)?, true));
+        }
+        let right = operand_of(self.deeper(|parser| parser.sum(None))?);
+        let node = self.count(Node::Operation(Box::new(left), operator, Box::new(right)))?;
+        Ok((node, false))
+    }
+
+    fn operand(&mut self, tightness: u8) -> Result<Node> {
+        let first = self.primary()?;
+        self.rest(first, tightness)
+    }
+
+    /// What follows `left` and binds at least so tightly.
+    fn rest(&mut self, mut left: Node, tightness: u8) -> Result<Node> {
+        loop {
+            let operator = match self.peek() {
+                Some(Token::DoubleDot) => DESCENDANTS,
+                Some(Token::Sign('.')) => CHILD,
+                Some(Token::Sign('|')) => UNION,
+                Some(Token::Sign('&')) => INTERSECTION,
+                Some(Token::Where) => WHERE,
+                Some(Token::Sign('[')) if tightness == 0 => {
+                    self.at += 1;
+                    let right = self.deeper(|parser| parser.brackets(true))?;
+                    left = left.then(right);
+                    continue;
+                }
+                _ => return Ok(left),
+            };
+            if operator < tightness {
+                return Ok(left);
+            }
+            self.at += 1;
+            let right = self.deeper(|parser| parser.operand(operator + 1))?;
+            left = self.count(match operator {
+                DESCENDANTS => Node::Descendants(Box::new(left), Box::new(right)),
+                CHILD => left.then(right),
+                UNION => Node::Union(Box::new(left), Box::new(right)),
+                INTERSECTION => Node::Intersection,
+                _ => Node::Where(Box::new(left), Box::new(right)),
+            })?;
+        }
+    }
+
+    fn primary(&mut self) -> Result<Node> {
+        let token = self.peek().ok_or_else(|| self.unexpected())?;
+        let node = match token {
+            Token::Name(_) => Node::Fields(self.names()?),
+            Token::Integer(_) | Token::Float(_) => return self.number(),
+            Token::Operator(text) => {
+                self.at += 1;
+                named(text)?
+            }
+            Token::Sign(sign @ ('*' | '$' | '@')) => {
+                self.at += 1;
+                match sign {
+                    '*' => Node::AllFields,
+                    '$' => Node::Root,
+                    _ => Node::This,
+                }
+            }
+            Token::Sign('[') => {
+                self.at += 1;
+                self.deeper(|parser| parser.brackets(false))?
+            }
+            Token::Sign('(') => {
+                self.at += 1;
+                let inner = self.deeper(|parser| parser.sum(None))?;
+                self.expect_sign(')')?;
+                inner
+            }
+            _ => return Err(self.unexpected()),
+        };
+        self.count(fields(node))
+    }
+
+    /// An operation that begins with a number; it reaches as far as it can.
+    fn number(&mut self) -> Result<Node> {
+        let constant = match self.peek() {
+            Some(Token::Integer(number)) => Value::from(*number),
+            Some(Token::Float(number)) => Value::from(*number),
+            _ => return Err(self.unexpected()),
+        };
+        self.at += 1;
+        let operator = self.arithmetic().ok_or_else(|| self.unexpected())?;
+        Ok(self.operation(Operand::Constant(constant), operator, true)?.0)
+    }
+
+    /// `a,b,c`
+    fn names(&mut self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        loop {
+            let Some(Token::Name(name)) = self.peek() else { return Err(self.unexpected()) };
+            names.push(name.clone());
+            self.at += 1;
+            if !self.skip_sign(',') {
+                return Ok(names);
+            }
+        }
+    }
+
+    /// What stands in brackets, and the closing one. Filters and orders need something before them.
+    fn brackets(&mut self, is_after: bool) -> Result<Node> {
+        let node = match self.peek() {
+            Some(Token::Name(_)) => fields(Node::Fields(self.names()?)),
+            Some(Token::Sign('*')) => {
+                self.at += 1;
+                Node::Slice(None, None)
+            }
+            Some(Token::Integer(_) | Token::Sign(':')) => {
+                let start = self.integer();
+                match (start, self.skip_sign(':')) {
+                    (Some(index), false) => Node::Index(index),
+                    (None, false) => return Err(self.unexpected()),
+                    (start, true) => Node::Slice(start, self.integer()),
+                }
+            }
+            Some(Token::Sign('?')) if is_after => {
+                self.at += 1;
+                match self.conditions()? {
+                    Item::Conditions(conditions) => Node::Filter(conditions),
+                    Item::Path(target) => Node::Filter(vec![Condition { target, test: None }]),
+                }
+            }
+            Some(Token::Sort { .. }) if is_after => {
+                let mut orders = Vec::new();
+                while let Some(Token::Sort { descending }) = self.peek() {
+                    self.at += 1;
+                    orders.push((self.sum(None)?, *descending));
+                }
+                Node::Sorted(orders)
+            }
+            _ => return Err(self.unexpected()),
+        };
+        self.expect_sign(']')?;
+        self.count(node)
+    }
+
+    fn integer(&mut self) -> Option<i64> {
+        let Some(Token::Integer(number)) = self.peek() else { return None };
+        self.at += 1;
+        Some(*number)
+    }
+
+    /// Conditions with `&` between them; a path alone where that is all there is.
+    fn conditions(&mut self) -> Result<Item> {
+        let first = self.condition()?;
+        if !self.is_sign('&') {
+            return Ok(first);
+        }
+        let mut all = conditions_of(first);
+        while self.skip_sign('&') {
+            let next = self.condition()?;
+            all.extend(conditions_of(next));
+        }
+        Ok(Item::Conditions(all))
+    }
+
+    fn condition(&mut self) -> Result<Item> {
+        let target = if self.skip_sign('(') {
+            let inner = self.deeper(Self::conditions)?;
+            self.expect_sign(')')?;
+            match inner {
+                Item::Conditions(_) => return Ok(inner),
+                Item::Path(node) => self.sum(Some(node))?,
+            }
+        } else {
+            self.sum(None)?
+        };
+        let Some(Token::Comparison(sign)) = self.peek() else { return Ok(Item::Path(target)) };
+        self.at += 1;
+        let constant = match self.peek() {
+            Some(Token::Name(text)) => Value::from(text.as_str()),
+            Some(Token::Integer(number)) => Value::from(*number),
+            Some(Token::Float(number)) => Value::from(*number),
+            Some(Token::Bool(value)) => Value::from(*value),
+            _ => return Err(self.unexpected()),
+        };
+        self.at += 1;
+        Ok(Item::Conditions(vec![Condition { target, test: Some(test(sign, constant)?) }]))
+    }
+}
+
+fn conditions_of(item: Item) -> Vec<Condition> {
+    match item {
+        Item::Conditions(conditions) => conditions,
+        Item::Path(target) => vec![Condition { target, test: None }],
+    }
+}
+
+fn test(sign: &str, constant: Value) -> Result<Test> {
+    let comparison = match sign {
+        "~" => {
+            return match constant.as_str() {
+                Some(pattern) => Ok(Test::Match(Box::new(Pattern::parse(pattern)?))),
+                None => Ok(Test::MatchNumber),
+            };
+        }
+        "!=" => Comparison::NotEqual,
+        "<" => Comparison::Less,
+        "<=" => Comparison::LessOrEqual,
+        ">" => Comparison::Greater,
+        ">=" => Comparison::GreaterOrEqual,
+        _ => Comparison::Equal,
+    };
+    Ok(Test::Compare(comparison, constant))
+}
+
+fn fields(node: Node) -> Node {
+    match node {
+        Node::Fields(names) if names == ["*"] => Node::AllFields,
+        node => node,
+    }
+}
+
+/// A single name as an operand is a text: a field would be written with a dot.
+fn operand_of(node: Node) -> Operand {
+    match node {
+        Node::AllFields => Operand::Constant(Value::from("*")),
+        Node::Fields(mut names) if names.len() == 1 => Operand::Constant(Value::from(names.remove(0))),
+        node => Operand::Path(node),
+    }
+}
+
+fn named(text: &str) -> Result<Node> {
+    match text {
+        "this" => Ok(Node::This),
+        "parent" => Ok(Node::Parent),
+        "len" => Ok(Node::Length),
+        "sorted" => Ok(Node::Sorted(Vec::new())),
+        _ if text.starts_with("split(") => Split::parse(text).map(Node::Split),
+        _ if text.starts_with("sub(") => {
+            Substitution::parse(text).map(|substitution| Node::Substitution(Box::new(substitution)))
+        }
+        _ => Err(DefinitionError(format!("an unknown operator `{text}`"))),
+    }
+}

@@ -1,0 +1,73 @@
+//! The operators on texts: a piece of one, and a substitution in one.
+
+use std::sync::LazyLock;
+
+use fancy_regex::Regex;
+
+use crate::definitions::{
+    DefinitionError, LookupError,
+    pattern::{Pattern, Replacement},
+};
+
+/// What stands behind the last parenthesis counts for nothing.
+static SPLIT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\Asplit\((.),\s+([0-9]+),\s+([0-9]+|-1)\)").expect("a correct expression"));
+static SUBSTITUTION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\Asub\(/(.*)/,\s+(.*)\)").expect("a correct expression"));
+
+/// `split(separator, segment, splits at most)`, -1 of which is no limit.
+#[derive(Clone, Debug)]
+pub struct Split {
+    separator: String,
+    segment: usize,
+    splits_max: Option<usize>,
+}
+
+impl Split {
+    pub fn parse(text: &str) -> Result<Self, DefinitionError> {
+        let wrong =
+            || DefinitionError(format!("`{text}` has not the form `split(character, segment, splits)`"));
+        let captures = SPLIT.captures(text).ok().flatten().ok_or_else(wrong)?;
+        let group = |number| captures.get(number).map_or("", |group| group.as_str());
+        Ok(Split {
+            separator: group(1).to_owned(),
+            segment: group(2).parse().map_err(|_| wrong())?,
+            splits_max: match group(3) {
+                "-1" => None,
+                splits => Some(splits.parse().map_err(|_| wrong())?),
+            },
+        })
+    }
+
+    /// The segment, if there is one of that number.
+    pub fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
+        match self.splits_max {
+            None => text.split(self.separator.as_str()).nth(self.segment),
+            Some(splits) => text.splitn(splits.saturating_add(1), self.separator.as_str()).nth(self.segment),
+        }
+    }
+}
+
+/// `sub(/expression/, replacement)`
+#[derive(Clone, Debug)]
+pub struct Substitution {
+    pattern: Pattern,
+    replacement: Replacement,
+}
+
+impl Substitution {
+    pub fn parse(text: &str) -> Result<Self, DefinitionError> {
+        let wrong = || DefinitionError(format!("`{text}` has not the form `sub(/expression/, replacement)`"));
+        let captures = SUBSTITUTION.captures(text).ok().flatten().ok_or_else(wrong)?;
+        let group = |number| captures.get(number).map_or("", |group| group.as_str().trim());
+        let pattern = Pattern::parse(group(1))?;
+        let replacement = Replacement::parse(group(2), &pattern)?;
+        Ok(Substitution { pattern, replacement })
+    }
+
+    /// The text that comes out; `None` where it is the one that went in.
+    pub fn of(&self, text: &str) -> Result<Option<String>, LookupError> {
+        let substituted = self.pattern.substitute(&self.replacement, text)?;
+        Ok((substituted != text).then_some(substituted))
+    }
+}

@@ -1,0 +1,495 @@
+//! Follows a path through a document.
+//!
+//! What the original raises is an error here; what it swallows finds nothing. The work is bounded: a path with several `..`
+//! could otherwise look at a document as often as it has parts, times itself.
+
+use std::{borrow::Cow, cmp::Ordering, rc::Rc};
+
+use serde_json::Value;
+
+use super::{
+    node::{Arithmetic, Comparison, Condition, Node, Operand, Test},
+    order,
+};
+use crate::definitions::{
+    LookupError,
+    python::{self, NoResult, NotNumber, Numeric},
+};
+
+/// Values that one look-up may come by.
+const WORK_MAX: usize = 1_000_000;
+
+type Result<T> = std::result::Result<T, LookupError>;
+
+/// A value on the way, and where it was found.
+#[derive(Clone, Debug)]
+pub struct Datum<'a> {
+    pub value: Cow<'a, Value>,
+    /// The parent of a document, which some steps get along with.
+    pub is_absent: bool,
+    /// The document as it came, not yet the result of a step.
+    is_whole: bool,
+    place: Place,
+    /// Known only where a path asks for it.
+    context: Option<Rc<Datum<'a>>>,
+}
+
+/// Where in its context a value stands.
+#[derive(Clone, Debug)]
+enum Place {
+    Nowhere,
+    Key(String),
+    Index(i64),
+}
+
+impl<'a> Datum<'a> {
+    pub fn document(value: &'a Value) -> Self {
+        Datum { is_whole: true, ..Datum::alone(Cow::Borrowed(value)) }
+    }
+
+    fn alone(value: Cow<'a, Value>) -> Self {
+        Datum { value, is_absent: false, is_whole: false, place: Place::Nowhere, context: None }
+    }
+
+    /// Names and indexes from the document down to here, with dots between them.
+    pub fn path(&self) -> String {
+        let own = match &self.place {
+            Place::Nowhere => String::new(),
+            Place::Key(key) => key.clone(),
+            Place::Index(index) => format!("[{index}]"),
+        };
+        match &self.context {
+            None => String::new(),
+            Some(context) if context.context.is_none() => own,
+            Some(context) => format!("{}.{own}", context.path()),
+        }
+    }
+
+    /// A part of the value; a value that was made has parts of its own.
+    fn part(&self, part: impl for<'x> Fn(&'x Value) -> Option<&'x Value>) -> Option<Cow<'a, Value>> {
+        match &self.value {
+            Cow::Borrowed(value) => part(value).map(Cow::Borrowed),
+            Cow::Owned(value) => part(value).cloned().map(Cow::Owned),
+        }
+    }
+}
+
+/// What a step finds.
+pub enum Found<'a> {
+    Many(Vec<Datum<'a>>),
+    /// A value that stands where a list of them is expected: what cannot be sorted is handed on like this.
+    Bare(Datum<'a>),
+}
+
+impl<'a> Found<'a> {
+    pub fn many(self) -> Result<Vec<Datum<'a>>> {
+        match self {
+            Found::Many(all) => Ok(all),
+            Found::Bare(_) => wrong("only lists and objects can be sorted"),
+        }
+    }
+
+    fn is_something(&self) -> bool {
+        match self {
+            Found::Many(all) => !all.is_empty(),
+            Found::Bare(_) => true,
+        }
+    }
+}
+
+fn wrong<T>(what: &str) -> Result<T> {
+    Err(LookupError(what.to_owned()))
+}
+
+/// One look-up.
+pub struct Walk {
+    work_left: usize,
+    with_context: bool,
+}
+
+impl Walk {
+    pub fn new(with_context: bool) -> Self {
+        Walk { work_left: WORK_MAX, with_context }
+    }
+
+    fn work(&mut self, amount: usize) -> Result<()> {
+        match self.work_left.checked_sub(amount) {
+            Some(left) => {
+                self.work_left = left;
+                Ok(())
+            }
+            None => Err(LookupError(format!("a path comes by more than {WORK_MAX} values"))),
+        }
+    }
+
+    fn child<'a>(
+        &self,
+        parent: &Datum<'a>,
+        value: Cow<'a, Value>,
+        place: impl FnOnce() -> Place,
+    ) -> Datum<'a> {
+        if !self.with_context {
+            return Datum::alone(value);
+        }
+        let context = Some(Rc::new(Datum { is_whole: false, ..parent.clone() }));
+        Datum { place: place(), context, ..Datum::alone(value) }
+    }
+
+    pub fn find<'a>(&mut self, node: &Node, datum: &Datum<'a>) -> Result<Found<'a>> {
+        self.work(1)?;
+        let found = match node {
+            Node::Root => vec![root(datum)],
+            Node::This => vec![Datum { is_absent: false, is_whole: false, ..datum.clone() }],
+            Node::Parent => vec![match &datum.context {
+                Some(context) => Datum::clone(context),
+                None => Datum { is_absent: true, ..Datum::alone(Cow::Owned(Value::Null)) },
+            }],
+            Node::Fields(names) if names.iter().any(|name| name == "*") => self.all_fields(datum)?,
+            Node::Fields(names) => self.fields(names, datum),
+            Node::AllFields => self.all_fields(datum)?,
+            Node::Index(index) => self.index(*index, datum)?,
+            Node::Slice(start, end) => self.slice(*start, *end, datum)?,
+            Node::Sequence(steps) => self.sequence(steps, datum)?,
+            Node::Descendants(left, right) => {
+                let starts = match self.find(left, datum)? {
+                    Found::Many(all) => all,
+                    Found::Bare(one) => vec![one],
+                };
+                let mut found = Vec::new();
+                for start in starts {
+                    self.descend(right, &start, &mut found)?;
+                }
+                found
+            }
+            Node::Union(left, right) => {
+                let mut found = self.find(left, datum)?.many()?;
+                found.extend(self.find(right, datum)?.many()?);
+                found
+            }
+            Node::Where(left, right) => {
+                let mut found = Vec::new();
+                for datum in self.find(left, datum)?.many()? {
+                    if self.find(right, &datum)?.is_something() {
+                        found.push(datum);
+                    }
+                }
+                found
+            }
+            Node::Intersection => return wrong("& has no meaning between paths"),
+            Node::Filter(conditions) => self.filter(conditions, datum)?,
+            Node::Sorted(orders) => return self.sorted(orders, datum),
+            Node::Length => {
+                let length = match datum.value.as_ref() {
+                    Value::String(text) => Some(text.chars().count()),
+                    Value::Array(items) => Some(items.len()),
+                    Value::Object(entries) => Some(entries.len()),
+                    _ => None,
+                };
+                length.map(|length| Datum::alone(Cow::Owned(Value::from(length)))).into_iter().collect()
+            }
+            Node::Substitution(substitution) => {
+                let Some(text) = datum.value.as_str() else {
+                    return wrong("only texts can be substituted in");
+                };
+                let text = substitution.of(text)?;
+                text.map(|text| Datum::alone(Cow::Owned(Value::String(text)))).into_iter().collect()
+            }
+            Node::Split(split) => {
+                let segment = datum.value.as_str().and_then(|text| split.of(text));
+                segment.map(|text| Datum::alone(Cow::Owned(Value::from(text)))).into_iter().collect()
+            }
+            Node::Operation(left, operator, right) => self.operation(left, *operator, right, datum)?,
+        };
+        Ok(Found::Many(found))
+    }
+
+    fn sequence<'a>(&mut self, steps: &[Node], datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
+        let Some((first, rest)) = steps.split_first() else { return Ok(vec![datum.clone()]) };
+        let mut found = self.find(first, datum)?.many()?;
+        for step in rest {
+            let mut next = Vec::with_capacity(found.len());
+            for datum in &found {
+                next.extend(self.find(step, datum)?.many()?);
+            }
+            found = next;
+        }
+        Ok(found)
+    }
+
+    fn fields<'a>(&self, names: &[String], datum: &Datum<'a>) -> Vec<Datum<'a>> {
+        let find = |name: &String| {
+            let value = datum.part(|value| value.as_object()?.get(name))?;
+            Some(self.child(datum, value, || Place::Key(name.clone())))
+        };
+        names.iter().filter_map(find).collect()
+    }
+
+    fn all_fields<'a>(&mut self, datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
+        let Value::Object(entries) = datum.value.as_ref() else { return Ok(Vec::new()) };
+        self.work(entries.len())?;
+        let names: Vec<String> = entries.keys().cloned().collect();
+        Ok(self.fields(&names, datum))
+    }
+
+    fn index<'a>(&self, index: i64, datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
+        let place = |length: usize| {
+            let at = if index < 0 { index + length as i64 } else { index };
+            match usize::try_from(at) {
+                Ok(at) if at < length => Ok(Some(at)),
+                Ok(_) => Ok(None),
+                Err(_) => wrong("an index before the beginning"),
+            }
+        };
+        let value = match datum.value.as_ref() {
+            Value::Array(items) => place(items.len())?.and_then(|at| datum.part(|value| value.get(at))),
+            Value::String(text) => {
+                let at = place(text.chars().count())?;
+                let character = at.and_then(|at| text.chars().nth(at));
+                character.map(|character| Cow::Owned(Value::from(character.to_string())))
+            }
+            Value::Object(entries) if usize::try_from(index).is_ok_and(|index| index >= entries.len()) => {
+                None
+            }
+            _ => return wrong("an index into what is no list"),
+        };
+        Ok(value.map(|value| self.child(datum, value, || Place::Index(index))).into_iter().collect())
+    }
+
+    /// An object, a number or a text counts as a list of one.
+    fn slice<'a>(
+        &mut self,
+        start: Option<i64>,
+        end: Option<i64>,
+        datum: &Datum<'a>,
+    ) -> Result<Vec<Datum<'a>>> {
+        let length = match datum.value.as_ref() {
+            Value::Array(items) => items.len(),
+            Value::Object(_) | Value::String(_) | Value::Bool(_) => 1,
+            Value::Number(number) if !number.is_f64() => 1,
+            _ => return wrong("a slice of what is no list"),
+        };
+        let bound = |bound: i64| {
+            let length = length as i64;
+            (if bound < 0 { bound + length } else { bound }).clamp(0, length) as usize
+        };
+        let (start, end) = (start.map_or(0, bound), end.map_or(length, bound));
+        self.work(end.saturating_sub(start))?;
+        let one = |at: usize| {
+            let value = match datum.value.as_ref() {
+                Value::Array(_) => datum.part(|value| value.get(at))?,
+                _ => datum.value.clone(),
+            };
+            Some(self.child(datum, value, || Place::Index(at as i64)))
+        };
+        let mut found: Vec<_> = (start..end).filter_map(one).collect();
+        if !datum.value.is_array()
+            && self.with_context
+            && let Some(one) = found.first_mut()
+        {
+            let list = Cow::Owned(Value::Array(vec![datum.value.clone().into_owned()]));
+            one.context = Some(Rc::new(Datum { value: list, ..datum.clone() }));
+        }
+        Ok(found)
+    }
+
+    fn descend<'a>(&mut self, node: &Node, datum: &Datum<'a>, found: &mut Vec<Datum<'a>>) -> Result<()> {
+        let here = self.find(node, datum)?;
+        if datum.is_absent {
+            return wrong("a value has no parent");
+        }
+        found.extend(here.many()?);
+        match datum.value.as_ref() {
+            Value::Array(items) => {
+                for at in 0..items.len() {
+                    let Some(value) = datum.part(|value| value.get(at)) else { continue };
+                    let child = self.child(datum, value, || Place::Index(at as i64));
+                    self.descend(node, &child, found)?;
+                }
+            }
+            Value::Object(entries) => {
+                for name in entries.keys() {
+                    let Some(value) = datum.part(|value| value.get(name)) else { continue };
+                    let child = self.child(datum, value, || Place::Key(name.clone()));
+                    self.descend(node, &child, found)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn filter<'a>(&mut self, conditions: &[Condition], datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
+        let Value::Array(items) = datum.value.as_ref() else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            let mut holds = true;
+            for condition in conditions {
+                holds &= self.holds(condition, item)?;
+            }
+            if holds && let Some(value) = datum.part(|value| value.get(at)) {
+                found.push(self.child(datum, value, || Place::Index(at as i64)));
+            }
+        }
+        Ok(found)
+    }
+
+    fn holds(&mut self, condition: &Condition, item: &Value) -> Result<bool> {
+        let found = self.find(&condition.target, &Datum::alone(Cow::Borrowed(item)))?;
+        let Some(test) = &condition.test else { return Ok(found.is_something()) };
+        let mut holds = false;
+        for datum in found.many()? {
+            if datum.is_absent {
+                return wrong("a value has no parent");
+            }
+            if !datum.value.is_null() {
+                holds |= passes(test, &datum.value)?;
+            }
+        }
+        Ok(holds)
+    }
+
+    fn sorted<'a>(&mut self, orders: &[(Node, bool)], datum: &Datum<'a>) -> Result<Found<'a>> {
+        if datum.is_absent || datum.is_whole {
+            return wrong("only what was found can be sorted");
+        }
+        let mut items = match datum.value.as_ref() {
+            Value::Object(entries) if orders.is_empty() => {
+                entries.keys().map(|key| Value::from(key.as_str())).collect()
+            }
+            Value::Array(items) => items.clone(),
+            _ => return Ok(Found::Bare(datum.clone())),
+        };
+        self.work(items.len())?;
+        order::sort(&mut items, &mut |left: &Value, right: &Value| {
+            self.work(1)?;
+            if orders.is_empty() { is_less(left, right) } else { self.is_before(orders, left, right) }
+        })?;
+        Ok(Found::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
+    }
+
+    /// By the first of the orders that sees a difference; one that does not find exactly one value sees none.
+    fn is_before(&mut self, orders: &[(Node, bool)], left: &Value, right: &Value) -> Result<bool> {
+        for (node, is_descending) in orders {
+            let left = self.find(node, &Datum::alone(Cow::Borrowed(left)))?;
+            let right = self.find(node, &Datum::alone(Cow::Borrowed(right)))?;
+            if !left.is_something() || !right.is_something() {
+                continue;
+            }
+            let (left, right) = (left.many()?, right.many()?);
+            let ([left], [right]) = (left.as_slice(), right.as_slice()) else { continue };
+            if left.is_absent || right.is_absent {
+                return wrong("a value has no parent");
+            }
+            if !python::is_equal(&left.value, &right.value) {
+                return Ok(is_less(&left.value, &right.value)? != *is_descending);
+            }
+        }
+        Ok(false)
+    }
+
+    fn operation<'a>(
+        &mut self,
+        left: &Operand,
+        operator: Arithmetic,
+        right: &Operand,
+        datum: &Datum<'a>,
+    ) -> Result<Vec<Datum<'a>>> {
+        let mut pairs = Vec::new();
+        match (left, right) {
+            (Operand::Path(left), Operand::Path(right)) => {
+                let left = self.find(left, datum)?;
+                let right = self.find(right, datum)?;
+                if left.is_something() && right.is_something() {
+                    let (left, right) = (left.many()?, right.many()?);
+                    if left.len() == right.len() {
+                        pairs.extend(left.into_iter().zip(right));
+                    }
+                }
+            }
+            (Operand::Path(left), Operand::Constant(right)) => {
+                let left = self.find(left, datum)?.many()?;
+                pairs.extend(left.into_iter().map(|left| (left, Datum::alone(Cow::Owned(right.clone())))));
+            }
+            (Operand::Constant(left), Operand::Path(right)) => {
+                let right = self.find(right, datum)?.many()?;
+                pairs.extend(right.into_iter().map(|right| (Datum::alone(Cow::Owned(left.clone())), right)));
+            }
+            (Operand::Constant(left), Operand::Constant(right)) => {
+                let alone = |value: &Value| Datum::alone(Cow::Owned(value.clone()));
+                pairs.push((alone(left), alone(right)));
+            }
+        }
+        let mut results = Vec::with_capacity(pairs.len());
+        for (left, right) in pairs {
+            if left.is_absent || right.is_absent {
+                return wrong("a value has no parent");
+            }
+            match python::arithmetic(&left.value, operator, &right.value) {
+                Ok(value) => results.push(Datum::alone(Cow::Owned(value))),
+                Err(NoResult::Types) => return Ok(Vec::new()),
+                Err(NoResult::Infinite) => return wrong("a number beyond all limits"),
+                Err(NoResult::TooLong) => return wrong("a text or a list that is too long"),
+            }
+            if let Some(Value::Array(items)) = results.last().map(|datum| datum.value.as_ref()) {
+                self.work(items.len())?;
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// `$`: the document; where contexts are not known, it stands at the beginning only.
+fn root<'a>(datum: &Datum<'a>) -> Datum<'a> {
+    let mut root = datum;
+    while let Some(context) = &root.context {
+        root = context;
+    }
+    Datum::alone(root.value.clone())
+}
+
+fn is_less(left: &Value, right: &Value) -> Result<bool> {
+    match python::compare(left, right) {
+        Some(order) => Ok(order == Ordering::Less),
+        None => wrong("values that have no order"),
+    }
+}
+
+/// Whether a value that was found compares so. One that is compared with an integer is turned into one first.
+fn passes(test: &Test, value: &Value) -> Result<bool> {
+    let (comparison, constant) = match test {
+        Test::Match(pattern) => {
+            return match value.as_str() {
+                Some(text) => pattern.matches(text),
+                None => wrong("only texts match an expression"),
+            };
+        }
+        Test::MatchNumber => return wrong("a number is no regular expression"),
+        Test::Compare(comparison, constant) => (*comparison, constant),
+    };
+    let number;
+    let value = if constant.is_boolean() || constant.is_i64() {
+        match python::int(value) {
+            Ok(whole) => {
+                let Some(whole) = Numeric::Int(whole).value() else { return Ok(false) };
+                number = whole;
+                &number
+            }
+            Err(NotNumber::Text) => return Ok(false),
+            Err(NotNumber::Type) => return wrong("only numbers and texts can be turned into numbers"),
+        }
+    } else {
+        value
+    };
+    match comparison {
+        Comparison::Equal => return Ok(python::is_equal(value, constant)),
+        Comparison::NotEqual => return Ok(!python::is_equal(value, constant)),
+        _ => {}
+    }
+    let Some(order) = python::compare(value, constant) else { return wrong("values that have no order") };
+    Ok(match comparison {
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        _ => order.is_ge(),
+    })
+}

@@ -1,0 +1,61 @@
+//! `bitfield`: a number of bits, each of which says whether something was found or has a value.
+
+use serde_json::{Map, Value};
+
+use super::{Match, integer};
+use crate::definitions::{DefinitionError, python};
+
+/// A trait's integer has 63 bits and a sign.
+const BIT_MAX: i64 = 62;
+
+#[derive(Clone, Debug)]
+pub struct Bitfield {
+    initial: i64,
+    flags: Vec<Flag>,
+}
+
+#[derive(Clone, Debug)]
+struct Flag {
+    path: String,
+    bits: i64,
+    /// `None`: that it was found is enough.
+    value: Option<Value>,
+}
+
+impl Bitfield {
+    /// `initial_bitfield` (0) and `flags`, each with `path`, `bit` and perhaps `value`.
+    pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
+        let initial = integer(parameters, "initial_bitfield")?.unwrap_or(0);
+        let flags = match parameters.get("flags") {
+            None | Some(Value::Null) => &Vec::new(),
+            Some(Value::Array(flags)) => flags,
+            Some(_) => return Err(DefinitionError("flags is no list".to_owned())),
+        };
+        let flags = flags.iter().map(flag).collect::<Result<_, _>>()?;
+        Ok(Bitfield { initial, flags })
+    }
+
+    pub fn of(&self, found: &[Match<'_>]) -> Value {
+        let mut bits = self.initial;
+        for flag in &self.flags {
+            // The last one counts where several have the same path.
+            let found = found.iter().rev().find(|(path, _)| *path == flag.path);
+            let is_set = found.is_some_and(|(_, value)| {
+                flag.value.as_ref().is_none_or(|wanted| python::is_equal(value, wanted))
+            });
+            if is_set {
+                bits |= flag.bits;
+            }
+        }
+        Value::from(bits)
+    }
+}
+
+fn flag(flag: &Value) -> Result<Flag, DefinitionError> {
+    let path = flag.get("path").and_then(Value::as_str);
+    let path = path.ok_or_else(|| DefinitionError("a flag has no `path`".to_owned()))?;
+    let bit = flag.get("bit").and_then(|bit| python::int(bit).ok());
+    let bit = bit.and_then(|bit| i64::try_from(bit).ok()).filter(|bit| (0..=BIT_MAX).contains(bit));
+    let bit = bit.ok_or_else(|| DefinitionError(format!("a flag's `bit` is not one of 0 to {BIT_MAX}")))?;
+    Ok(Flag { path: path.to_owned(), bits: 1 << bit, value: flag.get("value").cloned() })
+}

@@ -1,0 +1,70 @@
+//! `map`: other values in place of known ones.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::definitions::{DefinitionError, LookupError, python};
+
+/// Keys are texts here, as those of JSON: a number in a message finds the key that is written like it.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    values: HashMap<String, Value>,
+    default: Value,
+    is_case_sensitive: bool,
+}
+
+impl Mapping {
+    /// `values`, `default` (none) and `case_sensitive` (true).
+    pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
+        let is_case_sensitive = parameters.get("case_sensitive").is_none_or(python::is_true);
+        let Some(Value::Object(values)) = parameters.get("values").filter(|values| python::is_true(values))
+        else {
+            return Err(DefinitionError("`values` must be an object that is not empty".to_owned()));
+        };
+        let key = |key: &String| if is_case_sensitive { key.clone() } else { key.to_lowercase() };
+        let values = values.iter().map(|(name, value)| (key(name), value.clone())).collect();
+        let default = parameters.get("default").cloned().unwrap_or_default();
+        Ok(Mapping { values, default, is_case_sensitive })
+    }
+
+    /// What stands for a value; the default for an unknown one.
+    pub fn of(&self, value: &Value) -> Result<Value, LookupError> {
+        let found = match value {
+            Value::String(text) if self.is_case_sensitive => self.values.get(text),
+            Value::String(text) => self.values.get(&text.to_lowercase()),
+            Value::Bool(truth) => {
+                let keys = if *truth { ["true", "1"] } else { ["false", "0"] };
+                keys.into_iter().find_map(|key| self.values.get(key))
+            }
+            Value::Number(number) => {
+                let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+                let whole = whole.map(|number| format!("{number:.0}"));
+                self.values.get(&number.to_string()).or_else(|| self.values.get(&whole?))
+            }
+            Value::Null => None,
+            Value::Array(_) | Value::Object(_) => {
+                return Err(LookupError("a list or an object cannot be mapped".to_owned()));
+            }
+        };
+        Ok(found.unwrap_or(&self.default).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn known_values_are_mapped() {
+        let parameters = json!({"values": {"Active": 1, "2": "two"}, "default": -1, "case_sensitive": false});
+        let mapping = Mapping::parse(parameters.as_object().unwrap()).unwrap();
+        assert_eq!(mapping.of(&json!("ACTIVE")), Ok(json!(1)));
+        assert_eq!(mapping.of(&json!(2)), Ok(json!("two")));
+        assert_eq!(mapping.of(&json!("x")), Ok(json!(-1)));
+        assert!(mapping.of(&json!([])).is_err());
+        assert!(Mapping::parse(json!({"values": {}}).as_object().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! What Python makes of JSON's values, since definitions are defined by it: truth, texts, equality, order, arithmetic.
+
+use std::{borrow::Cow, cmp::Ordering};
+
+use gnudi_model::python::{float_of_text, int_of_float, int_of_text};
+use serde_json::{Number, Value};
+
+use super::path::Arithmetic;
+use crate::wire::python::repr;
+
+/// Texts and lists that arithmetic makes are no longer than this.
+const PRODUCT_LENGTH_MAX: usize = 1 << 20;
+
+/// A number, or a truth value, which counts as one.
+#[derive(Clone, Copy, Debug)]
+pub enum Numeric {
+    Int(i128),
+    Float(f64),
+}
+
+impl Numeric {
+    pub fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(Numeric::Int(i128::from(*value))),
+            Value::Number(number) => Some(match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => Numeric::Int(i128::from(number)),
+                (None, Some(number)) => Numeric::Int(i128::from(number)),
+                (None, None) => Numeric::Float(number.as_f64()?),
+            }),
+            _ => None,
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Numeric::Int(number) => number as f64,
+            Numeric::Float(number) => number,
+        }
+    }
+
+    /// An integer beyond 64 bits becomes a float; `None` where it is no finite number.
+    pub fn value(self) -> Option<Value> {
+        let number = match self {
+            Numeric::Int(number) => i64::try_from(number)
+                .map(Number::from)
+                .or_else(|_| u64::try_from(number).map(Number::from))
+                .ok()
+                .or_else(|| Number::from_f64(number as f64)),
+            Numeric::Float(number) => Number::from_f64(number),
+        };
+        number.map(Value::Number)
+    }
+
+    fn compare(self, other: Numeric) -> Option<Ordering> {
+        match (self, other) {
+            (Numeric::Int(left), Numeric::Int(right)) => Some(left.cmp(&right)),
+            (Numeric::Float(left), Numeric::Float(right)) => left.partial_cmp(&right),
+            (Numeric::Int(left), Numeric::Float(right)) => compare_mixed(left, right),
+            (Numeric::Float(left), Numeric::Int(right)) => compare_mixed(right, left).map(Ordering::reverse),
+        }
+    }
+}
+
+/// Exact, though a float has fewer digits.
+fn compare_mixed(int: i128, float: f64) -> Option<Ordering> {
+    match int_of_float(float) {
+        Some(whole) => Some(int.cmp(&whole).then(0.0.partial_cmp(&float.fract())?)),
+        None => 0.0.partial_cmp(&float),
+    }
+}
+
+/// `bool(value)`
+pub fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}
+
+/// `str(value)`
+pub fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        value => Cow::Owned(repr(value)),
+    }
+}
+
+/// `left == right`
+pub fn is_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left.iter().all(|(key, value)| right.get(key).is_some_and(|other| is_equal(value, other)))
+        }
+        (Value::String(left), Value::String(right)) => left == right,
+        (Value::Null, Value::Null) => true,
+        _ => match (Numeric::of(left), Numeric::of(right)) {
+            (Some(left), Some(right)) => left.compare(right) == Some(Ordering::Equal),
+            _ => false,
+        },
+    }
+}
+
+/// How `<` sees two values; `None` where Python raises.
+pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        (Value::Array(left), Value::Array(right)) => {
+            match left.iter().zip(right).find(|(left, right)| !is_equal(left, right)) {
+                Some((left, right)) => compare(left, right),
+                None => Some(left.len().cmp(&right.len())),
+            }
+        }
+        _ => Numeric::of(left)?.compare(Numeric::of(right)?),
+    }
+}
+
+/// Why there is no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoResult {
+    /// `TypeError`
+    Types,
+    /// Not a finite number.
+    Infinite,
+    /// A text or a list of more than `PRODUCT_LENGTH_MAX`.
+    TooLong,
+}
+
+/// `left + right`, `left - right` or `left * right`
+pub fn arithmetic(left: &Value, operator: Arithmetic, right: &Value) -> Result<Value, NoResult> {
+    if let (Some(left), Some(right)) = (Numeric::of(left), Numeric::of(right)) {
+        return numbers(left, operator, right).value().ok_or(NoResult::Infinite);
+    }
+    match (left, operator, right) {
+        (Value::String(left), Arithmetic::Add, Value::String(right)) => {
+            within(left.len() + right.len())?;
+            Ok(Value::String(format!("{left}{right}")))
+        }
+        (Value::Array(left), Arithmetic::Add, Value::Array(right)) => {
+            within(left.len() + right.len())?;
+            Ok(Value::Array(left.iter().chain(right).cloned().collect()))
+        }
+        (Value::String(text), Arithmetic::Multiply, number)
+        | (number, Arithmetic::Multiply, Value::String(text)) => {
+            Ok(Value::String(text.repeat(times(number, text.len())?)))
+        }
+        (Value::Array(items), Arithmetic::Multiply, number)
+        | (number, Arithmetic::Multiply, Value::Array(items)) => {
+            let times = times(number, items.len())?;
+            Ok(Value::Array(std::iter::repeat_n(items, times).flatten().cloned().collect()))
+        }
+        _ => Err(NoResult::Types),
+    }
+}
+
+fn numbers(left: Numeric, operator: Arithmetic, right: Numeric) -> Numeric {
+    if let (Numeric::Int(left), Numeric::Int(right)) = (left, right) {
+        // Neither has more than 64 bits, so that nothing overflows.
+        return Numeric::Int(match operator {
+            Arithmetic::Add => left + right,
+            Arithmetic::Subtract => left - right,
+            Arithmetic::Multiply => left.saturating_mul(right),
+        });
+    }
+    let (left, right) = (left.float(), right.float());
+    Numeric::Float(match operator {
+        Arithmetic::Add => left + right,
+        Arithmetic::Subtract => left - right,
+        Arithmetic::Multiply => left * right,
+    })
+}
+
+fn within(length: usize) -> Result<(), NoResult> {
+    if length > PRODUCT_LENGTH_MAX { Err(NoResult::TooLong) } else { Ok(()) }
+}
+
+fn times(number: &Value, length: usize) -> Result<usize, NoResult> {
+    let Some(Numeric::Int(times)) = Numeric::of(number) else { return Err(NoResult::Types) };
+    if length == 0 {
+        return Ok(0);
+    }
+    let times = usize::try_from(times.max(0)).map_err(|_| NoResult::TooLong)?;
+    within(length.saturating_mul(times))?;
+    Ok(times)
+}
+
+/// Why `int(value)` or `float(value)` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotNumber {
+    /// `ValueError`: a text that is no number.
+    Text,
+    /// `TypeError`: an object, a list or nothing.
+    Type,
+}
+
+/// `int(value)`
+pub fn int(value: &Value) -> Result<i128, NotNumber> {
+    match (value, Numeric::of(value)) {
+        (_, Some(Numeric::Int(number))) => Ok(number),
+        (_, Some(Numeric::Float(number))) => int_of_float(number).ok_or(NotNumber::Text),
+        (Value::String(text), None) => int_of_text(text).ok_or(NotNumber::Text),
+        _ => Err(NotNumber::Type),
+    }
+}
+
+/// `float(value)`
+pub fn float(value: &Value) -> Result<f64, NotNumber> {
+    match (value, Numeric::of(value)) {
+        (_, Some(number)) => Ok(number.float()),
+        (Value::String(text), None) => float_of_text(text).ok_or(NotNumber::Text),
+        _ => Err(NotNumber::Type),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_python() {
+        let value = json!({"b": [1, null, "x'y"], "a": {}});
+        assert_eq!(text(&value), r#"{'b': [1, None, "x'y"], 'a': {}}"#);
+        assert_eq!(text(&json!("x")), "x");
+        assert_eq!(text(&json!(1e22)), "1e+22");
+    }
+
+    #[test]
+    fn numbers_compare_exactly() {
+        let order = |left: Value, right: Value| compare(&left, &right);
+        assert_eq!(order(json!(u64::MAX), json!(1.844_674_407_370_955_2e19)), Some(Ordering::Less));
+        assert_eq!(order(json!(2), json!(2.5)), Some(Ordering::Less));
+        assert_eq!(order(json!(-2), json!(-2.5)), Some(Ordering::Greater));
+        assert_eq!(order(json!(0), json!(-0.0)), Some(Ordering::Equal));
+        assert_eq!(order(json!(true), json!(1.0)), Some(Ordering::Equal));
+        assert_eq!(order(json!(1), json!("1")), None);
+        assert!(is_equal(&json!([1, {"a": 2}]), &json!([1.0, {"a": 2}])));
+        assert!(!is_equal(&json!(null), &json!(0)));
+    }
+
+    #[test]
+    fn arithmetic_is_bounded() {
+        let multiply = |left: Value, right: Value| arithmetic(&left, Arithmetic::Multiply, &right);
+        assert_eq!(multiply(json!("ab"), json!(2)), Ok(json!("abab")));
+        assert_eq!(multiply(json!(-1), json!([1])), Ok(json!([])));
+        assert_eq!(multiply(json!("x"), json!(i64::MAX)), Err(NoResult::TooLong));
+        assert_eq!(multiply(json!(1e308), json!(10)), Err(NoResult::Infinite));
+        assert_eq!(multiply(json!("x"), json!(1.5)), Err(NoResult::Types));
+        assert_eq!(arithmetic(&json!(1), Arithmetic::Add, &json!(0.5)), Ok(json!(1.5)));
+        assert_eq!(arithmetic(&json!({}), Arithmetic::Subtract, &json!(1)), Err(NoResult::Types));
+    }
+}
