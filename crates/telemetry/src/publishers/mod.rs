@@ -4,6 +4,7 @@
 //! publisher tries again by itself for as long as that makes sense: while a store is away, receipts just take longer, and
 //! what bounds memory is the number of messages that an agent takes without acknowledging them.
 
+pub mod gnocchi;
 mod open;
 mod test;
 mod url;

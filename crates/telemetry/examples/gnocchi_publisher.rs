@@ -1,0 +1,112 @@
+//! Publishes samples and events to a store, as the tests want them: JSON lines on standard input, JSON lines on standard output.
+//!
+//! usage: gnocchi_publisher STORE [URL] [CONFIG FOLDER], where STORE is such as `http://127.0.0.1:8041` and URL `gnocchi://`.
+//!
+//! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each, `{"wait": true}` waits for all that went before and
+//! answers what became of each message (`null`, or the error), `{"upgrade": true}` makes types of resources, and
+//! `{"definitions": true}` answers those that are shipped.
+
+use std::{borrow::Cow, io::BufRead as _, path::PathBuf};
+
+use gnudi_http::Trust;
+use gnudi_telemetry::{
+    event::{Event, Trait, TraitValue},
+    publishers::{
+        Publisher as _, PublisherUrl, Receipt,
+        gnocchi::{
+            Access, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
+        },
+    },
+    sample::{Metadata, Sample, SampleKind},
+};
+use serde_json::{Value, json, value::RawValue};
+
+fn sample<'a>(value: &'a Value, metadata: &'a RawValue) -> Sample<'a> {
+    let text = |key: &str| value[key].as_str().map(Cow::Borrowed);
+    Sample {
+        name: text("name").unwrap_or_default(),
+        kind: text("type").and_then(|kind| SampleKind::named(&kind)).unwrap_or(SampleKind::Gauge),
+        unit: text("unit").unwrap_or_default(),
+        volume: value["volume"].clone(),
+        user_id: text("user_id"),
+        user_name: text("user_name"),
+        project_id: text("project_id"),
+        project_name: text("project_name"),
+        resource_id: text("resource_id").unwrap_or_default(),
+        timestamp: text("timestamp"),
+        resource_metadata: Metadata::Text(metadata),
+        source: text("source").unwrap_or(Cow::Borrowed("openstack")),
+        id: text("id").unwrap_or_default(),
+        monotonic_time: value["monotonic_time"].as_f64(),
+    }
+}
+
+fn event(value: &Value) -> Event {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let traits = value["traits"].as_array().into_iter().flatten().map(|pair| Trait {
+        name: text(&pair[0]),
+        value: match &pair[1] {
+            Value::Number(number) if number.is_i64() => {
+                TraitValue::Integer(number.as_i64().unwrap_or_default())
+            }
+            Value::Number(number) => TraitValue::Float(number.as_f64().unwrap_or_default()),
+            other => TraitValue::Text(text(other)),
+        },
+    });
+    Event {
+        message_id: text(&value["message_id"]),
+        event_type: text(&value["event_type"]),
+        generated: 0,
+        traits: traits.collect(),
+        raw: Value::Null,
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let endpoint = arguments.next().expect("the store's URL");
+    let url = arguments.next().unwrap_or_else(|| "gnocchi://?enable_filter_project=false".to_owned());
+    let options = GnocchiOptions {
+        access: Access::Basic { user: "admin".to_owned(), password: String::new() },
+        endpoint: Some(endpoint),
+        trust: Trust::Anyone,
+        identity: None,
+        config_dirs: arguments.map(PathBuf::from).collect(),
+        create_resource_types: false,
+        limits: GnocchiLimits::default(),
+    };
+    let publisher =
+        GnocchiPublisher::start(&PublisherUrl::parse(&url).expect("a URL"), &options, Figures::default())
+            .expect("a publisher");
+    let mut receipts: Vec<Receipt> = Vec::new();
+    for line in std::io::stdin().lock().lines() {
+        let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        if let Some(samples) = line["samples"].as_array() {
+            let metadata: Vec<Box<RawValue>> = samples
+                .iter()
+                .map(|sample| serde_json::value::to_raw_value(&sample["resource_metadata"]).expect("JSON"))
+                .collect();
+            let samples: Vec<Sample<'_>> =
+                samples.iter().zip(&metadata).map(|(value, metadata)| sample(value, metadata)).collect();
+            receipts.push(publisher.samples(&samples));
+        }
+        if let Some(events) = line["events"].as_array() {
+            receipts.push(publisher.events(&events.iter().map(event).collect::<Vec<_>>()));
+        }
+        if line["upgrade"] == true {
+            upgrade(&options).await.expect("types of resources");
+            println!("null");
+        }
+        if line["definitions"] == true {
+            println!("{}", shipped_definitions());
+        }
+        if line["wait"] == true {
+            let mut outcomes = Vec::new();
+            for receipt in receipts.drain(..) {
+                outcomes.push(receipt.await.map_or_else(|error| json!(error.0), |()| Value::Null));
+            }
+            println!("{}", Value::Array(outcomes));
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Samples of many messages on their way into one request.
+
+use std::{collections::HashSet, ops::Range, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use gnudi_model::{Timestamp, python};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::{
+    definitions::{Definitions, quoted},
+    known::Resource,
+};
+use crate::{publishers::PublishError, sample::Sample};
+
+/// A longer unit has no place in the store.
+const UNIT_CHARACTERS_MAX: usize = 31;
+
+/// One measure. Its text is `{"timestamp":...,"value":...}`, then the unit's JSON.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    resource: u32,
+    /// The meter's number.
+    metric: u16,
+    message: u32,
+    start: u32,
+    measure_bytes: u16,
+    unit_bytes: u16,
+}
+
+/// Who waits for a message to be stored.
+#[derive(Debug)]
+struct Waiting {
+    receipt: oneshot::Sender<Result<(), PublishError>>,
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Batch {
+    pub number: u64,
+    /// When the first message came.
+    pub begun: Instant,
+    pub resources: Vec<Arc<Resource>>,
+    /// Places of resources whose attributes the store may not have.
+    pub changed: Vec<u32>,
+    entries: Vec<Entry>,
+    text: Vec<u8>,
+    messages: Vec<Waiting>,
+}
+
+impl Batch {
+    pub fn new(number: u64, begun: Instant) -> Self {
+        Batch {
+            number,
+            begun,
+            resources: Vec::new(),
+            changed: Vec::new(),
+            entries: Vec::new(),
+            text: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    /// Whether nobody waits for it.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Measures.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// The size of its request, about.
+    pub fn bytes(&self) -> usize {
+        const ENTRY_BYTES: usize = 80;
+        const RESOURCE_BYTES: usize = 48;
+        self.text.len() + self.entries.len() * ENTRY_BYTES + self.resources.len() * RESOURCE_BYTES
+    }
+
+    /// The place of a resource.
+    pub fn place(&mut self, resource: &Arc<Resource>, known: &mut Option<(u64, u32)>) -> u32 {
+        match known {
+            Some((number, place)) if *number == self.number => *place,
+            _ => {
+                let place = self.resources.len() as u32;
+                self.resources.push(resource.clone());
+                *known = Some((self.number, place));
+                place
+            }
+        }
+    }
+
+    /// Adds a measure to the message that is told of next. The error says what is wrong with it.
+    pub fn add(
+        &mut self,
+        resource: u32,
+        metric: u16,
+        sample: &Sample<'_>,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let start = self.text.len();
+        if let Err(problem) = self.write_measure(sample, now) {
+            self.text.truncate(start);
+            return Err(problem);
+        }
+        let measure_bytes = self.text.len() - start;
+        write_text(&sample.unit, &mut self.text);
+        let unit_bytes = self.text.len() - start - measure_bytes;
+        self.entries.push(Entry {
+            resource,
+            metric,
+            message: self.messages.len() as u32,
+            start: start as u32,
+            measure_bytes: measure_bytes as u16,
+            unit_bytes: unit_bytes as u16,
+        });
+        Ok(())
+    }
+
+    fn write_measure(&mut self, sample: &Sample<'_>, now: Timestamp) -> Result<(), String> {
+        let timestamp = sample.timestamp.as_deref().ok_or("no timestamp")?;
+        if !is_plain_timestamp(timestamp.as_bytes())
+            && (timestamp.len() > TIMESTAMP_BYTES_MAX || python::timestamp_of_text(timestamp, now).is_err())
+        {
+            return Err("not a timestamp".to_owned());
+        }
+        if sample.unit.len() > UNIT_CHARACTERS_MAX && sample.unit.chars().count() > UNIT_CHARACTERS_MAX {
+            return Err(format!("a unit of more than {UNIT_CHARACTERS_MAX} characters"));
+        }
+        self.text.extend_from_slice(b"{\"timestamp\":");
+        write_text(timestamp, &mut self.text);
+        self.text.extend_from_slice(b",\"value\":");
+        write_value(&sample.volume, &mut self.text)?;
+        self.text.push(b'}');
+        Ok(())
+    }
+
+    /// The message whose measures were added is complete. With a failure its receipt fails, whatever becomes of them.
+    pub fn end_message(
+        &mut self,
+        receipt: oneshot::Sender<Result<(), PublishError>>,
+        failure: Option<String>,
+    ) {
+        self.messages.push(Waiting { receipt, failure });
+    }
+
+    /// Brings the measures of each metric together, in the order in which they came. To be done once, before any part of
+    /// it is written.
+    pub fn sort(&mut self) {
+        self.entries.sort_by_key(|entry| (entry.resource, entry.metric));
+    }
+
+    /// The body of a request with these measures, but for those of resources that are left out, and how many they are.
+    pub fn body(
+        &self,
+        part: Range<usize>,
+        left_out: &HashSet<u32>,
+        definitions: &Definitions,
+    ) -> (Bytes, usize) {
+        let mut out = Vec::with_capacity(self.bytes() * part.len() / self.entries.len().max(1) + 64);
+        out.push(b'{');
+        let mut measures = 0;
+        let of_resource = |a: &Entry, b: &Entry| a.resource == b.resource;
+        for entries in self.entries[part].chunk_by(of_resource) {
+            if left_out.contains(&entries[0].resource) {
+                continue;
+            }
+            measures += entries.len();
+            write_text(&self.resources[entries[0].resource as usize].id, &mut out);
+            out.extend_from_slice(b":{");
+            for entries in entries.chunk_by(|a, b| a.metric == b.metric) {
+                let metric = &definitions.metrics[usize::from(entries[0].metric)];
+                out.extend_from_slice(&metric.opening);
+                for entry in entries {
+                    let start = entry.start as usize;
+                    out.extend_from_slice(&self.text[start..start + usize::from(entry.measure_bytes)]);
+                    out.push(b',');
+                }
+                out.pop();
+                out.extend_from_slice(&metric.closing);
+                let unit = entries[0].start as usize + usize::from(entries[0].measure_bytes);
+                out.extend_from_slice(&self.text[unit..unit + usize::from(entries[0].unit_bytes)]);
+                out.extend_from_slice(b"},");
+            }
+            out.pop();
+            out.extend_from_slice(b"},");
+        }
+        if measures > 0 {
+            out.pop();
+        }
+        out.push(b'}');
+        (out.into(), measures)
+    }
+
+    /// Where to cut a part in two: between resources where it has several. `None`: it is one measure.
+    pub fn cut(&self, part: &Range<usize>) -> Option<usize> {
+        let entries = &self.entries[part.clone()];
+        if entries.len() < 2 {
+            return None;
+        }
+        let middle = part.len() / 2;
+        let resource = entries[middle].resource;
+        let before =
+            entries[..middle].iter().rposition(|entry| entry.resource != resource).map(|place| place + 1);
+        let after = || {
+            entries[middle..].iter().position(|entry| entry.resource != resource).map(|place| place + middle)
+        };
+        Some(part.start + before.or_else(after).unwrap_or(middle))
+    }
+
+    /// Fails the messages that these measures came with; `resource`: only those of one. Answers how many measures that are.
+    pub fn fail(&mut self, part: Range<usize>, resource: Option<u32>, why: &str) -> usize {
+        let mut measures = 0;
+        for entry in &self.entries[part] {
+            if resource.is_none_or(|resource| resource == entry.resource) {
+                measures += 1;
+                self.messages[entry.message as usize].failure.get_or_insert_with(|| why.to_owned());
+            }
+        }
+        measures
+    }
+
+    /// Tells all who wait.
+    pub fn resolve(self) {
+        for Waiting { receipt, failure } in self.messages {
+            // Who waits no longer needs no answer.
+            let _ = receipt.send(failure.map_or(Ok(()), |failure| Err(PublishError(failure))));
+        }
+    }
+}
+
+/// No time of sense is longer.
+const TIMESTAMP_BYTES_MAX: usize = 64;
+
+/// `YYYY-MM-DDTHH:MM:SS`, with a fraction, and `Z` or `+HH:MM` behind it if need be: what agents write. False also for what is
+/// right and rare.
+fn is_plain_timestamp(text: &[u8]) -> bool {
+    let Some((date, rest)) = text.split_at_checked(19) else { return false };
+    let number = |range: Range<usize>| {
+        date[range].iter().try_fold(0u32, |number, byte| {
+            byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0'))
+        })
+    };
+    let is_within = |range: Range<usize>, least: u32, most: u32| {
+        number(range).is_some_and(|number| (least..=most).contains(&number))
+    };
+    let separators = [date[4], date[7], date[13], date[16]];
+    if separators != *b"--::" || !matches!(date[10], b'T' | b' ') {
+        return false;
+    }
+    // Days that some months lack are rare enough.
+    let is_date = is_within(0..4, 1971, 2199) && is_within(5..7, 1, 12) && is_within(8..10, 1, 28);
+    let is_time = is_within(11..13, 0, 23) && is_within(14..16, 0, 59) && is_within(17..19, 0, 59);
+    let zone = match rest {
+        [b'.', rest @ ..] => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if digits == 0 || digits > 9 {
+                return false;
+            }
+            &rest[digits..]
+        }
+        rest => rest,
+    };
+    is_date && is_time && matches!(zone, b"" | b"Z" | b"+00:00")
+}
+
+/// Writes a text as JSON.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(quoted(text).as_bytes());
+    }
+}
+
+/// Writes a number. What Gnocchi takes for one is one: true, and a text that says one.
+fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
+    let number = match value {
+        Value::Number(_) => return serde_json::to_writer(out, value).map_err(|error| error.to_string()),
+        Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
+        Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        _ => None,
+    };
+    let number = number.ok_or("the volume is not a number")?;
+    serde_json::to_writer(out, &number).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_timestamps_are_known() {
+        for (text, is_plain) in [
+            ("2026-11-21T22:47:24", true),
+            ("2026-11-21 22:47:24.123456", true),
+            ("2026-11-21T22:47:24.5Z", true),
+            ("2026-11-21T22:47:24+00:00", true),
+            ("2026-11-21T22:47:24.", false),
+            ("2026-11-21T24:47:24", false),
+            ("2026-11-31T22:47:24", false),
+            ("2026-11-21T22:47", false),
+            ("2026-11-21T22:47:24+01:00", false),
+            ("2026-11-21x22:47:24", false),
+            ("yesterday and the day before", false),
+        ] {
+            assert_eq!(is_plain_timestamp(text.as_bytes()), is_plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_numbers() {
+        let write = |value: Value| {
+            let mut out = Vec::new();
+            write_value(&value, &mut out).map(|()| String::from_utf8(out).unwrap())
+        };
+        for (value, text) in [
+            (serde_json::json!(1), "1"),
+            (serde_json::json!(1.5), "1.5"),
+            (true.into(), "1.0"),
+            (" 2 ".into(), "2.0"),
+        ] {
+            assert_eq!(write(value), Ok(text.to_owned()));
+        }
+        for value in [Value::Null, "x".into(), "nan".into(), serde_json::json!([1])] {
+            assert!(write(value).is_err());
+        }
+    }
+}

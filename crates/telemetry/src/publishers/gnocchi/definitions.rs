@@ -1,0 +1,390 @@
+//! `gnocchi_resources.yaml`, compiled: which meters go where, what is known of a resource from its samples, and which
+//! events begin, change and end one.
+//!
+//! A definition that cannot be used is left out with a warning, and the others stay.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use super::{GnocchiError, shipped};
+use crate::{
+    definitions::Field,
+    event::{Event, TraitValue},
+    glob::Glob,
+    located::Located,
+    yaml,
+};
+
+/// What an event does to its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// Where a meter's samples go.
+#[derive(Debug)]
+pub struct Metric {
+    /// By which the meter is known to those that remember it: the place in [`Definitions::metrics`].
+    pub number: u16,
+    /// The resource definition that it belongs to.
+    pub definition: u16,
+    /// `"NAME":{"measures":[`, ready for a request.
+    pub opening: Box<[u8]>,
+    /// `],"archive_policy_name":"NAME","unit":`, likewise.
+    pub closing: Box<[u8]>,
+}
+
+/// A type of resource, with what samples and events tell of it.
+#[derive(Debug)]
+pub struct Definition {
+    pub resource_type: String,
+    /// The first definition with the same type; itself in most cases.
+    pub kind: u16,
+    attributes: Vec<(String, Field)>,
+    /// Whether all attributes come from a sample's metadata, so that the same metadata gives the same attributes.
+    pub is_of_metadata: bool,
+    events: Vec<(Glob, Operation)>,
+    event_attributes: Vec<(String, String)>,
+    /// Types whose resources end with this one, and the search that finds them, with `%s` for the id.
+    pub associated: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default)]
+pub struct Definitions {
+    /// To be created before anything else: bodies of `POST /v1/archive_policy`.
+    pub archive_policies: Vec<Value>,
+    pub definitions: Vec<Definition>,
+    /// By their numbers.
+    pub metrics: Vec<Metric>,
+    numbers: HashMap<Box<str>, u16>,
+}
+
+impl Definitions {
+    /// Reads the file of this name: as it stands, or in the first of the folders that has it. `None`, or a file that is nowhere:
+    /// what is shipped. `archive_policy` is for all metrics, whatever the file says.
+    pub fn load(
+        name: Option<&str>,
+        folders: &[PathBuf],
+        archive_policy: Option<&str>,
+    ) -> Result<Self, GnocchiError> {
+        let name = name.unwrap_or("gnocchi_resources.yaml");
+        let places =
+            std::iter::once(PathBuf::from(name)).chain(folders.iter().map(|folder| folder.join(name)));
+        let Some(path) = places.into_iter().find(|path| path.is_file()) else {
+            return Ok(Definitions::shipped(archive_policy));
+        };
+        let unusable = |error: yaml::YamlError| GnocchiError::Definitions(error.to_string());
+        let file = yaml::load::<Value>(&path).map_err(unusable)?;
+        let located = yaml::load::<Located>(&path).map_err(unusable)?;
+        let resources = located.get("resources").and_then(Located::list).unwrap_or_default();
+        let lines: Vec<u64> = resources.iter().map(|resource| resource.line).collect();
+        Definitions::compile(&path, &file, &lines, archive_policy)
+    }
+
+    /// Those that need no file.
+    pub fn shipped(archive_policy: Option<&str>) -> Self {
+        Definitions::compile(Path::new("shipped definitions"), &shipped::definitions(), &[], archive_policy)
+            .expect("a test compiles them")
+    }
+
+    /// Compiles what a file holds; `lines` are those of its resources, for warnings. Only a file that is no mapping of
+    /// lists is an error.
+    pub fn compile(
+        path: &Path,
+        file: &Value,
+        lines: &[u64],
+        archive_policy: Option<&str>,
+    ) -> Result<Self, GnocchiError> {
+        let shown = path.display();
+        let malformed = |what: &str| GnocchiError::Definitions(format!("{shown}: {what}"));
+        let file = file.as_object().ok_or_else(|| malformed("not a mapping"))?;
+        let default = match file.get("archive_policy_default") {
+            None => shipped::ARCHIVE_POLICY_DEFAULT,
+            Some(name) => name.as_str().ok_or_else(|| malformed("archive_policy_default is not a text"))?,
+        };
+        let list = |key: &str| match file.get(key) {
+            None | Some(Value::Null) => Ok(&[][..]),
+            Some(value) => {
+                value.as_array().map(Vec::as_slice).ok_or_else(|| malformed(&format!("{key} is not a list")))
+            }
+        };
+        let mut all =
+            Definitions { archive_policies: list("archive_policies")?.to_vec(), ..Definitions::default() };
+        for (index, resource) in list("resources")?.iter().enumerate() {
+            if let Err(problem) = all.add(resource, default, archive_policy) {
+                let line = lines.get(index).map_or(String::new(), |line| format!(" line {line}:"));
+                tracing::warn!("{shown}:{line} resources[{index}]: {problem}; it is left out");
+            }
+        }
+        Ok(all)
+    }
+
+    /// Where a meter's samples go; `None`: nowhere.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.numbers.get(name).map(|number| &self.metrics[usize::from(*number)])
+    }
+
+    pub fn definition(&self, number: u16) -> &Definition {
+        &self.definitions[usize::from(number)]
+    }
+
+    /// The first definition that knows an event, and what the event does.
+    pub fn event(&self, event_type: &str) -> Option<(u16, Operation)> {
+        let operation = |definition: &Definition| {
+            definition
+                .events
+                .iter()
+                .find(|(pattern, _)| pattern.matches(event_type))
+                .map(|(_, operation)| *operation)
+        };
+        (0..).zip(&self.definitions).find_map(|(number, definition)| Some((number, operation(definition)?)))
+    }
+
+    /// Adds a resource definition with its metrics. A meter that several claim belongs to the last.
+    fn add(&mut self, resource: &Value, default: &str, archive_policy: Option<&str>) -> Result<(), String> {
+        let resource = resource.as_object().ok_or("not a mapping")?;
+        let resource_type =
+            resource.get("resource_type").ok_or("Required field resource_type not specified")?;
+        let resource_type = resource_type.as_str().ok_or("resource_type is not a text")?.to_owned();
+        let number = u16::try_from(self.definitions.len()).map_err(|_| "too many definitions")?;
+        let same = self.definitions.iter().position(|other| other.resource_type == resource_type);
+        let attributes = pairs(resource, "attributes")?;
+        let is_of_metadata = attributes.iter().all(|(_, path)| is_of_metadata(path));
+        let attributes = attributes.into_iter().map(|(name, path)| {
+            let field = Field::parse(&name, path).map_err(|error| format!("attributes: {error}"))?;
+            Ok((name, field))
+        });
+        let definition = Definition {
+            kind: same.map_or(number, |same| same as u16),
+            attributes: attributes.collect::<Result<_, String>>()?,
+            is_of_metadata,
+            events: events(resource)?,
+            event_attributes: texts(resource, "event_attributes")?,
+            associated: texts(resource, "event_associated_resources")?,
+            resource_type,
+        };
+        if !definition.events.is_empty() && !definition.event_attributes.iter().any(|(name, _)| name == "id")
+        {
+            return Err("event_attributes: Required field id not specified".to_owned());
+        }
+        let metrics = metrics(resource, default, archive_policy)?;
+        for (name, policy) in metrics {
+            let next = u16::try_from(self.metrics.len()).map_err(|_| "too many metrics")?;
+            let place = *self.numbers.entry(name.as_str().into()).or_insert(next);
+            let metric = Metric {
+                number: place,
+                definition: number,
+                opening: format!("{}:{{\"measures\":[", quoted(&name)).into_bytes().into(),
+                closing: format!("],\"archive_policy_name\":{},\"unit\":", quoted(&policy))
+                    .into_bytes()
+                    .into(),
+            };
+            match self.metrics.get_mut(usize::from(place)) {
+                Some(known) => *known = metric,
+                None => self.metrics.push(metric),
+            }
+        }
+        self.definitions.push(definition);
+        Ok(())
+    }
+}
+
+impl Definition {
+    /// What a sample tells of its resource; absent where it tells nothing, or `null`.
+    pub fn attributes(&self, sample: &Value) -> Map<String, Value> {
+        let mut found = Map::new();
+        for (name, field) in &self.attributes {
+            match field.first(sample) {
+                Ok(Some(value)) => drop(found.insert(name.clone(), value.into_owned())),
+                Ok(None) => {}
+                // The measure is worth keeping all the same.
+                Err(error) => tracing::debug!("attribute {name} of {}: {error}", self.resource_type),
+            }
+        }
+        found
+    }
+
+    /// What an event tells of its resource, its `id` included. Of traits with one name the last counts.
+    pub fn event_attributes(&self, event: &Event) -> Map<String, Value> {
+        let value = |name: &str| event.traits.iter().rev().find(|item| item.name == name);
+        let found = self.event_attributes.iter();
+        found.filter_map(|(name, field)| Some((name.clone(), json_of(&value(field)?.value)))).collect()
+    }
+}
+
+fn json_of(value: &TraitValue) -> Value {
+    match value {
+        TraitValue::Text(text) => text.as_str().into(),
+        TraitValue::Integer(number) => (*number).into(),
+        TraitValue::Float(number) => (*number).into(),
+        TraitValue::Datetime(nanoseconds) => naive(*nanoseconds).into(),
+    }
+}
+
+/// A time as Python shows one that has no zone: UTC, with microseconds unless they are zero.
+pub fn naive(nanoseconds: i64) -> String {
+    let text = gnudi_model::Timestamp(nanoseconds).to_iso_micros();
+    text.strip_suffix("+00:00").unwrap_or(&text).to_owned()
+}
+
+/// JSON of a text.
+pub fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a text is JSON")
+}
+
+fn is_of_metadata(path: &Value) -> bool {
+    let is_one = |path: &Value| {
+        let Some(text) = path.as_str() else { return path.is_number() };
+        let text = text.trim_start_matches("$.");
+        // Whatever may reach out of the metadata is looked up anew each time.
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-()|".contains(&byte));
+        is_plain && text.starts_with("resource_metadata.")
+    };
+    match path {
+        Value::Array(paths) => paths.iter().all(is_one),
+        Value::Object(field) => field.get("fields").is_some_and(is_of_metadata),
+        one => is_one(one),
+    }
+}
+
+fn pairs<'a>(resource: &'a Map<String, Value>, key: &str) -> Result<Vec<(String, &'a Value)>, String> {
+    match resource.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Object(pairs)) => Ok(pairs.iter().map(|(name, value)| (name.clone(), value)).collect()),
+        Some(_) => Err(format!("{key} is not a mapping")),
+    }
+}
+
+fn texts(resource: &Map<String, Value>, key: &str) -> Result<Vec<(String, String)>, String> {
+    let text = |(name, value): (String, &Value)| {
+        let value = value.as_str().ok_or_else(|| format!("{key}: {name} is not a text"))?.to_owned();
+        Ok((name, value))
+    };
+    pairs(resource, key)?.into_iter().map(text).collect()
+}
+
+fn events(resource: &Map<String, Value>) -> Result<Vec<(Glob, Operation)>, String> {
+    let mut events = Vec::new();
+    for (key, operation) in [
+        ("event_create", Operation::Create),
+        ("event_delete", Operation::Delete),
+        ("event_update", Operation::Update),
+    ] {
+        let patterns = match resource.get(key) {
+            None => &[][..],
+            Some(Value::Array(patterns)) => patterns,
+            Some(one) => std::slice::from_ref(one),
+        };
+        for pattern in patterns {
+            let pattern = pattern.as_str().ok_or_else(|| format!("{key}: not a text"))?;
+            events.push((Glob::new(pattern), operation));
+        }
+    }
+    Ok(events)
+}
+
+/// The names of metrics with their policies: what the URL says, else the (deprecated) policy of the resource, that of the metric,
+/// and the default. The resource's comes last, as Ceilometer has it.
+fn metrics(
+    resource: &Map<String, Value>,
+    default: &str,
+    archive_policy: Option<&str>,
+) -> Result<Vec<(String, String)>, String> {
+    let of_all = match resource.get("archive_policy") {
+        None => archive_policy,
+        Some(policy) => Some(policy.as_str().ok_or("archive_policy is not a text")?),
+    };
+    let policy = |name: &str, extra: &Value| match (of_all, extra.get("archive_policy_name")) {
+        (Some(policy), _) => Ok(policy.to_owned()),
+        (None, Some(Value::String(policy))) if !policy.is_empty() => Ok(policy.clone()),
+        (None, None | Some(Value::Null | Value::String(_))) => Ok(default.to_owned()),
+        _ => Err(format!("metrics: {name}: archive_policy_name is not a text")),
+    };
+    match resource.get("metrics") {
+        None => Err("Required field metrics not specified".to_owned()),
+        Some(Value::Array(names)) => {
+            let name = |name: &Value| {
+                let name = name.as_str().ok_or("metrics: not a text")?;
+                Ok((name.to_owned(), policy(name, &Value::Null)?))
+            };
+            names.iter().map(name).collect()
+        }
+        Some(Value::Object(metrics)) => {
+            metrics.iter().map(|(name, extra)| Ok((name.clone(), policy(name, extra)?))).collect()
+        }
+        Some(_) => Err("metrics is neither a list nor a mapping".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn compile(file: &Value) -> Definitions {
+        Definitions::compile(Path::new("x.yaml"), file, &[], None).unwrap()
+    }
+
+    #[test]
+    fn the_shipped_ones_compile() {
+        let all = Definitions::shipped(None);
+        assert_eq!((all.definitions.len(), all.metrics.len(), all.archive_policies.len()), (19, 136, 4));
+        let cpu = all.metric("cpu").unwrap();
+        assert_eq!(&*cpu.opening, br#""cpu":{"measures":["#);
+        assert_eq!(&*cpu.closing, br#"],"archive_policy_name":"ceilometer-low-rate","unit":"#);
+        assert_eq!(all.definition(cpu.definition).resource_type, "instance");
+        assert!(all.definitions.iter().all(|definition| definition.is_of_metadata));
+        assert_eq!(all.event("image.delete").unwrap().1, Operation::Delete);
+        assert!(all.event("image.deleted").is_none());
+    }
+
+    #[test]
+    fn bad_definitions_are_left_out() {
+        let all = compile(&json!({"archive_policy_default": "d", "resources": [
+            {"metrics": ["a"]},
+            {"resource_type": "t"},
+            {"resource_type": "t", "metrics": "a"},
+            {"resource_type": 7, "metrics": []},
+            {"resource_type": "t", "metrics": ["a"], "event_delete": "x", "event_attributes": {}},
+            {"resource_type": "t", "metrics": ["a"], "attributes": ["x"]},
+            {"resource_type": "t", "metrics": {"good": null, "own": {"archive_policy_name": "p"}}},
+            {"resource_type": "t", "metrics": ["list"], "archive_policy": "q"},
+        ]}));
+        assert_eq!((all.definitions.len(), all.metrics.len()), (2, 3));
+        assert_eq!(all.definitions[1].kind, 0);
+        let policy = |name: &str| String::from_utf8(all.metric(name).unwrap().closing.to_vec()).unwrap();
+        assert!(policy("good").contains(r#""d""#), "{}", policy("good"));
+        assert!(policy("own").contains(r#""p""#));
+        assert!(policy("list").contains(r#""q""#));
+        assert!(Definitions::compile(Path::new("x.yaml"), &json!([]), &[], None).is_err());
+        assert!(Definitions::compile(Path::new("x.yaml"), &json!({"resources": 1}), &[], None).is_err());
+    }
+
+    #[test]
+    fn what_an_event_tells() {
+        let all = Definitions::shipped(None);
+        let (number, operation) = all.event("volume.transfer.accept.end").unwrap();
+        assert_eq!(operation, Operation::Update);
+        let item = |name: &str, value| crate::event::Trait { name: name.to_owned(), value };
+        let event = Event {
+            message_id: String::new(),
+            event_type: String::new(),
+            generated: 0,
+            traits: vec![
+                item("project_id", TraitValue::Text("old".to_owned())),
+                item("project_id", TraitValue::Text("new".to_owned())),
+                item("resource_id", TraitValue::Datetime(1_500_000_000)),
+            ],
+            raw: Value::Null,
+        };
+        let expected = json!({"id": "1970-01-01T00:00:01.500000", "project_id": "new"});
+        assert_eq!(Value::Object(all.definition(number).event_attributes(&event)), expected);
+    }
+}

@@ -1,0 +1,229 @@
+//! A batch on its way into the store: resources that it does not know are created, what it refuses is searched for by
+//! halves and left out, and attributes that have changed are sent.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use gnudi_http::Answer;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    batch::Batch,
+    known::{Resource, State},
+    publisher::Shared,
+    store::segment,
+};
+
+const BATCH_PATH: &str = "/v1/batch/resources/metrics/measures?create_metrics=True";
+
+/// So often resources are created for one request before those that are still unknown are given up.
+const CREATION_ROUNDS_MAX: u32 = 3;
+
+/// A store that forbids everything is asked again after this time.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(5);
+
+/// What became of a part of a batch.
+enum Outcome {
+    Taken,
+    /// The store does not take it, or not all of it at once.
+    Refused {
+        why: String,
+        is_forbidden: bool,
+    },
+}
+
+/// Brings a batch home, however long that takes, and tells all who wait for it.
+pub async fn deliver(shared: &Shared, mut batch: Batch, permit: OwnedSemaphorePermit) {
+    batch.sort();
+    let begun = shared.store.answered();
+    let whole = 0..batch.len();
+    let mut left_out = HashSet::new();
+    let mut parts = vec![whole.clone()];
+    // Single measures that the store forbids while it has allowed nothing else: the fault may be ours as a whole.
+    let mut forbidden: Vec<(Range<usize>, String)> = Vec::new();
+    loop {
+        while let Some(part) = parts.pop() {
+            let Outcome::Refused { why, is_forbidden } =
+                post(shared, &mut batch, part.clone(), &mut left_out).await
+            else {
+                continue;
+            };
+            match batch.cut(&part) {
+                Some(middle) => parts.extend([middle..part.end, part.start..middle]),
+                None if is_forbidden => forbidden.push((part, why)),
+                None => fail(shared, &mut batch, part, None, &why),
+            }
+        }
+        if forbidden.is_empty() {
+            break;
+        }
+        if shared.store.answered() > begun {
+            for (part, why) in forbidden.drain(..) {
+                fail(shared, &mut batch, part, None, &why);
+            }
+            break;
+        }
+        tracing::error!("the store forbids all that is posted: {}", forbidden[0].1);
+        shared.store.figures().retries.inc();
+        tokio::time::sleep(FORBIDDEN_PAUSE).await;
+        forbidden.clear();
+        parts.push(whole.clone());
+    }
+    // Others may post while the attributes are sent.
+    drop(permit);
+    let mut changed = std::mem::take(&mut batch.changed);
+    changed.sort_unstable();
+    changed.dedup();
+    changed.retain(|place| !left_out.contains(place));
+    let resources = changed.into_iter().map(|place| batch.resources[place as usize].clone());
+    stream::iter(resources)
+        .for_each_concurrent(shared.limits.resource_requests_max, |resource| async move {
+            patch(shared, &resource).await;
+        })
+        .await;
+    shared.store.figures().messages_waiting.dec_by(batch.messages() as i64);
+    batch.resolve();
+}
+
+fn fail(shared: &Shared, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {
+    let samples = batch.fail(part, resource, why);
+    shared.store.figures().rejected.inc_by(samples as u64);
+    tracing::warn!("{samples} samples are not taken by the store: {why}");
+}
+
+async fn post(
+    shared: &Shared,
+    batch: &mut Batch,
+    part: Range<usize>,
+    left_out: &mut HashSet<u32>,
+) -> Outcome {
+    let mut round = 0;
+    loop {
+        let (body, measures) = batch.body(part.clone(), left_out, &shared.definitions);
+        if measures == 0 {
+            return Outcome::Taken;
+        }
+        let answer = shared.store.post_bytes(BATCH_PATH, body).await;
+        if answer.status.is_success() {
+            let figures = shared.store.figures();
+            figures.samples.inc_by(measures as u64);
+            figures.batch_samples.observe(measures as f64);
+            return Outcome::Taken;
+        }
+        let unknown = unknown_resources(&answer, batch);
+        if unknown.is_empty() {
+            let is_forbidden = answer.status.as_u16() == 403;
+            return Outcome::Refused { why: answer.text(), is_forbidden };
+        }
+        round += 1;
+        for (place, why) in create_all(shared, batch, unknown, round > CREATION_ROUNDS_MAX).await {
+            left_out.insert(place);
+            fail(shared, batch, 0..batch.len(), Some(place), &why);
+        }
+    }
+}
+
+/// The places of the resources that the store says it does not know.
+fn unknown_resources(answer: &Answer, batch: &Batch) -> Vec<u32> {
+    if answer.status.as_u16() != 400 {
+        return Vec::new();
+    }
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let description = &body["description"];
+    let Some(details) =
+        description["detail"].as_array().filter(|_| description["cause"] == "Unknown resources")
+    else {
+        return Vec::new();
+    };
+    let places: HashMap<&str, u32> = batch.resources.iter().map(|resource| &*resource.id).zip(0..).collect();
+    details
+        .iter()
+        .filter_map(|detail| places.get(detail["original_resource_id"].as_str()?).copied())
+        .collect()
+}
+
+/// Creates resources; answers those that cannot be, with what the store says. `is_last`: those that somebody else made are none
+/// that we can post to.
+async fn create_all(shared: &Shared, batch: &Batch, places: Vec<u32>, is_last: bool) -> Vec<(u32, String)> {
+    let create = |place: u32| async move {
+        let resource = &batch.resources[place as usize];
+        let refused = if is_last {
+            Some("the store does not know it although it was created".to_owned())
+        } else {
+            create(shared, resource).await.err()
+        };
+        refused.map(|why| (place, format!("resource {}: {why}", resource.id)))
+    };
+    stream::iter(places.into_iter().map(create))
+        .buffer_unordered(shared.limits.resource_requests_max)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
+}
+
+/// What should be in the store, and the version of that.
+fn wanted(state: &State) -> (serde_json::Map<String, Value>, u32) {
+    (state.attributes(), state.version)
+}
+
+async fn create(shared: &Shared, resource: &Arc<Resource>) -> Result<(), String> {
+    let _turn = resource.patching.lock().await;
+    let (mut body, version, kind) = {
+        let state = resource.state.lock();
+        let (mut body, version) = wanted(&state);
+        body.insert("user_id".to_owned(), state.user_id.as_deref().into());
+        (body, version, state.kind)
+    };
+    body.insert("id".to_owned(), (*resource.id).into());
+    let resource_type = &shared.definitions.definition(kind).resource_type;
+    let answer =
+        shared.store.post(&format!("/v1/resource/{}", segment(resource_type)), &Value::Object(body)).await;
+    match answer.status.as_u16() {
+        200..300 => {
+            shared.store.figures().resources_created.inc();
+            let mut state = resource.state.lock();
+            state.is_stored = state.version == version;
+            Ok(())
+        }
+        // Somebody else was faster; its attributes are sent like those of any other.
+        409 => {
+            resource.state.lock().is_stored = false;
+            Ok(())
+        }
+        _ => Err(answer.text()),
+    }
+}
+
+/// Sends a resource's attributes until the store has the latest.
+pub async fn patch(shared: &Shared, resource: &Resource) {
+    let _turn = resource.patching.lock().await;
+    loop {
+        let (body, version, kind) = {
+            let state = resource.state.lock();
+            if state.is_stored {
+                return;
+            }
+            let (body, version) = wanted(&state);
+            (body, version, state.kind)
+        };
+        let resource_type = &shared.definitions.definition(kind).resource_type;
+        let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(&resource.id));
+        let answer = shared.store.patch(&path, "application/json", &Value::Object(body)).await;
+        if answer.status.is_success() {
+            shared.store.figures().resources_patched.inc();
+        } else {
+            // The measures are stored. The attributes are tried again with the next change, or the next refresh.
+            tracing::warn!("attributes of {resource_type} {}: {}", resource.id, answer.text());
+        }
+        let mut state = resource.state.lock();
+        if state.version == version {
+            state.is_stored = true;
+        }
+    }
+}

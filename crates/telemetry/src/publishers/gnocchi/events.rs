@@ -1,0 +1,162 @@
+//! Events: some begin a resource, some change it, some end it, and what belongs to it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    definitions::{Operation, naive, quoted},
+    delivery,
+    publisher::Shared,
+    store::segment,
+};
+
+/// Events of different resources that are under way at once. Those of one resource go one after the other.
+const LANES: usize = 8;
+
+/// What an event means for its resource.
+#[derive(Debug)]
+pub struct Action {
+    pub operation: Operation,
+    /// The definition that knows the event.
+    pub definition: u16,
+    pub id: String,
+    /// All but the id.
+    pub attributes: Map<String, Value>,
+    /// Batches up to this one hold what came before.
+    pub after_batch: u64,
+    pub done: oneshot::Sender<()>,
+}
+
+/// Where events wait for their turn.
+#[derive(Debug)]
+pub struct Lanes(Vec<mpsc::UnboundedSender<Action>>);
+
+impl Lanes {
+    /// Must be called within a Tokio runtime. What waits is bounded by who waits for it.
+    pub fn start(shared: &Arc<Shared>) -> Self {
+        let lane = |_| {
+            let (sender, mut actions) = mpsc::unbounded_channel();
+            let shared = shared.clone();
+            tokio::spawn(async move {
+                while let Some(action) = actions.recv().await {
+                    carry_out(&shared, action).await;
+                }
+            });
+            sender
+        };
+        Lanes((0..LANES).map(lane).collect())
+    }
+
+    pub fn send(&self, action: Action) {
+        let lane =
+            action.id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        // The lanes end with the publisher, which is who calls this.
+        let _ = self.0[lane % LANES].send(action);
+    }
+}
+
+async fn carry_out(shared: &Shared, action: Action) {
+    let Action { operation, definition, id, attributes, after_batch, done } = action;
+    match operation {
+        Operation::Create => create(shared, definition, &id, attributes).await,
+        // Samples that came before would begin the resource anew.
+        Operation::Update => {
+            shared.batches_end(after_batch).await;
+            update(shared, definition, &id, attributes).await;
+        }
+        Operation::Delete => {
+            shared.batches_end(after_batch).await;
+            end(shared, definition, &id).await;
+        }
+    }
+    shared.store.figures().events.inc();
+    let _ = done.send(());
+}
+
+async fn create(shared: &Shared, definition: u16, id: &str, mut attributes: Map<String, Value>) {
+    let resource_type = &shared.definitions.definition(definition).resource_type;
+    attributes.insert("id".to_owned(), id.into());
+    let path = format!("/v1/resource/{}", segment(resource_type));
+    let answer = shared.store.post(&path, &Value::Object(attributes)).await;
+    match answer.status.as_u16() {
+        200..300 => drop(shared.store.figures().resources_created.inc()),
+        409 => tracing::debug!("{resource_type} {id} is there already"),
+        _ => tracing::error!("{resource_type} {id} was not created: {}", answer.text()),
+    }
+}
+
+/// Sends what has changed. Resources associated with this one are left as they are: what Ceilometer sends for them is all that the
+/// search found, which no store takes.
+async fn update(shared: &Shared, definition: u16, id: &str, attributes: Map<String, Value>) {
+    let kind = shared.definitions.definition(definition).kind;
+    let resource = shared.known().resource(id, kind);
+    {
+        let mut state = resource.state.lock();
+        if state.kind != kind {
+            tracing::debug!("{id} is of another type");
+            return;
+        }
+        state.add(attributes);
+    }
+    delivery::patch(shared, &resource).await;
+}
+
+async fn end(shared: &Shared, definition: u16, id: &str) {
+    let definition = shared.definitions.definition(definition);
+    let ended_at = json!({ "ended_at": naive(shared.now().0) });
+    end_one(shared, &definition.resource_type, id, &ended_at).await;
+    // Within the query's own quotation marks.
+    let id = quoted(id);
+    let escaped = &id[1..id.len() - 1];
+    for (resource_type, query) in &definition.associated {
+        for (found_type, found) in search(shared, resource_type, &query.replace("%s", escaped)).await {
+            end_one(shared, &found_type, &found, &ended_at).await;
+        }
+    }
+}
+
+async fn end_one(shared: &Shared, resource_type: &str, id: &str, ended_at: &Value) {
+    let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(id));
+    let answer = shared.store.patch(&path, "application/json", ended_at).await;
+    match answer.status.as_u16() {
+        200..300 => {}
+        404 => tracing::debug!("{resource_type} {id} is not there"),
+        _ => tracing::error!("{resource_type} {id} was not ended: {}", answer.text()),
+    }
+}
+
+/// The types and ids of what a query finds.
+async fn search(shared: &Shared, resource_type: &str, query: &str) -> Vec<(String, String)> {
+    let failed = |why: &str| {
+        tracing::error!("search for {resource_type} by {query:?}: {why}");
+        Vec::new()
+    };
+    let query: Value = match serde_json::from_str(query) {
+        Ok(query) => query,
+        Err(error) => return failed(&error.to_string()),
+    };
+    let mut found = Vec::new();
+    let mut marker: Option<String> = None;
+    loop {
+        let page = marker.as_deref().map_or(String::new(), |marker| format!("?marker={}", segment(marker)));
+        let path = format!("/v1/search/resource/{}{page}", segment(resource_type));
+        let answer = shared.store.post(&path, &query).await;
+        if !answer.status.is_success() {
+            return failed(&answer.text());
+        }
+        let resources: Vec<Value> = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let pairs = resources.iter().filter_map(|resource| {
+            Some((resource["type"].as_str()?.to_owned(), resource["id"].as_str()?.to_owned()))
+        });
+        found.extend(pairs);
+        // Only a store that cuts its answers into pages says that there is another.
+        let has_next = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
+        let last = found.last().map(|(_, id)| id.clone());
+        if !has_next || last.is_none() || last == marker {
+            return found;
+        }
+        marker = last;
+    }
+}

@@ -1,0 +1,441 @@
+//! The publisher itself: takes samples into the open batch, and sends batches on their way.
+//!
+//! A batch goes when it is full, when nothing else is under way and no more comes in, or when its time is over.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use gnudi_model::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use super::{
+    GnocchiError,
+    batch::Batch,
+    definitions::Definitions,
+    delivery,
+    events::{Action, Lanes},
+    figures::Figures,
+    filter,
+    known::{Clock, Known},
+    options::{GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    resource_types,
+    store::Store,
+};
+use crate::{
+    event::Event,
+    publishers::{PublishError, Publisher, PublisherUrl, Receipt},
+    sample::{Metadata, Sample},
+};
+
+/// How often a batch is looked at while it gathers: one that has not grown since goes, if nothing else is under way.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A store that refuses to create a type or a policy is not asked again before the next start.
+const SWIFT_ACCOUNT: &str = "swift_account";
+
+type Answered = oneshot::Receiver<Result<(), PublishError>>;
+
+/// Publishes to Gnocchi, or to gnudi: `gnocchi://`.
+pub struct GnocchiPublisher {
+    shared: Arc<Shared>,
+    lanes: Lanes,
+}
+
+/// What the publisher and its tasks share.
+pub struct Shared {
+    pub store: Store,
+    pub definitions: Definitions,
+    pub limits: GnocchiLimits,
+    begun: Instant,
+    inner: Mutex<Inner>,
+    /// Set once it is known which project is left out.
+    filtered: OnceLock<Option<Box<str>>>,
+    /// Told when the open batch begins or is full, when a batch was delivered, and at the end.
+    changed: Notify,
+    delivered: Notify,
+    is_closed: AtomicBool,
+}
+
+struct Inner {
+    known: Known,
+    open: Batch,
+    /// Full batches that wait for their turn, and those that are under way.
+    full: std::collections::VecDeque<Batch>,
+    under_way: BTreeSet<u64>,
+    /// Messages that came before it was known which project is left out.
+    early: Vec<(Vec<Sample<'static>>, oneshot::Sender<Result<(), PublishError>>)>,
+    /// Meters without a definition that were spoken of.
+    unknown_meters: HashSet<String>,
+}
+
+/// Names of unknown meters that are remembered; of those beyond it nothing is said.
+const UNKNOWN_METERS_MAX: usize = 1_000;
+
+impl GnocchiPublisher {
+    /// Reads definitions and certificates, and begins its tasks; asks nobody yet. Must be called within a Tokio runtime.
+    pub fn start(
+        url: &PublisherUrl,
+        options: &GnocchiOptions,
+        figures: Figures,
+    ) -> Result<Self, GnocchiError> {
+        let url = GnocchiUrl::read(url)?;
+        let definitions = Definitions::load(
+            url.resources_definition_file.as_deref(),
+            &options.config_dirs,
+            url.archive_policy.as_deref(),
+        )?;
+        let begun = Instant::now();
+        let shared = Arc::new(Shared {
+            store: Store::new(options, url.timeout, figures)?,
+            definitions,
+            limits: options.limits.clone(),
+            begun,
+            inner: Mutex::new(Inner {
+                known: Known::new(options.limits.resources_max),
+                open: Batch::new(0, begun),
+                full: std::collections::VecDeque::new(),
+                under_way: BTreeSet::new(),
+                early: Vec::new(),
+                unknown_meters: HashSet::new(),
+            }),
+            filtered: OnceLock::new(),
+            changed: Notify::new(),
+            delivered: Notify::new(),
+            is_closed: AtomicBool::new(false),
+        });
+        let filter = match (url.filter, &options.identity) {
+            (Some(filter), Some(session)) => Some((filter, session.clone(), options.trust.clone())),
+            (Some(filter), None) => {
+                tracing::debug!("filter_project {}: no Keystone to ask for it, and ignored", filter.project);
+                None
+            }
+            (None, _) => None,
+        };
+        match filter {
+            None => shared.open_gate(None),
+            Some((filter, session, trust)) => {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    let id = filter::project_id(&session, &trust, &filter).await;
+                    shared.open_gate(id.map(Into::into));
+                });
+            }
+        }
+        let lanes = Lanes::start(&shared);
+        let create_resource_types = options.create_resource_types;
+        let loading = shared.clone();
+        tokio::spawn(async move {
+            prepare(&loading, create_resource_types).await;
+            run(loading).await;
+        });
+        Ok(GnocchiPublisher { shared, lanes })
+    }
+
+    pub fn figures(&self) -> &Figures {
+        self.shared.store.figures()
+    }
+}
+
+impl Drop for GnocchiPublisher {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Publisher for GnocchiPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let (sender, receiver) = oneshot::channel();
+        let shared = &self.shared;
+        if shared.filtered.get().is_none() {
+            let mut inner = shared.inner.lock();
+            // The gate opens under the same lock.
+            if shared.filtered.get().is_none() {
+                inner.early.push((samples.iter().map(owned).collect(), sender));
+                return receipt(receiver);
+            }
+        }
+        shared.take(samples, sender);
+        receipt(receiver)
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        let mut receivers = Vec::new();
+        for event in events {
+            let Some((definition, operation)) = self.shared.definitions.event(&event.event_type) else {
+                continue;
+            };
+            let mut attributes = self.shared.definitions.definition(definition).event_attributes(event);
+            let id = match attributes.remove("id") {
+                Some(Value::String(id)) if !id.is_empty() => id,
+                Some(Value::Number(id)) => id.to_string(),
+                _ => {
+                    tracing::warn!("event {} ({}) names no resource", event.event_type, event.message_id);
+                    continue;
+                }
+            };
+            let (done, receiver) = oneshot::channel();
+            let after_batch = self.shared.inner.lock().open.number;
+            self.lanes.send(Action { operation, definition, id, attributes, after_batch, done });
+            receivers.push(receiver);
+        }
+        Receipt::of(async move {
+            for receiver in receivers {
+                // Where the publisher ends, nobody may think that the event was carried out.
+                if receiver.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn receipt(receiver: Answered) -> Receipt {
+    Receipt::of(async move {
+        match receiver.await {
+            Ok(outcome) => outcome,
+            // The publisher has ended before the samples were stored: nobody may think that they were.
+            Err(_) => std::future::pending().await,
+        }
+    })
+}
+
+/// A copy that outlives its message.
+fn owned(sample: &Sample<'_>) -> Sample<'static> {
+    let text = |text: &Cow<'_, str>| Cow::Owned(text.to_string());
+    let some = |value: &Option<Cow<'_, str>>| value.as_ref().map(text);
+    Sample {
+        name: text(&sample.name),
+        kind: sample.kind,
+        unit: text(&sample.unit),
+        volume: sample.volume.clone(),
+        user_id: some(&sample.user_id),
+        user_name: some(&sample.user_name),
+        project_id: some(&sample.project_id),
+        project_name: some(&sample.project_name),
+        resource_id: text(&sample.resource_id),
+        timestamp: some(&sample.timestamp),
+        resource_metadata: Metadata::Parsed(sample.resource_metadata.map().into_owned()),
+        source: text(&sample.source),
+        id: text(&sample.id),
+        monotonic_time: sample.monotonic_time,
+    }
+}
+
+impl Shared {
+    pub fn known(&self) -> parking_lot::MappedMutexGuard<'_, Known> {
+        MutexGuard::map(self.inner.lock(), |inner| &mut inner.known)
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// Waits until all batches up to this one were delivered.
+    pub async fn batches_end(&self, number: u64) {
+        loop {
+            let delivered = self.delivered.notified();
+            tokio::pin!(delivered);
+            delivered.as_mut().enable();
+            {
+                let inner = self.inner.lock();
+                let is_open = inner.open.number <= number && !inner.open.is_empty();
+                let waits = inner.full.front().is_some_and(|batch| batch.number <= number);
+                let is_under_way = inner.under_way.first().is_some_and(|first| *first <= number);
+                if !is_open && !waits && !is_under_way {
+                    return;
+                }
+            }
+            delivered.await;
+        }
+    }
+
+    /// What came early goes its way.
+    fn open_gate(&self, project: Option<Box<str>>) {
+        let early = {
+            let mut inner = self.inner.lock();
+            let _ = self.filtered.set(project);
+            std::mem::take(&mut inner.early)
+        };
+        for (samples, sender) in early {
+            self.take(&samples, sender);
+        }
+    }
+
+    /// Takes a message's samples into the open batch; whoever holds the receipt is told when they are stored.
+    fn take(&self, samples: &[Sample<'_>], sender: oneshot::Sender<Result<(), PublishError>>) {
+        let now = Instant::now();
+        let clock = Clock {
+            now_s: (now - self.begun).as_secs() as u32,
+            refresh_after_s: u32::try_from(self.limits.refresh_after.as_secs()).unwrap_or(u32::MAX / 4),
+        };
+        let time = self.now();
+        let filtered = self.filtered.get().and_then(Option::as_deref);
+        let mut inner = self.inner.lock();
+        let was_empty = inner.open.is_empty();
+        let before = inner.open.len();
+        let mut failure = None;
+        let mut rejected = 0;
+        for sample in samples {
+            if let Err(why) = self.take_one(&mut inner, sample, filtered, clock, time) {
+                rejected += 1;
+                failure.get_or_insert_with(|| {
+                    format!("sample {} of {}: {why}", sample.name, sample.resource_id)
+                });
+            }
+        }
+        self.store.figures().rejected.inc_by(rejected);
+        if inner.open.len() == before {
+            let _ = sender.send(failure.map_or(Ok(()), |failure| Err(PublishError(failure))));
+            return;
+        }
+        if was_empty {
+            inner.open.begun = now;
+        }
+        inner.open.end_message(sender, failure);
+        let is_full = inner.open.len() >= self.limits.batch_measures_max
+            || inner.open.bytes() >= self.limits.batch_bytes_max;
+        if is_full {
+            inner.close_batch(now);
+        }
+        drop(inner);
+        self.store.figures().messages_waiting.inc();
+        if was_empty || is_full {
+            self.changed.notify_one();
+        }
+    }
+
+    fn take_one(
+        &self,
+        inner: &mut Inner,
+        sample: &Sample<'_>,
+        filtered: Option<&str>,
+        clock: Clock,
+        time: Timestamp,
+    ) -> Result<(), String> {
+        let figures = self.store.figures();
+        let metric = self.definitions.metric(&sample.name);
+        let definition = metric.map(|metric| self.definitions.definition(metric.definition));
+        if let Some(project) = filtered
+            && (sample.project_id.as_deref() == Some(project)
+                || sample.resource_id == project
+                    && definition.is_some_and(|definition| definition.resource_type == SWIFT_ACCOUNT))
+        {
+            figures.filtered.inc();
+            return Ok(());
+        }
+        let Some((metric, definition)) = metric.zip(definition) else {
+            figures.unknown.inc();
+            if inner.unknown_meters.len() < UNKNOWN_METERS_MAX
+                && inner.unknown_meters.insert(sample.name.to_string())
+            {
+                tracing::warn!("metric {} is not handled by Gnocchi", sample.name);
+            }
+            return Ok(());
+        };
+        if sample.resource_id.is_empty() {
+            return Err("no resource_id".to_owned());
+        }
+        // Gnocchi takes no slash in an id.
+        let id: Cow<'_, str> = match sample.resource_id.contains('/') {
+            true => sample.resource_id.replace('/', "_").into(),
+            false => (&*sample.resource_id).into(),
+        };
+        let resource = inner.known.resource(&id, definition.kind);
+        let mut state = resource.state.lock();
+        let place = inner.open.place(&resource, &mut state.place);
+        inner.open.add(place, metric.number, sample, time)?;
+        if state.observe(sample, metric, definition, &id, clock) {
+            inner.open.changed.push(place);
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// The open batch waits for its turn, and a new one is open.
+    fn close_batch(&mut self, now: Instant) {
+        let next = Batch::new(self.open.number + 1, now);
+        self.full.push_back(std::mem::replace(&mut self.open, next));
+    }
+}
+
+/// What the store needs before the first measure.
+async fn prepare(shared: &Shared, create_resource_types: bool) {
+    for policy in &shared.definitions.archive_policies {
+        let answer = shared.store.post("/v1/archive_policy", policy).await;
+        // 409: it is there.
+        if !answer.status.is_success() && answer.status.as_u16() != 409 {
+            tracing::error!("archive policy {}: {}", policy["name"], answer.text());
+        }
+    }
+    if create_resource_types && let Err(error) = resource_types::upgrade(&shared.store).await {
+        tracing::error!("{error}");
+    }
+}
+
+/// Sends batches, until the publisher is closed and all are delivered.
+async fn run(shared: Arc<Shared>) {
+    let turns = Arc::new(Semaphore::new(shared.limits.requests_max.max(1)));
+    loop {
+        let Some(batch) = next_batch(&shared).await else { return };
+        let turn = turns.clone().acquire_owned().await.expect("never closed");
+        let number = batch.number;
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            delivery::deliver(&shared, batch, turn).await;
+            shared.inner.lock().under_way.remove(&number);
+            shared.delivered.notify_waiters();
+            shared.changed.notify_one();
+        });
+    }
+}
+
+/// The next batch that should go; `None`: there will be no other.
+async fn next_batch(shared: &Shared) -> Option<Batch> {
+    let mut measures = 0;
+    loop {
+        let is_closed = shared.is_closed.load(Ordering::Relaxed);
+        let pause = {
+            let mut inner = shared.inner.lock();
+            let now = Instant::now();
+            let is_alone = inner.under_way.is_empty();
+            if inner.full.is_empty() && !inner.open.is_empty() {
+                let has_grown = std::mem::replace(&mut measures, inner.open.len()) != inner.open.len();
+                let is_over = now - inner.open.begun >= shared.limits.batch_timeout;
+                if is_closed || is_over || is_alone && !has_grown {
+                    inner.close_batch(now);
+                }
+            }
+            if let Some(batch) = inner.full.pop_front() {
+                inner.under_way.insert(batch.number);
+                return Some(batch);
+            }
+            if inner.open.is_empty() && is_closed && is_alone {
+                return None;
+            }
+            // While others are under way, their end is what there is to wait for, or the batch's time.
+            match inner.open.is_empty() {
+                true => None,
+                false if is_alone => Some(LOOK),
+                false => Some(shared.limits.batch_timeout.saturating_sub(now - inner.open.begun)),
+            }
+        };
+        match pause {
+            None => shared.changed.notified().await,
+            Some(pause) => drop(tokio::time::timeout(pause, shared.changed.notified()).await),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What Ceilometer ships with: which meters the store keeps, in which archive policies, on resources of which types, and
+//! what is known of these from samples and events. Facts in a compact form, spelled out as the file
+//! `gnocchi_resources.yaml` would be; a test compares the two.
+
+use serde_json::{Map, Value, json};
+
+/// The policy of metrics that name none.
+pub const ARCHIVE_POLICY_DEFAULT: &str = "ceilometer-low";
+
+/// That of counters, whose rate is of interest.
+const ARCHIVE_POLICY_RATE: &str = "ceilometer-low-rate";
+
+/// One type of resource.
+struct Kind {
+    name: &'static str,
+    /// Names by what they have in front: `("disk.device.", "usage capacity")`.
+    metrics: &'static [(&'static str, &'static str)],
+    /// The same for those whose rates are kept, too.
+    rates: &'static [(&'static str, &'static str)],
+    /// Attributes, and where they stand in a sample's metadata where that is not under their name.
+    attributes: &'static [(&'static str, &'static str)],
+    create: &'static [&'static str],
+    update: &'static [&'static str],
+    delete: &'static [&'static str],
+    /// Attributes, and the traits of events that give them, where they differ.
+    event_attributes: &'static [(&'static str, &'static str)],
+    /// Types whose resources end together with this one, and the attribute that names it.
+    associated: &'static [(&'static str, &'static str)],
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "identity",
+        metrics: &[
+            ("identity.authenticate.", "success pending failure"),
+            ("identity.user.", "created deleted updated"),
+            ("identity.group.", "created deleted updated"),
+            ("identity.role.", "created deleted updated"),
+            ("identity.project.", "created deleted updated"),
+            ("identity.trust.", "created deleted"),
+            ("identity.role_assignment.", "created deleted"),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        name: "ceph_account",
+        metrics: &[(
+            "radosgw.",
+            "objects objects.size objects.containers api.request containers.objects containers.objects.size",
+        )],
+        ..NOTHING
+    },
+    Kind {
+        name: "instance",
+        metrics: &[
+            ("", "memory vcpus power.state compute.instance.booting.time"),
+            ("memory.", "available usage resident swap.in swap.out"),
+            ("disk.", "root.size ephemeral.size latency iops capacity allocation usage"),
+            ("perf.", "cpu.cycles instructions cache.references cache.misses"),
+        ],
+        rates: &[("", "cpu")],
+        attributes: &[
+            ("host", "(instance_host|host)"),
+            ("image_ref", ""),
+            ("launched_at", ""),
+            ("created_at", ""),
+            ("deleted_at", ""),
+            ("display_name", ""),
+            ("flavor_id", "(instance_flavor_id|(flavor.id)|flavor_id)"),
+            ("flavor_name", "(instance_type|(flavor.name)|flavor_name)"),
+            ("server_group", "user_metadata.server_group"),
+        ],
+        create: &["compute.instance.create.end"],
+        delete: &["compute.instance.delete.start"],
+        event_attributes: &[
+            ("id", "instance_id"),
+            ("display_name", ""),
+            ("host", ""),
+            ("availability_zone", ""),
+            ("flavor_id", "instance_flavor_id"),
+            ("flavor_name", "instance_type"),
+            ("user_id", ""),
+            ("project_id", ""),
+        ],
+        associated: &[("instance_network_interface", "instance_id"), ("instance_disk", "instance_id")],
+        ..NOTHING
+    },
+    Kind {
+        name: "instance_network_interface",
+        rates: &[
+            ("network.outgoing.", "packets packets.drop packets.error bytes"),
+            ("network.incoming.", "packets packets.drop packets.error bytes"),
+        ],
+        attributes: &[("name", "vnic_name"), ("instance_id", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "instance_disk",
+        metrics: &[("disk.device.", "read.latency write.latency capacity allocation usage")],
+        rates: &[("disk.device.", "read.requests write.requests read.bytes write.bytes")],
+        attributes: &[("name", "disk_name"), ("instance_id", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "image",
+        metrics: &[("image.", "size download serve")],
+        attributes: &[("name", ""), ("container_format", ""), ("disk_format", "")],
+        delete: &["image.delete"],
+        event_attributes: &[("id", "resource_id")],
+        ..NOTHING
+    },
+    Kind {
+        name: "ipmi",
+        metrics: &[(
+            "hardware.ipmi.node.",
+            "power temperature inlet_temperature outlet_temperature fan current voltage airflow cups cpu_util \
+             mem_util io_util",
+        )],
+        ..NOTHING
+    },
+    Kind {
+        name: "ipmi_sensor",
+        metrics: &[("hardware.ipmi.", "power temperature current voltage fan")],
+        attributes: &[("node", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "network",
+        metrics: &[("", "bandwidth ip.floating")],
+        delete: &["floatingip.delete.end"],
+        event_attributes: &[("id", "resource_id")],
+        ..NOTHING
+    },
+    Kind { name: "stack", metrics: &[("stack.", "create update delete resume suspend")], ..NOTHING },
+    Kind {
+        name: "swift_account",
+        metrics: &[
+            ("storage.objects", " .incoming.bytes .outgoing.bytes .size .containers"),
+            ("storage.containers.objects", " .size"),
+        ],
+        attributes: &[("storage_policy", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "volume",
+        metrics: &[
+            ("", "volume volume.size snapshot.size volume.snapshot.size volume.backup.size backup.size"),
+            ("volume.manage_existing", ".start .end _snapshot.start _snapshot.end"),
+        ],
+        attributes: &[
+            ("display_name", "(display_name|name)"),
+            ("volume_type", ""),
+            ("volume_type_id", ""),
+            ("image_id", ""),
+            ("instance_id", ""),
+        ],
+        update: &["volume.transfer.accept.end", "snapshot.transfer.accept.end"],
+        delete: &["volume.delete.end", "snapshot.delete.end"],
+        event_attributes: &[("id", "resource_id"), ("project_id", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "volume_provider",
+        metrics: &[("volume.provider.capacity.", "total free allocated provisioned virtual_free")],
+        ..NOTHING
+    },
+    Kind {
+        name: "volume_provider_pool",
+        metrics: &[("volume.provider.pool.capacity.", "total free allocated provisioned virtual_free")],
+        attributes: &[("provider", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "nova_compute",
+        metrics: &[(
+            "compute.node.cpu.",
+            "frequency percent idle.percent idle.time iowait.percent iowait.time kernel.percent kernel.time \
+             user.percent user.time",
+        )],
+        attributes: &[("host_name", "host")],
+        ..NOTHING
+    },
+    Kind {
+        name: "manila_share",
+        metrics: &[("manila.share.", "size status")],
+        attributes: &[
+            ("name", ""),
+            ("host", ""),
+            ("status", ""),
+            ("availability_zone", ""),
+            ("protocol", ""),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        name: "loadbalancer",
+        metrics: &[("loadbalancer.", "operating provisioning")],
+        attributes: &[("name", ""), ("availability_zone", ""), ("vip_address", ""), ("provider", "")],
+        delete: &["octavia.loadbalancer.delete.end"],
+        event_attributes: &[("id", "resource_id")],
+        ..NOTHING
+    },
+    Kind {
+        name: "volume_service",
+        metrics: &[("volume.service.", "health")],
+        attributes: &[("host", ""), ("binary", ""), ("zone", ""), ("status", "")],
+        ..NOTHING
+    },
+    Kind {
+        name: "dns_zone",
+        metrics: &[("dns.zone.", "status recordsets ttl serial")],
+        attributes: &[("zone_name", "name"), ("email", ""), ("zone_type", "type"), ("pool_id", "")],
+        delete: &["dns.zone.delete"],
+        event_attributes: &[("id", "resource_id")],
+        ..NOTHING
+    },
+];
+
+const NOTHING: Kind = Kind {
+    name: "",
+    metrics: &[],
+    rates: &[],
+    attributes: &[],
+    create: &[],
+    update: &[],
+    delete: &[],
+    event_attributes: &[],
+    associated: &[],
+};
+
+/// The shipped definitions, in the shape of the file.
+pub fn definitions() -> Value {
+    let low = json!([{ "granularity": "5 minutes", "timespan": "30 days" }]);
+    let high = json!([
+        { "granularity": "1 second", "timespan": "1 hour" },
+        { "granularity": "1 minute", "timespan": "1 day" },
+        { "granularity": "1 hour", "timespan": "365 days" },
+    ]);
+    let policy = |name: &str, definition: &Value, methods: &[&str]| json!({ "name": name, "aggregation_methods": methods, "back_window": 0, "definition": definition });
+    json!({
+        "archive_policy_default": ARCHIVE_POLICY_DEFAULT,
+        "archive_policies": [
+            policy(ARCHIVE_POLICY_DEFAULT, &low, &["mean"]),
+            policy(ARCHIVE_POLICY_RATE, &low, &["mean", "rate:mean"]),
+            policy("ceilometer-high", &high, &["mean"]),
+            policy("ceilometer-high-rate", &high, &["mean", "rate:mean"]),
+        ],
+        "resources": KINDS.iter().map(spell_out).collect::<Vec<_>>(),
+    })
+}
+
+fn spell_out(kind: &Kind) -> Value {
+    let mut metrics = Map::new();
+    for (groups, extra) in
+        [(kind.metrics, Value::Null), (kind.rates, json!({ "archive_policy_name": ARCHIVE_POLICY_RATE }))]
+    {
+        // A name may be what stands in front, alone.
+        let names = groups
+            .iter()
+            .flat_map(|(front, names)| names.split(' ').map(move |name| format!("{front}{name}")));
+        metrics.extend(names.map(|name| (name, extra.clone())));
+    }
+    let mut out = Map::from_iter([
+        ("resource_type".to_owned(), kind.name.into()),
+        ("metrics".to_owned(), Value::Object(metrics)),
+    ]);
+    let mut put = |key: &str, pairs: Map<String, Value>| {
+        if !pairs.is_empty() {
+            out.insert(key.to_owned(), Value::Object(pairs));
+        }
+    };
+    let named = |pairs: &[(&str, &str)], prefix: &str| -> Map<String, Value> {
+        let path =
+            |(name, path): &(&str, &str)| format!("{prefix}{}", if path.is_empty() { name } else { path });
+        pairs.iter().map(|pair| (pair.0.to_owned(), path(pair).into())).collect()
+    };
+    put("attributes", named(kind.attributes, "resource_metadata."));
+    put("event_attributes", named(kind.event_attributes, ""));
+    let query = |attribute: &str| format!(r#"{{"=": {{"{attribute}": "%s"}}}}"#).into();
+    let associated = kind.associated.iter().map(|(name, attribute)| ((*name).to_owned(), query(attribute)));
+    put("event_associated_resources", associated.collect());
+    for (key, events) in
+        [("event_create", kind.create), ("event_update", kind.update), ("event_delete", kind.delete)]
+    {
+        match events {
+            [] => {}
+            [one] => drop(out.insert(key.to_owned(), (*one).into())),
+            several => drop(out.insert(key.to_owned(), json!(several))),
+        }
+    }
+    Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_types_and_metrics_are_there() {
+        let definitions = definitions();
+        let resources = definitions["resources"].as_array().unwrap();
+        let metrics = resources.iter().map(|resource| resource["metrics"].as_object().unwrap().len());
+        assert_eq!((resources.len(), metrics.sum::<usize>()), (19, 136));
+        assert_eq!(resources[10]["metrics"].as_object().unwrap().get("storage.objects"), Some(&Value::Null));
+        assert_eq!(resources[2]["attributes"]["host"], "resource_metadata.(instance_host|host)");
+    }
+}

@@ -1,0 +1,264 @@
+//! One request to the store, until it has an answer: who posts, where to, and what to do while the store is away.
+//!
+//! A store that does not answer, or says that it is not well (429, 5xx), or does not know us (401), is asked again for as long
+//! as it takes, with longer and longer pauses up to a bound: whoever waits holds what is to be posted, and nothing is lost.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use gnudi_client::base64;
+use gnudi_http::{Answer, HttpClient, HttpOptions, Method, Request, Trust, header};
+use serde_json::Value;
+
+use super::{
+    GnocchiError,
+    figures::Figures,
+    options::{Access, GnocchiOptions},
+};
+
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// A store that asks for more is asked again earlier.
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
+
+/// So many times in a row a request may be answered 500 while others are answered well, before it is the request's fault.
+const ERRORS_500_MAX: u32 = 5;
+
+/// Something that the store does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+impl StoreError {
+    pub fn refused(what: &str, answer: &Answer) -> Self {
+        StoreError(format!("{what}: {}", answer.text()))
+    }
+}
+
+#[derive(Debug)]
+pub struct Store {
+    http: HttpClient,
+    access: Access,
+    endpoint: Option<String>,
+    figures: Figures,
+    is_away: AtomicBool,
+    /// Requests that were answered well: tells whether the store is at fault or the request.
+    answered: AtomicU64,
+}
+
+impl Store {
+    /// Reads certificates, and asks nobody.
+    pub fn new(options: &GnocchiOptions, timeout: Duration, figures: Figures) -> Result<Self, GnocchiError> {
+        let endpoint = options.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
+        if endpoint.is_none() && !matches!(options.access, Access::Keystone(_)) {
+            return Err(GnocchiError::Options("[gnocchi] endpoint is needed without Keystone".to_owned()));
+        }
+        if let Some(endpoint) = endpoint.as_deref()
+            && !["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme))
+        {
+            return Err(GnocchiError::Options(format!(
+                "[gnocchi] endpoint = {endpoint}: not http:// or https://"
+            )));
+        }
+        let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+        let trust = if is_plain { Trust::Anyone } else { options.trust.clone() };
+        let http = HttpClient::new(&HttpOptions {
+            trust,
+            timeout,
+            connect_timeout: timeout,
+            ..HttpOptions::default()
+        })
+        .map_err(|error| GnocchiError::Options(error.to_string()))?;
+        Ok(Store {
+            http,
+            access: options.access.clone(),
+            endpoint,
+            figures,
+            is_away: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+        })
+    }
+
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, "", Bytes::new()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_bytes(path, body.to_string().into()).await
+    }
+
+    pub async fn post_bytes(&self, path: &str, body: Bytes) -> Answer {
+        self.ask(Method::POST, path, "application/json", body).await
+    }
+
+    pub async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
+        self.ask(Method::PATCH, path, content_type, body.to_string().into()).await
+    }
+
+    /// How often the store has answered well so far.
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Asks until there is an answer that is about the request itself: 2xx, 4xx but 401 and 429, and 500 where the store
+    /// goes on answering others.
+    async fn ask(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
+        let mut pause = PAUSE_MIN;
+        let (mut errors_500, mut has_renewed) = (0, false);
+        loop {
+            let answered = self.answered();
+            let token = match self.authorization().await {
+                Ok(token) => token,
+                Err(why) => {
+                    self.wait(&why, pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    continue;
+                }
+            };
+            let why = match self.exchange(&method, path, content_type, &body, &token).await {
+                Err(why) => {
+                    if let (Access::Keystone(session), None) = (&self.access, &self.endpoint) {
+                        session.forget_endpoints();
+                    }
+                    why
+                }
+                Ok(answer) => {
+                    let status = answer.status.as_u16();
+                    match status {
+                        401 => {
+                            if let Access::Keystone(session) = &self.access {
+                                session.forget_token(&token.value);
+                                if !std::mem::replace(&mut has_renewed, true) {
+                                    continue;
+                                }
+                            }
+                        }
+                        429 | 501.. => {}
+                        500 => {
+                            errors_500 += 1;
+                            if errors_500 >= ERRORS_500_MAX && self.answered() > answered {
+                                return answer;
+                            }
+                        }
+                        _ => {
+                            self.came_back(status < 300);
+                            return answer;
+                        }
+                    }
+                    if let Some(after) = retry_after(&answer) {
+                        pause = after;
+                    }
+                    format!("{method} {path}: {}", answer.text())
+                }
+            };
+            self.wait(&why, pause).await;
+            pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        }
+    }
+
+    fn came_back(&self, is_well: bool) {
+        if is_well {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.is_away.swap(false, Ordering::Relaxed) {
+            tracing::info!("the store answers again");
+        }
+    }
+
+    async fn wait(&self, why: &str, pause: Duration) {
+        self.figures.retries.inc();
+        if self.is_away.swap(true, Ordering::Relaxed) {
+            tracing::debug!("{why}");
+        } else {
+            tracing::warn!("the store takes nothing now, and is asked again until it does: {why}");
+        }
+        tokio::time::sleep(pause).await;
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: &Bytes,
+        token: &Token,
+    ) -> Result<Answer, String> {
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(format!("{}{path}", token.endpoint))
+            .header(header::ACCEPT, "application/json");
+        for (name, value) in &token.headers {
+            request = request.header(*name, value);
+        }
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request.body(body.clone()).map_err(|error| format!("{method} {path}: {error}"))?;
+        self.http.send(request).await.map_err(|error| format!("{method} {path}: {error}"))
+    }
+
+    /// Who asks, and where.
+    async fn authorization(&self) -> Result<Token, String> {
+        let given = || self.endpoint.clone().unwrap_or_default();
+        match &self.access {
+            Access::Noauth { user_id, project_id, roles } => {
+                let headers = [("X-User-Id", user_id), ("X-Project-Id", project_id), ("X-Roles", roles)];
+                let headers = headers.into_iter().map(|(name, value)| (name, value.clone())).collect();
+                Ok(Token { endpoint: given(), headers, value: String::new() })
+            }
+            Access::Basic { user, password } => {
+                let value = format!("Basic {}", base64::encode(format!("{user}:{password}").as_bytes()));
+                let headers = vec![("Authorization", value)];
+                Ok(Token { endpoint: given(), headers, value: String::new() })
+            }
+            Access::Keystone(session) => {
+                let value = session.token().await.map_err(|error| error.to_string())?;
+                let endpoint = match &self.endpoint {
+                    Some(endpoint) => endpoint.clone(),
+                    None => match session.endpoint("metric").await.map_err(|error| error.to_string())? {
+                        Some(endpoint) => endpoint.to_string(),
+                        None => {
+                            session.forget_endpoints();
+                            return Err("Keystone's catalogue has no service of type metric".to_owned());
+                        }
+                    },
+                };
+                let headers = vec![("X-Auth-Token", value.to_string())];
+                Ok(Token { endpoint, headers, value: value.to_string() })
+            }
+        }
+    }
+}
+
+/// What stands in a request's head.
+struct Token {
+    endpoint: String,
+    headers: Vec<(&'static str, String)>,
+    /// Empty without Keystone.
+    value: String,
+}
+
+fn retry_after(answer: &Answer) -> Option<Duration> {
+    let seconds = answer.header("retry-after")?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+/// A segment of a path, escaped.
+pub fn segment(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
