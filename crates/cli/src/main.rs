@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         },
         Command::Profile(args) => commands::profile::run(&args),
         Command::Config => {
-            print!("{}", config::print_all());
+            print!("{}", config::print_all(config::options::GNOCCHI));
             Ok(())
         }
     };

@@ -11,6 +11,7 @@ pub mod event;
 pub mod glob;
 pub mod host;
 pub mod located;
+pub mod messaging;
 pub mod notification;
 pub mod pipeline;
 pub mod publishers;

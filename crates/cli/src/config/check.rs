@@ -48,7 +48,7 @@ pub fn check(kind: Kind, value: &str) -> Result<(), String> {
             Some(scheme) => Err(format!("{scheme}:// is none of: {}", with_slashes(schemes))),
             None => Err(format!("must be a URL that begins with one of: {}", with_slashes(schemes))),
         },
-        Kind::Choice(_) | Kind::Text | Kind::List => Ok(()),
+        Kind::Choice(_) | Kind::Text | Kind::List | Kind::Lines => Ok(()),
     }
 }
 

@@ -1,10 +1,12 @@
-//! The configuration: Gnocchi's INI file checked against [`options`], and the environment over it.
+//! The configuration: the INI files of a program (Gnocchi's one, or Ceilometer's, which may be several) checked against
+//! [`options`], and the environment over it.
 //!
 //! An unknown option is a warning, a bad value stops the start with the file, the line, the section and the option named.
 //! What may be a password is never part of a text for people: [`options::Spec::is_secret`].
 
 mod check;
 pub mod deployment;
+mod files;
 mod ini;
 pub mod options;
 mod print;
@@ -20,13 +22,18 @@ use anyhow::{Result, bail};
 
 use check::{check, parse_bool, parse_seconds, scheme};
 pub use deployment::Deployment;
-use options::{Spec, Use};
+pub use files::Files;
+use options::{CEILOMETER, Catalogue, GNOCCHI, Kind, Spec, Use};
 pub use print::print_all;
 
 /// The values of all options. Reading one that [`options`] does not list is a programming error and panics.
 #[derive(Default)]
 pub struct Config {
-    file: Option<PathBuf>,
+    catalogue: Catalogue,
+    /// In the order in which they were read: what is set in a later one counts.
+    files: Vec<PathBuf>,
+    /// Where files that options name are looked for.
+    directories: Vec<PathBuf>,
     values: HashMap<(&'static str, &'static str), Setting>,
     /// What to tell the user once logging works.
     pub warnings: Vec<String>,
@@ -39,7 +46,8 @@ struct Setting {
 }
 
 enum Origin {
-    Line(usize),
+    /// Of the file at an index.
+    Line(usize, usize),
     /// The variable's name.
     Environment(String),
 }
@@ -47,7 +55,7 @@ enum Origin {
 /// Values may be passwords.
 impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Config").field("file", &self.file).finish_non_exhaustive()
+        formatter.debug_struct("Config").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -57,26 +65,42 @@ impl Config {
         Config::load_with(file, |variable| std::env::var(variable).ok())
     }
 
+    /// The same for the files of Ceilometer.
+    pub fn load_ceilometer(files: &Files) -> Result<Self> {
+        let mut config = Config::read(CEILOMETER, files.paths()?, |variable| std::env::var(variable).ok())?;
+        config.directories = files.directories();
+        Ok(config)
+    }
+
     fn load_with(file: Option<&Path>, environment: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut config = Config { file: file.map(Path::to_owned), ..Config::default() };
-        if let Some(path) = file {
-            for setting in ini::read(path)? {
-                config.take_line(path, setting)?;
+        Config::read(GNOCCHI, file.map(Path::to_owned).into_iter().collect(), environment)
+    }
+
+    fn read(
+        catalogue: Catalogue,
+        files: Vec<PathBuf>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        let mut config = Config { catalogue, files, ..Config::default() };
+        for index in 0..config.files.len() {
+            for setting in ini::read(&config.files[index])? {
+                config.take_line(index, setting)?;
             }
         }
-        for spec in options::all() {
+        for spec in catalogue.all() {
             config.take_variables(spec, &environment)?;
         }
         Ok(config)
     }
 
-    fn take_line(&mut self, path: &Path, setting: ini::Setting) -> Result<()> {
-        let place = format!("{}:{}: [{}] {}", path.display(), setting.line, setting.section, setting.key);
-        let Some(spec) = options::find(&setting.section, &setting.key) else {
+    fn take_line(&mut self, file: usize, setting: ini::Setting) -> Result<()> {
+        let path = self.files[file].display();
+        let place = format!("{path}:{}: [{}] {}", setting.line, setting.section, setting.key);
+        let Some(spec) = self.catalogue.find(&setting.section, &setting.key) else {
             self.warnings.push(format!("{place}: no such option: ignored"));
             return Ok(());
         };
-        self.set(spec, setting.value, Origin::Line(setting.line), &place)
+        self.set(spec, setting.value, Origin::Line(file, setting.line), &place)
     }
 
     /// `OS_<SECTION>__<OPTION>` counts more than the file, as in oslo.config; the variables that Gnocchi itself knows
@@ -115,13 +139,20 @@ impl Config {
         if let Use::Idle(why) = spec.usage {
             self.warnings.push(format!("{place}: without effect in this version: {why}"));
         }
-        self.values.insert((spec.section, spec.name), Setting { value, origin });
+        let key = (spec.section, spec.name);
+        if let (Kind::Lines, Origin::Line(..), Some(before)) = (spec.kind, &origin, self.values.get_mut(&key))
+        {
+            before.value += "\n";
+            before.value += &value;
+        } else {
+            self.values.insert(key, Setting { value, origin });
+        }
         Ok(())
     }
 
     /// The option's text; `None` where it is unset and has no default.
     pub fn text(&self, section: &str, name: &str) -> Option<&str> {
-        let spec = spec(section, name);
+        let spec = self.spec(section, name);
         let set = self.values.get(&(spec.section, spec.name)).map(|setting| setting.value.as_str());
         match (set, spec.inherits) {
             (Some(value), _) => (!value.is_empty()).then_some(value),
@@ -153,19 +184,24 @@ impl Config {
 
     pub fn list(&self, section: &str, name: &str) -> Vec<String> {
         let text = self.text(section, name).unwrap_or_default();
-        text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        let separators: &[char] = match self.spec(section, name).kind {
+            Kind::Lines => &['\n'],
+            _ => &[',', '\n'],
+        };
+        text.split(separators).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
     /// Names the place of an option, for an error about its value: where it was set, or where it could be.
     pub fn place(&self, section: &str, name: &str) -> String {
-        let spec = spec(section, name);
+        let spec = self.spec(section, name);
         let option = format!("[{}] {}", spec.section, spec.name);
-        let file = self.file.as_ref().map(|file| file.display());
-        match (self.values.get(&(spec.section, spec.name)), spec.inherits, file) {
+        let path = |index: usize| self.files.get(index).map(|file| file.display());
+        match (self.values.get(&(spec.section, spec.name)), spec.inherits, path(0)) {
             (Some(Setting { origin: Origin::Environment(variable), .. }), ..) => {
                 format!("{variable}: {option}")
             }
-            (Some(Setting { origin: Origin::Line(line), .. }), _, Some(file)) => {
+            (Some(Setting { origin: Origin::Line(index, line), .. }), ..) => {
+                let file = path(*index).expect("what was read from");
                 format!("{file}:{line}: {option}")
             }
             (None, Some(section), _) => self.place(section, name),
@@ -173,10 +209,19 @@ impl Config {
             (_, _, None) => option,
         }
     }
-}
 
-fn spec(section: &str, name: &str) -> &'static Spec {
-    options::find(section, name).unwrap_or_else(|| panic!("[{section}] {name} is not in the options"))
+    /// A file that an option names: as it is where there is one, else beside the configuration's own files, or where
+    /// Ceilometer would look. `None` where there is none.
+    pub fn find_file(&self, name: &str) -> Option<PathBuf> {
+        let candidates = std::iter::once(PathBuf::from(name));
+        let beside = self.directories.iter().map(|directory| directory.join(name));
+        candidates.chain(beside).find(|path| path.is_file())
+    }
+
+    fn spec(&self, section: &str, name: &str) -> &'static Spec {
+        let spec = self.catalogue.find(section, name);
+        spec.unwrap_or_else(|| panic!("[{section}] {name} is not in the options"))
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +238,7 @@ mod tests {
 
     #[test]
     fn defaults_pass_their_own_checks() {
-        for spec in options::all() {
+        for spec in GNOCCHI.all().chain(CEILOMETER.all()) {
             assert!(spec.default.is_empty() || check(spec.kind, spec.default).is_ok(), "{}", spec.name);
         }
         let config = Config::load_with(None, |_| None).unwrap();
@@ -203,9 +248,13 @@ mod tests {
 
     #[test]
     fn each_option_is_there_once() {
-        let names: Vec<_> = options::all().map(|spec| (spec.section, spec.name)).collect();
-        let distinct: std::collections::HashSet<_> = names.iter().collect();
-        assert_eq!(distinct.len(), names.len());
+        for catalogue in [GNOCCHI, CEILOMETER] {
+            let present = catalogue.all().map(|spec| (spec.section, spec.name));
+            let former = catalogue.all().flat_map(|spec| spec.formerly.iter().copied());
+            let names: Vec<_> = present.chain(former).collect();
+            let distinct: std::collections::HashSet<_> = names.iter().collect();
+            assert_eq!(distinct.len(), names.len());
+        }
     }
 
     #[test]
@@ -261,7 +310,7 @@ mod tests {
     /// Whatever is wrong around them.
     #[test]
     fn passwords_are_in_no_message() {
-        for spec in options::all().filter(|spec| spec.is_secret) {
+        for spec in GNOCCHI.all().filter(|spec| spec.is_secret) {
             for value in ["hunter2", "http://u:hunter2@h", "redis:hunter2", "postgresql://u:hunter2@h/d"] {
                 let text = format!("[{}]\n{} = {value}\n{}s = {value}\n", spec.section, spec.name, spec.name);
                 let said = match load(&text) {
@@ -277,6 +326,53 @@ mod tests {
         for text in ["[storage]\nredis_url hunter2\n", "redis_url = hunter2\n", "  hunter2\n", "[hunter2\n"] {
             let error = format!("{:#}", load(text).unwrap_err());
             assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    fn load_ceilometer(texts: &[&str]) -> Result<Config> {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = texts.iter().enumerate().map(|(index, text)| {
+            let path = directory.path().join(format!("{index}.conf"));
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        Config::read(CEILOMETER, paths.collect(), |_| None)
+    }
+
+    #[test]
+    fn of_several_files_the_last_counts_and_lines_add_up() {
+        let first =
+            "[notification]\nworkers = 2\nmessaging_urls = rabbit://a,b:1/\nmessaging_urls = rabbit://c/\n";
+        let second = "[DEFAULT]\nnotification_workers = 3\n[notification]\nmessaging_urls = rabbit://d/\n";
+        let config = load_ceilometer(&[first, second]).unwrap();
+        assert_eq!(config.int("notification", "workers"), Some(3));
+        let place = config.place("notification", "workers");
+        assert!(place.ends_with("1.conf:2: [notification] workers"), "{place}");
+        let urls = config.list("notification", "messaging_urls");
+        assert_eq!(urls, ["rabbit://a,b:1/", "rabbit://c/", "rabbit://d/"]);
+        assert_eq!(config.list("notification", "pipelines"), ["meter", "event"]);
+        assert_eq!(config.list("notification", "notification_control_exchanges").len(), 14);
+    }
+
+    #[test]
+    fn ceilometers_options_are_checked_too() {
+        let error = load_ceilometer(&["[notification]\nworkers = 0\n"]).unwrap_err().to_string();
+        assert!(error.ends_with("0.conf:2: [notification] workers = 0: must be at least 1"), "{error}");
+        let text =
+            "[DEFAULT]\nnope = 1\nlog_dir = /x\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n";
+        let config = load_ceilometer(&[text]).unwrap();
+        assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+        assert_eq!(config.text("service_credentials", "project_name"), Some("t"));
+        assert_eq!(config.text("gnocchi", "project_name"), Some("t"), "as in [service_credentials]");
+    }
+
+    #[test]
+    fn passwords_in_ceilometers_files_are_in_no_message() {
+        for spec in CEILOMETER.all().filter(|spec| spec.is_secret) {
+            let text = format!("[{}]\n{} = rabbit://u:hunter2@h/\n", spec.section, spec.name);
+            let config = load_ceilometer(&[&text]).unwrap();
+            let said = format!("{:?} {config:?} {}", config.warnings, config.place(spec.section, spec.name));
+            assert!(!said.contains("hunter2"), "{said}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! `gnudi config`: all options with their defaults and meanings, as a file that could be edited and used.
+//! `gnudi config [--ceilometer]`: all options with their defaults and meanings, as a file that could be edited and used.
 
-use super::options::{self, Kind, Spec, Use};
+use super::options::{Catalogue, Kind, Spec, Use};
 
-pub fn print_all() -> String {
+pub fn print_all(catalogue: Catalogue) -> String {
     let mut text = String::new();
     let mut section = "";
-    for spec in options::all() {
+    for spec in catalogue.all() {
         if spec.section != section {
             section = spec.section;
             if !text.is_empty() {
@@ -26,6 +26,7 @@ fn describe(spec: &Spec) -> String {
         Kind::Seconds => " (above 0)".to_owned(),
         Kind::Bool => " (true or false)".to_owned(),
         Kind::List => " (comma separated)".to_owned(),
+        Kind::Lines => " (may stand several times)".to_owned(),
         Kind::Choice(choices) => format!(" ({})", choices.join(", ")),
         Kind::Url(schemes) => {
             format!(" ({})", schemes.iter().map(|s| format!("{s}://")).collect::<Vec<_>>().join(", "))
@@ -36,5 +37,6 @@ fn describe(spec: &Spec) -> String {
         (Use::Heeded, Some(section)) => format!("Unset: as in [{section}]."),
         (Use::Idle(why), _) => format!("Without effect in this version: {why}."),
     };
-    format!("# {help}\n#{} = {}\n", spec.name, spec.default)
+    let defaults = spec.default.split('\n').map(|value| format!("#{} = {value}\n", spec.name));
+    format!("# {help}\n{}", defaults.collect::<String>())
 }

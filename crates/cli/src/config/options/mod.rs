@@ -1,8 +1,10 @@
 //! Every option: section, name, type, default, meaning. Gnocchi's names first; gnudi's own are marked.
 //!
 //! One file per section, or per few that belong together; `engines` has those that `[storage]` and `[incoming]` share.
+//! `ceilometer` has the other catalogue, that of ceilometer.conf.
 
 mod api;
+pub mod ceilometer;
 mod collectors;
 mod default;
 mod engines;
@@ -27,6 +29,8 @@ pub enum Kind {
     Bool,
     /// Comma separated.
     List,
+    /// May stand several times in a section; each line is one value.
+    Lines,
     Choice(&'static [&'static str]),
     /// A URL of one of these schemes; `scheme+driver` (a driver of Gnocchi's) is taken for `scheme`.
     Url(&'static [&'static str]),
@@ -55,6 +59,8 @@ pub struct Spec {
     pub inherits: Option<&'static str>,
     /// The variable of the environment that Gnocchi takes for the default; empty for none.
     pub environment: &'static str,
+    /// Other names of it, by section and name, that still count.
+    pub formerly: &'static [(&'static str, &'static str)],
 }
 
 const fn option(
@@ -74,6 +80,7 @@ const fn option(
         is_secret: false,
         inherits: None,
         environment: "",
+        formerly: &[],
     }
 }
 
@@ -108,12 +115,35 @@ const GROUPS: &[&[Spec]] = &[
     collectors::OPTIONS,
 ];
 
-/// All options, by section.
-pub fn all() -> impl Iterator<Item = &'static Spec> {
-    GROUPS.iter().copied().flatten()
+/// The options of one program's files.
+#[derive(Clone, Copy, Debug)]
+pub struct Catalogue(&'static [&'static [Spec]]);
+
+/// Those of gnocchi.conf.
+pub const GNOCCHI: Catalogue = Catalogue(GROUPS);
+
+/// Those of ceilometer.conf.
+pub const CEILOMETER: Catalogue = Catalogue(ceilometer::GROUPS);
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        GNOCCHI
+    }
 }
 
-/// The option of that name, if there is one.
-pub fn find(section: &str, name: &str) -> Option<&'static Spec> {
-    all().find(|spec| spec.section.eq_ignore_ascii_case(section) && spec.name == name)
+impl Catalogue {
+    /// All options, by section.
+    pub fn all(self) -> impl Iterator<Item = &'static Spec> {
+        self.0.iter().copied().flatten()
+    }
+
+    /// The option of that name, present or former, if there is one.
+    pub fn find(self, section: &str, name: &str) -> Option<&'static Spec> {
+        let is = |(its_section, its_name): (&str, &str)| {
+            its_section.eq_ignore_ascii_case(section) && its_name == name
+        };
+        self.all()
+            .find(|spec| is((spec.section, spec.name)))
+            .or_else(|| self.all().find(|spec| spec.formerly.iter().any(|former| is(*former))))
+    }
 }

@@ -1,0 +1,234 @@
+//! What the notification agent and the polling agents do: `[notification]`, `[agent]`, `[meter]`, `[event]`, `[publisher]`,
+//! `[polling]`, `[compute]`, `[ipmi]`, `[coordination]`, `[cache]`.
+
+use super::{ANY, Kind, POSITIVE, Spec, idle, option, secret};
+
+/// Those that Ceilometer listens to.
+const EXCHANGES: &str = "nova\nglance\nneutron\ncinder\nheat\nkeystone\ntrove\nzaqar\nswift\nceilometer\nmagnum\ndns\nironic\naodh";
+const CACHE: &str = "caches are in the process";
+const DRIVEN: &str = "publishers gather by themselves";
+
+pub const OPTIONS: &[Spec] = &[
+    Spec {
+        formerly: &[("DEFAULT", "notification_workers")],
+        ..option(
+            "notification",
+            "workers",
+            POSITIVE,
+            "",
+            "Threads that take notifications, in one process. Unset: one for each processor.",
+        )
+    },
+    Spec {
+        kind: Kind::Lines,
+        ..secret(
+            "notification",
+            "messaging_urls",
+            Kind::Lines,
+            "Brokers to listen to, one a line. Unset: transport_url.",
+        )
+    },
+    Spec {
+        formerly: &[("DEFAULT", "http_control_exchanges")],
+        ..option(
+            "notification",
+            "notification_control_exchanges",
+            Kind::Lines,
+            EXCHANGES,
+            "Exchanges to listen to, one a line.",
+        )
+    },
+    option(
+        "notification",
+        "pipelines",
+        Kind::Lines,
+        "meter\nevent",
+        "Which pipelines there are: meter, event.",
+    ),
+    option(
+        "notification",
+        "pool",
+        Kind::Text,
+        "",
+        "gnudi: take copies of all notifications from a queue of this name, beside whoever takes the originals.",
+    ),
+    option(
+        "notification",
+        "tries_max",
+        POSITIVE,
+        "3",
+        "gnudi: how often a notification that cannot be published is tried before it is set aside.",
+    ),
+    option(
+        "notification",
+        "aside_queue",
+        Kind::Text,
+        "gnudi.aside",
+        "gnudi: queue of the notifications that were set aside, each with the reason in its headers.",
+    ),
+    option(
+        "notification",
+        "in_flight_bytes_max",
+        POSITIVE,
+        "50331648",
+        "gnudi: bytes of notifications that are taken and not yet acknowledged; beyond them none is taken.",
+    ),
+    idle(
+        "notification",
+        "ack_on_event_error",
+        "true",
+        "what cannot be published is set aside after tries_max tries",
+    ),
+    idle("notification", "batch_size", "1", DRIVEN),
+    idle("notification", "batch_timeout", "", DRIVEN),
+    option(
+        "agent",
+        "metrics_listen",
+        Kind::Text,
+        "",
+        "gnudi: host:port where the agent's figures are shown, at /metrics. Unset: nowhere.",
+    ),
+    option(
+        "meter",
+        "meter_definitions_dirs",
+        Kind::Lines,
+        "/etc/ceilometer/meters.d",
+        "Directories of meter definitions (*.yaml). Where none of them has any, those that come with gnudi count.",
+    ),
+    option("event", "definitions_cfg_file", Kind::Text, "event_definitions.yaml", "Definitions of events."),
+    option(
+        "event",
+        "drop_unmatched_notifications",
+        Kind::Bool,
+        "false",
+        "Make no event of a notification that no definition is for.",
+    ),
+    option(
+        "event",
+        "store_raw",
+        Kind::Lines,
+        "",
+        "Priorities whose notifications are kept whole in their events: info, error.",
+    ),
+    Spec {
+        default: "change this for valid signing",
+        ..secret(
+            "publisher",
+            "telemetry_secret",
+            Kind::Text,
+            "What samples are signed with; empty for no signatures.",
+        )
+    },
+    option(
+        "publisher_notifier",
+        "metering_topic",
+        Kind::Text,
+        "metering",
+        "Topic of samples that are published to the broker.",
+    ),
+    option(
+        "publisher_notifier",
+        "event_topic",
+        Kind::Text,
+        "event",
+        "Topic of events that are published to the broker.",
+    ),
+    option(
+        "publisher_notifier",
+        "telemetry_driver",
+        Kind::Choice(&["messaging", "messagingv2", "noop"]),
+        "messagingv2",
+        "Form of what is published to the broker.",
+    ),
+    option("polling", "cfg_file", Kind::Text, "polling.yaml", "What is polled, and how often."),
+    option(
+        "polling",
+        "partitioning_group_prefix",
+        Kind::Text,
+        "",
+        "Begin the name of the group that shares the work with this.",
+    ),
+    option("polling", "batch_size", ANY, "50", "Most samples of a message."),
+    option(
+        "polling",
+        "pollsters_definitions_dirs",
+        Kind::Lines,
+        "/etc/ceilometer/pollsters.d",
+        "Directories of dynamic pollsters (*.yaml).",
+    ),
+    option(
+        "polling",
+        "identity_name_discovery",
+        Kind::Bool,
+        "false",
+        "Look up the names of users and projects.",
+    ),
+    option("polling", "enable_notifications", Kind::Bool, "true", "Publish samples to the broker."),
+    option(
+        "polling",
+        "ignore_disabled_projects",
+        Kind::Bool,
+        "false",
+        "Leave out projects that are disabled.",
+    ),
+    option(
+        "polling",
+        "threads_to_process_pollsters",
+        POSITIVE,
+        "1",
+        "Pollsters of a source that run at the same time.",
+    ),
+    option(
+        "polling",
+        "enable_prometheus_exporter",
+        Kind::Bool,
+        "false",
+        "Show what was polled to Prometheus.",
+    ),
+    option("polling", "prometheus_listen_addresses", Kind::List, "127.0.0.1:9101", "Where to show it."),
+    option("polling", "prometheus_tls_enable", Kind::Bool, "false", "Show it over TLS."),
+    option("polling", "prometheus_tls_certfile", Kind::Text, "", "Certificate, in PEM."),
+    option("polling", "prometheus_tls_keyfile", Kind::Text, "", "Its key, in PEM."),
+    idle("polling", "heartbeat_socket_dir", "", "look at /metrics"),
+    option(
+        "compute",
+        "instance_discovery_method",
+        Kind::Choice(&["naive", "workload_partitioning", "libvirt_metadata"]),
+        "libvirt_metadata",
+        "How instances are found: asked of Nova, or of libvirt alone.",
+    ),
+    option(
+        "compute",
+        "resource_update_interval",
+        ANY,
+        "0",
+        "Seconds between two questions to Nova; 0 for every time.",
+    ),
+    option("compute", "resource_cache_expiry", ANY, "3600", "Seconds that an instance found is remembered."),
+    option(
+        "compute",
+        "report_stopped_instance_metrics",
+        Kind::Bool,
+        "false",
+        "Report zeros of stopped instances.",
+    ),
+    option(
+        "compute",
+        "fetch_extra_metadata",
+        Kind::Bool,
+        "false",
+        "Ask Nova for the rest of instances' metadata.",
+    ),
+    option("ipmi", "polling_retry", ANY, "3", "Failures in a row before a sensor is asked no more."),
+    secret(
+        "coordination",
+        "backend_url",
+        Kind::Text,
+        "Where polling agents find each other: etcd's or Redis' URL. Unset: each polls everything.",
+    ),
+    idle("cache", "enabled", "false", CACHE),
+    idle("cache", "backend", "dogpile.cache.null", CACHE),
+    idle("cache", "expiration_time", "600", CACHE),
+    idle("cache", "memcache_servers", "localhost:11211", CACHE),
+    idle("cache", "config_prefix", "cache.oslo", CACHE),
+];

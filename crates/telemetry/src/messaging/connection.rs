@@ -1,0 +1,224 @@
+//! A connection to one of a broker's hosts.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use lapin::{
+    Connection, ConnectionProperties,
+    tcp::{OwnedIdentity, OwnedTLSConfig},
+    uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism},
+};
+
+use super::{Host, MessagingError, QueueOptions, TransportUrl};
+
+/// How long connecting to one host may take, the login included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Login {
+    #[default]
+    Plain,
+    AmqPlain,
+    /// By the certificate.
+    External,
+    RabbitCrDemo,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Who may vouch for the broker, besides those whom this machine trusts.
+    pub authorities: Option<PathBuf>,
+    /// A certificate of one's own, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// From one try to connect to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    pub first: Duration,
+    /// How much longer each is than the one before it.
+    pub step: Duration,
+    pub longest: Duration,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Pauses {
+            first: Duration::from_secs(1),
+            step: Duration::from_secs(2),
+            longest: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Pauses {
+    /// The pause after `failures` failures in a row, of which the first is 1. `fraction`, from 0 to 1, is random: a quarter of
+    /// it, so that many agents do not come back at the same moment.
+    pub fn after(self, failures: u32, fraction: f64) -> Duration {
+        let pause = self.first + self.step.saturating_mul(failures.saturating_sub(1));
+        pause.min(self.longest).mul_f64(1.0 - fraction.clamp(0.0, 1.0) / 4.0)
+    }
+}
+
+/// How a broker is reached, and of what kind its queues are.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    pub url: TransportUrl,
+    /// `None` for plain TCP.
+    pub tls: Option<TlsFiles>,
+    pub login: Login,
+    /// Seconds of silence after which the connection counts as lost; 0 for any.
+    pub heartbeat_s: u16,
+    /// Try hosts in random order instead of one after the other.
+    pub shuffled: bool,
+    pub pauses: Pauses,
+    pub queues: QueueOptions,
+    /// Shown in the broker's list of connections.
+    pub name: String,
+}
+
+impl BrokerOptions {
+    /// As oslo.messaging has it where nothing is configured.
+    pub fn new(url: TransportUrl, name: &str) -> Self {
+        BrokerOptions {
+            tls: url.is_secure.then(TlsFiles::default),
+            url,
+            login: Login::default(),
+            heartbeat_s: 60,
+            shuffled: false,
+            pauses: Pauses::default(),
+            queues: QueueOptions::default(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Hosts in the order in which they are tried; `turn` counts connections, so that each begins where the one before it
+    /// ended, and `random` is any number.
+    fn order(&self, turn: usize, random: u64) -> Vec<&Host> {
+        let mut hosts: Vec<&Host> = self.url.hosts.iter().collect();
+        if self.shuffled {
+            let mut state = random | 1;
+            for index in (1..hosts.len()).rev() {
+                // xorshift: good enough to spread agents over hosts.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                hosts.swap(index, (state % (index as u64 + 1)) as usize);
+            }
+        } else {
+            let hosts_count = hosts.len();
+            hosts.rotate_left(turn % hosts_count);
+        }
+        hosts
+    }
+
+    /// Connects to the first host that answers.
+    pub(super) async fn connect(&self, turn: usize) -> Result<Connection, MessagingError> {
+        let tls = self.tls_config()?;
+        let mut reasons = Vec::new();
+        for host in self.order(turn, random()) {
+            let connecting = Connection::connect_uri_with_config(
+                self.uri(host),
+                ConnectionProperties::default().with_connection_name(self.name.as_str().into()),
+                tls.clone(),
+                lapin::runtime::default_runtime().map_err(error)?,
+            );
+            match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => reasons.push(format!("{host:?}: {error}")),
+                Err(_) => reasons.push(format!("{host:?}: no answer within {} s", CONNECT_TIMEOUT.as_secs())),
+            }
+        }
+        Err(MessagingError(reasons.join("; ")))
+    }
+
+    fn uri(&self, host: &Host) -> AMQPUri {
+        let mechanism = match self.login {
+            Login::Plain => SASLMechanism::Plain,
+            Login::AmqPlain => SASLMechanism::AMQPlain,
+            Login::External => SASLMechanism::External,
+            Login::RabbitCrDemo => SASLMechanism::RabbitCrDemo,
+        };
+        AMQPUri {
+            scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
+            authority: AMQPAuthority {
+                userinfo: AMQPUserInfo { username: host.user.clone(), password: host.password.clone() },
+                host: host.name.clone(),
+                port: host.port,
+            },
+            vhost: self.url.virtual_host.clone(),
+            query: AMQPQueryString {
+                heartbeat: Some(self.heartbeat_s),
+                connection_timeout: Some(CONNECT_TIMEOUT.as_millis() as u64),
+                auth_mechanism: Some(mechanism),
+                ..AMQPQueryString::default()
+            },
+        }
+    }
+
+    /// Read anew for each connection: certificates are renewed while agents run.
+    fn tls_config(&self) -> Result<OwnedTLSConfig, MessagingError> {
+        let Some(files) = &self.tls else { return Ok(OwnedTLSConfig::default()) };
+        let read = |path: &PathBuf| {
+            fs::read(path).map_err(|error| MessagingError(format!("{}: {error}", path.display())))
+        };
+        let identity = match &files.identity {
+            None => None,
+            Some((certificate, key)) => {
+                Some(OwnedIdentity::PKCS8 { pem: read(certificate)?, key: read(key)? })
+            }
+        };
+        let authorities = files.authorities.as_ref().map(read).transpose()?;
+        let cert_chain = authorities.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(OwnedTLSConfig { identity, cert_chain })
+    }
+}
+
+/// A random number from the hasher's seed, which is all the randomness that a choice of hosts needs.
+pub(super) fn random() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(0)
+}
+
+/// A random number from 0 to 1.
+pub(super) fn random_fraction() -> f64 {
+    (random() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+pub(super) fn error(error: lapin::Error) -> MessagingError {
+    MessagingError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(hosts: &[&Host]) -> String {
+        hosts.iter().map(|host| host.name.as_str()).collect()
+    }
+
+    #[test]
+    fn hosts_are_tried_in_turn_or_at_random() {
+        let mut options = BrokerOptions::new("rabbit://a,b,c/".parse().unwrap(), "test");
+        assert_eq!(names(&options.order(0, 0)), "abc");
+        assert_eq!(names(&options.order(4, 0)), "bca");
+        options.shuffled = true;
+        let mut firsts: Vec<String> = (1..100)
+            .map(|number| {
+                names(&options.order(0, u64::wrapping_mul(number, 0x9E37_79B9_7F4A_7C15)))[..1].to_owned()
+            })
+            .collect();
+        firsts.sort();
+        firsts.dedup();
+        assert_eq!(firsts, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn pauses_grow_to_the_longest() {
+        let pauses = Pauses::default();
+        let seconds = |failures| pauses.after(failures, 0.0).as_secs_f64();
+        assert_eq!((seconds(1), seconds(2), seconds(3), seconds(1000)), (1.0, 3.0, 5.0, 30.0));
+        assert_eq!(pauses.after(1, 1.0), Duration::from_millis(750));
+    }
+}

@@ -1,0 +1,401 @@
+//! Fills an inbox from the broker, for as long as it is wanted, whatever happens to connections.
+//!
+//! One task has the connection: it declares, consumes, counts what is open and sends acknowledgements. What bounds memory is
+//! the number of messages that the broker sends ahead to each queue's consumer, and a limit of bytes, at which consumers are
+//! cancelled until half of them are settled.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt as _, stream::SelectAll};
+use lapin::{
+    Channel, Connection,
+    options::{
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions,
+    },
+    types::FieldTable,
+};
+use tokio::{
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender},
+        watch,
+    },
+    task::JoinHandle,
+    time::MissedTickBehavior,
+};
+
+use super::{
+    BrokerOptions, Delivery, Inbox, MessagingError, Outcome, Ticket,
+    connection::{error, random_fraction},
+    ledger::{Acknowledgement, Ledger},
+    topology::{Declarer, check_name},
+};
+
+/// Those of oslo.messaging, each with a queue of its own.
+pub const PRIORITIES: [&str; 7] = ["audit", "debug", "info", "warn", "error", "critical", "sample"];
+
+/// How often acknowledgements are gathered and sent.
+const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(20);
+
+/// Acknowledgements that are sent before that time, once there are so many outcomes.
+const OUTCOMES_MAX: usize = 64;
+
+/// A connection that stood for so long has not failed at once.
+const STABLE: Duration = Duration::from_secs(10);
+
+/// What to listen to.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    pub exchanges: Vec<String>,
+    /// Each has a queue for each priority, `topic.priority`.
+    pub topics: Vec<String>,
+    /// One queue of this name instead, which gets copies of all.
+    pub pool: Option<String>,
+    /// Messages of each queue that the broker sends ahead.
+    pub prefetch: u16,
+    /// Bytes that are not settled; beyond them nothing is taken.
+    pub in_flight_bytes_max: usize,
+}
+
+impl Listening {
+    /// Queues, each with its routing keys.
+    fn queues(&self) -> Vec<(String, Vec<String>)> {
+        let keys = |topic: &String| PRIORITIES.map(|priority| format!("{topic}.{priority}"));
+        match &self.pool {
+            Some(pool) => vec![(pool.clone(), self.topics.iter().flat_map(keys).collect())],
+            None => self.topics.iter().flat_map(keys).map(|key| (key.clone(), vec![key])).collect(),
+        }
+    }
+
+    fn check(&self) -> Result<(), MessagingError> {
+        let queues = self.queues();
+        let names = queues.iter().flat_map(|(queue, keys)| std::iter::once(queue).chain(keys));
+        names.chain(&self.exchanges).try_for_each(|name| check_name(name))
+    }
+}
+
+/// Counted for whoever asks.
+#[derive(Debug, Default)]
+pub struct ConsumerFigures {
+    pub is_connected: AtomicBool,
+    pub connections: AtomicU64,
+    /// Acknowledgements sent; each may be for many messages.
+    pub acknowledgements: AtomicU64,
+    pub in_flight: AtomicU64,
+    pub in_flight_bytes: AtomicU64,
+    /// How often nothing was taken since too many bytes were in flight.
+    pub pauses: AtomicU64,
+}
+
+/// A consumer that runs in a task of its own.
+#[derive(Debug)]
+pub struct Consumer {
+    stage: watch::Sender<Stage>,
+    task: JoinHandle<()>,
+    pub figures: Arc<ConsumerFigures>,
+}
+
+/// What is wanted of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Consume,
+    /// Take nothing more, and go on acknowledging.
+    Settle,
+    /// Send the last acknowledgements and close.
+    Close,
+}
+
+impl Consumer {
+    /// Starts to consume; must be called within a Tokio runtime. Fails where a name is too long.
+    pub fn start(broker: BrokerOptions, listening: Listening) -> Result<(Self, Inbox), MessagingError> {
+        listening.check()?;
+        let (inbox, deliveries, outcomes) = Inbox::new();
+        let (stage, wanted) = watch::channel(Stage::Consume);
+        let figures = Arc::new(ConsumerFigures::default());
+        let worker = Worker {
+            broker,
+            listening,
+            deliveries,
+            outcomes,
+            wanted,
+            figures: figures.clone(),
+            ledger: Ledger::default(),
+            session: 0,
+        };
+        Ok((Consumer { stage, task: tokio::spawn(worker.run()), figures }, inbox))
+    }
+
+    /// Takes nothing more; what was taken can still be settled.
+    pub fn stop_taking(&self) {
+        self.stage.send_if_modified(|stage| std::mem::replace(stage, (*stage).max(Stage::Settle)) != *stage);
+    }
+
+    /// Sends the last acknowledgements and closes the connection; what is not settled stays in the broker.
+    pub async fn close(self) {
+        self.stage.send_replace(Stage::Close);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the consumer ended");
+        }
+    }
+}
+
+struct Worker {
+    broker: BrokerOptions,
+    listening: Listening,
+    deliveries: UnboundedSender<Delivery>,
+    outcomes: UnboundedReceiver<(Ticket, Outcome)>,
+    wanted: watch::Receiver<Stage>,
+    figures: Arc<ConsumerFigures>,
+    ledger: Ledger,
+    session: u64,
+}
+
+/// The consumers of a connection's channel.
+struct Consumers {
+    channel: Channel,
+    streams: SelectAll<lapin::Consumer>,
+    tags: Vec<(String, Arc<str>)>,
+    by_key: HashMap<String, Arc<str>>,
+    turn: u64,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        let (mut failures, mut turn) = (0, 0);
+        loop {
+            let began = Instant::now();
+            let ended = self.connected(turn).await;
+            self.figures.is_connected.store(false, Ordering::Relaxed);
+            // What was open comes again with the next connection.
+            self.ledger.clear();
+            self.show();
+            let Err(error) = ended else { return };
+            turn += 1;
+            failures = if began.elapsed() >= STABLE { 1 } else { failures + 1 };
+            let pause = self.broker.pauses.after(failures, random_fraction());
+            let pause_ms = pause.as_millis();
+            tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not connected to the broker: trying again");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                stopped = self.wanted.wait_for(|stage| *stage != Stage::Consume) => {
+                    let _ = stopped;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Consumes over one connection until it fails (an error), or until no more is wanted.
+    async fn connected(&mut self, turn: usize) -> Result<(), MessagingError> {
+        let connection = tokio::select! {
+            connection = self.broker.connect(turn) => connection?,
+            _ = self.wanted.wait_for(|stage| *stage != Stage::Consume) => return Ok(()),
+        };
+        self.session += 1;
+        let mut consumers = self.declare(&connection).await?;
+        consumers.consume().await?;
+        self.figures.is_connected.store(true, Ordering::Relaxed);
+        self.figures.connections.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
+        self.converse(&mut consumers).await?;
+        // What is open stays in the broker whether the goodbye arrives or not.
+        let _ = tokio::time::timeout(Duration::from_secs(2), connection.close(200, "goodbye".into())).await;
+        Ok(())
+    }
+
+    async fn declare(&self, connection: &Connection) -> Result<Consumers, MessagingError> {
+        let mut declarer = Declarer::new(connection, self.broker.queues).await?;
+        for exchange in &self.listening.exchanges {
+            declarer.exchange(exchange).await?;
+        }
+        let mut by_key = HashMap::new();
+        for (queue, keys) in self.listening.queues() {
+            declarer.queue(&queue).await?;
+            for exchange in &self.listening.exchanges {
+                for key in &keys {
+                    declarer.bind(&queue, exchange, key).await?;
+                }
+            }
+            by_key.insert(queue.clone(), Arc::from(queue));
+        }
+        let channel = declarer.into_channel();
+        channel.basic_qos(self.listening.prefetch, BasicQosOptions::default()).await.map_err(error)?;
+        Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, turn: 0 })
+    }
+
+    async fn converse(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+        let mut ticks = tokio::time::interval(ACKNOWLEDGE_DELAY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut outcomes_count = 0;
+        loop {
+            tokio::select! {
+                delivery = consumers.streams.next(), if !consumers.streams.is_empty() => {
+                    self.take(consumers, delivery).await?;
+                }
+                outcome = self.outcomes.recv() => {
+                    let Some((ticket, outcome)) = outcome else { return Ok(()) };
+                    self.heed(&consumers.channel, ticket, outcome).await?;
+                    outcomes_count += 1;
+                    if outcomes_count >= OUTCOMES_MAX {
+                        outcomes_count = 0;
+                        self.acknowledge(&consumers.channel, false).await?;
+                    }
+                }
+                _ = ticks.tick() => {
+                    outcomes_count = 0;
+                    self.acknowledge(&consumers.channel, false).await?;
+                    if !consumers.channel.status().connected() {
+                        return Err(MessagingError("the channel was closed".to_owned()));
+                    }
+                }
+                changed = self.wanted.changed() => {
+                    if changed.is_err() || *self.wanted.borrow() == Stage::Close {
+                        return self.finish(&consumers.channel).await;
+                    }
+                    consumers.cancel().await?;
+                }
+            }
+            let bytes = self.ledger.bytes();
+            let is_wanted = *self.wanted.borrow() == Stage::Consume;
+            if is_wanted && !consumers.tags.is_empty() && bytes > self.listening.in_flight_bytes_max {
+                self.figures.pauses.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(bytes, "too many bytes in flight: nothing more is taken for a while");
+                consumers.cancel().await?;
+            } else if is_wanted
+                && consumers.tags.is_empty()
+                && bytes <= self.listening.in_flight_bytes_max / 2
+            {
+                consumers.consume().await?;
+            }
+        }
+    }
+
+    async fn take(
+        &mut self,
+        consumers: &mut Consumers,
+        delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
+    ) -> Result<(), MessagingError> {
+        // The last stream has ended: all consumers were cancelled, by us or, with a queue that is gone, by the broker.
+        let Some(delivery) = delivery else { return Ok(()) };
+        let delivery = delivery.map_err(error)?;
+        self.ledger.opened(delivery.delivery_tag, delivery.data.len());
+        let queue = match &self.listening.pool {
+            Some(pool) => consumers.by_key.get(pool),
+            None => consumers.by_key.get(delivery.routing_key.as_str()),
+        };
+        let taken = Delivery {
+            queue: queue.cloned().unwrap_or_else(|| Arc::from(delivery.routing_key.as_str())),
+            is_redelivered: delivery.redelivered,
+            ticket: Ticket { session: self.session, tag: delivery.delivery_tag },
+            body: delivery.data,
+        };
+        // Where nobody reads any more, the message goes back when the connection ends.
+        let _ = self.deliveries.send(taken);
+        Ok(())
+    }
+
+    async fn heed(
+        &mut self,
+        channel: &Channel,
+        ticket: Ticket,
+        outcome: Outcome,
+    ) -> Result<(), MessagingError> {
+        if ticket.session != self.session {
+            return Ok(());
+        }
+        match outcome {
+            Outcome::Done => self.ledger.done(ticket.tag, Instant::now()),
+            Outcome::Rejected | Outcome::Returned => {
+                if self.ledger.remove(ticket.tag) {
+                    let options = BasicRejectOptions { requeue: outcome == Outcome::Returned };
+                    channel.basic_reject(ticket.tag, options).await.map_err(error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn acknowledge(&mut self, channel: &Channel, is_final: bool) -> Result<(), MessagingError> {
+        for due in self.ledger.due(Instant::now(), is_final) {
+            let (tag, multiple) = match due {
+                Acknowledgement::UpTo(tag) => (tag, true),
+                Acknowledgement::One(tag) => (tag, false),
+            };
+            self.figures.acknowledgements.fetch_add(1, Ordering::Relaxed);
+            channel.basic_ack(tag, BasicAckOptions { multiple }).await.map_err(error)?;
+        }
+        self.show();
+        Ok(())
+    }
+
+    /// The outcomes that were told by now are still heeded.
+    async fn finish(&mut self, channel: &Channel) -> Result<(), MessagingError> {
+        while let Ok((ticket, outcome)) = self.outcomes.try_recv() {
+            self.heed(channel, ticket, outcome).await?;
+        }
+        self.acknowledge(channel, true).await
+    }
+
+    fn show(&self) {
+        self.figures.in_flight.store(self.ledger.count() as u64, Ordering::Relaxed);
+        self.figures.in_flight_bytes.store(self.ledger.bytes() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Consumers {
+    async fn consume(&mut self) -> Result<(), MessagingError> {
+        self.turn += 1;
+        let queues: Vec<Arc<str>> = self.by_key.values().cloned().collect();
+        for queue in queues {
+            let tag = format!("gnudi-{}-{queue}", self.turn);
+            let tag = if tag.len() > 255 { format!("gnudi-{}-{}", self.turn, self.tags.len()) } else { tag };
+            let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+            let consuming =
+                self.channel.basic_consume((&*queue).into(), tag.as_str().into(), options, arguments);
+            self.streams.push(consuming.await.map_err(error)?);
+            self.tags.push((tag, queue));
+        }
+        Ok(())
+    }
+
+    /// Streams end once what was on its way has come.
+    async fn cancel(&mut self) -> Result<(), MessagingError> {
+        for (tag, _) in std::mem::take(&mut self.tags) {
+            let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
+            cancelled.await.map_err(error)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listening(pool: Option<&str>) -> Listening {
+        Listening {
+            exchanges: vec!["nova".into(), "ceilometer".into()],
+            topics: vec!["notifications".into(), "other".into()],
+            pool: pool.map(str::to_owned),
+            prefetch: 100,
+            in_flight_bytes_max: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn each_topic_has_a_queue_a_priority_and_a_pool_one_for_all() {
+        let queues = listening(None).queues();
+        assert_eq!(queues.len(), 14);
+        assert!(queues.contains(&("other.sample".to_owned(), vec!["other.sample".to_owned()])));
+        let queues = listening(Some("shadow")).queues();
+        assert_eq!((queues.len(), queues[0].0.as_str(), queues[0].1.len()), (1, "shadow", 14));
+        assert!(listening(None).check().is_ok());
+        assert!(listening(Some(&"x".repeat(256))).check().is_err());
+    }
+}

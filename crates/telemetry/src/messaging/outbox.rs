@@ -1,0 +1,172 @@
+//! Publishes to the broker, and returns when it has confirmed.
+
+use std::{collections::HashSet, sync::Arc};
+
+use async_trait::async_trait;
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, PublisherConfirm,
+    options::{BasicPublishOptions, ConfirmSelectOptions},
+    types::{AMQPValue, FieldTable},
+};
+use tokio::sync::Mutex;
+
+use super::{
+    BrokerOptions, MessagingError, QueueOptions,
+    connection::{error, random_fraction},
+    topology::{Declarer, check_name},
+};
+
+/// Messages that outlive a restart of the broker, in durable queues.
+const PERSISTENT: u8 = 2;
+
+/// A message to publish.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Empty: straight into the queue that `routing_key` names, which is made durable where there is none.
+    pub exchange: String,
+    /// Also the name of a queue that gets the message even where nobody listens yet, as with oslo.messaging.
+    pub routing_key: String,
+    pub body: Vec<u8>,
+    /// Texts beside the message.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Where messages are published.
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Returns once the message is safe. Tries again for as long as that makes sense: drop the future to give up.
+    async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
+
+    /// One try.
+    async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
+}
+
+/// Publishes over a connection that is made with the first message, and anew when it fails.
+#[derive(Debug)]
+pub struct AmqpOutbox {
+    broker: BrokerOptions,
+    line: Mutex<Line>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    open: Option<Open>,
+    /// Connections tried so far.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: Arc<Connection>,
+    channel: Channel,
+    /// Exchanges and routing keys that are declared.
+    declared: HashSet<(String, String)>,
+}
+
+impl AmqpOutbox {
+    pub fn new(broker: BrokerOptions) -> Self {
+        AmqpOutbox { broker, line: Mutex::new(Line::default()) }
+    }
+
+    /// Sends; what is returned resolves when the broker has the message.
+    async fn send(&self, message: &Outgoing) -> Result<PublisherConfirm, MessagingError> {
+        check_name(&message.exchange)?;
+        check_name(&message.routing_key)?;
+        let mut line = self.line.lock().await;
+        let sent = self.send_over(&mut line, message).await;
+        if sent.is_err() {
+            line.open = None;
+        }
+        sent
+    }
+
+    async fn send_over(
+        &self,
+        line: &mut Line,
+        message: &Outgoing,
+    ) -> Result<PublisherConfirm, MessagingError> {
+        if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
+            line.open = None;
+            line.turn += 1;
+            line.open = Some(self.connect(line.turn - 1).await?);
+        }
+        let open = line.open.as_mut().expect("just connected");
+        self.declare(open, message).await?;
+        let mut headers = FieldTable::default();
+        for (name, value) in &message.headers {
+            headers.insert(name.as_str().into(), AMQPValue::LongString(value.as_str().into()));
+        }
+        let properties = BasicProperties::default()
+            .with_content_type("application/json".into())
+            .with_content_encoding("utf-8".into())
+            .with_delivery_mode(PERSISTENT)
+            .with_headers(headers);
+        let options = BasicPublishOptions::default();
+        let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
+        open.channel.basic_publish(exchange, key, options, &message.body, properties).await.map_err(error)
+    }
+
+    async fn connect(&self, turn: usize) -> Result<Open, MessagingError> {
+        let connection = self.broker.connect(turn).await?;
+        let channel = connection.create_channel().await.map_err(error)?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
+        Ok(Open { connection: Arc::new(connection), channel, declared: HashSet::new() })
+    }
+
+    /// On a channel of its own: where the broker says no, the one that publishes stays.
+    async fn declare(&self, open: &mut Open, message: &Outgoing) -> Result<(), MessagingError> {
+        let place = (message.exchange.clone(), message.routing_key.clone());
+        if open.declared.contains(&place) {
+            return Ok(());
+        }
+        let mut declarer = Declarer::new(&open.connection, self.broker.queues).await?;
+        if message.exchange.is_empty() {
+            let durable =
+                QueueOptions { durable: true, auto_delete: false, quorum: self.broker.queues.quorum };
+            declarer.queue_of(&message.routing_key, durable).await?;
+        } else {
+            declarer.exchange(&message.exchange).await?;
+            declarer.queue(&message.routing_key).await?;
+            declarer.bind(&message.routing_key, &message.exchange, &message.routing_key).await?;
+        }
+        let _ = declarer.into_channel().close(200, "declared".into()).await;
+        open.declared.insert(place);
+        Ok(())
+    }
+
+    /// Closes the connection, if there is one.
+    pub async fn close(&self) {
+        if let Some(open) = self.line.lock().await.open.take() {
+            let _ = open.connection.close(200, "goodbye".into()).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Outbox for AmqpOutbox {
+    async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+        check_name(&message.exchange)?;
+        check_name(&message.routing_key)?;
+        let mut failures = 0;
+        loop {
+            let error = match self.try_publish(message).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            failures += 1;
+            let pause = self.broker.pauses.after(failures, random_fraction());
+            let pause_ms = pause.as_millis();
+            tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not published: trying again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+        match self.send(message).await?.await.map_err(error)? {
+            Confirmation::Ack(_) => Ok(()),
+            Confirmation::Nack(_) | Confirmation::NotRequested => {
+                Err(MessagingError("the broker does not take the message".to_owned()))
+            }
+        }
+    }
+}

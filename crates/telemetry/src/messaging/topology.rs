@@ -1,0 +1,165 @@
+//! Declares exchanges, queues and bindings as oslo.messaging does, and takes them as they are where somebody else has declared
+//! them otherwise.
+
+use lapin::{
+    Channel, Connection, ErrorKind, ExchangeKind,
+    options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
+    types::{AMQPValue, FieldTable},
+};
+
+use super::{MessagingError, connection::error};
+
+/// The broker's code for a thing that exists with other properties.
+const PRECONDITION_FAILED: u16 = 406;
+
+/// Of quorum queues; 0 leaves a number to the broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuorumOptions {
+    pub delivery_limit: u32,
+    pub memory_length_max: u32,
+    pub memory_bytes_max: u32,
+}
+
+/// Of what kind exchanges and queues are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueOptions {
+    pub durable: bool,
+    pub auto_delete: bool,
+    /// Quorum queues, which are durable whatever `durable` says.
+    pub quorum: Option<QuorumOptions>,
+}
+
+impl QueueOptions {
+    fn is_durable(self) -> bool {
+        self.durable || self.quorum.is_some()
+    }
+
+    fn arguments(self) -> FieldTable {
+        let mut arguments = FieldTable::default();
+        let Some(quorum) = self.quorum else { return arguments };
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        for (name, number) in [
+            ("x-delivery-limit", quorum.delivery_limit),
+            ("x-max-in-memory-length", quorum.memory_length_max),
+            ("x-max-in-memory-bytes", quorum.memory_bytes_max),
+        ] {
+            if number > 0 {
+                arguments.insert(name.into(), AMQPValue::LongUInt(number));
+            }
+        }
+        arguments
+    }
+}
+
+/// In which ways a thing is declared, one after the other, until the broker agrees.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    AsWanted,
+    NotDurable,
+    /// As it is.
+    Passive,
+}
+
+const WAYS: [Way; 3] = [Way::AsWanted, Way::NotDurable, Way::Passive];
+
+/// Declares on a channel of a connection, which is opened anew when the broker closes it to say no.
+pub(super) struct Declarer<'a> {
+    connection: &'a Connection,
+    channel: Channel,
+    options: QueueOptions,
+}
+
+impl<'a> Declarer<'a> {
+    pub async fn new(connection: &'a Connection, options: QueueOptions) -> Result<Self, MessagingError> {
+        let channel = connection.create_channel().await.map_err(error)?;
+        Ok(Declarer { connection, channel, options })
+    }
+
+    /// A topic exchange.
+    pub async fn exchange(&mut self, name: &str) -> Result<(), MessagingError> {
+        for way in WAYS {
+            let options = ExchangeDeclareOptions {
+                passive: matches!(way, Way::Passive),
+                durable: self.options.is_durable() && !matches!(way, Way::NotDurable),
+                auto_delete: self.options.auto_delete,
+                ..ExchangeDeclareOptions::default()
+            };
+            let kind = ExchangeKind::Topic;
+            let declared =
+                self.channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await;
+            if self.is_settled(declared, "exchange", name, way).await? {
+                return Ok(());
+            }
+        }
+        Err(MessagingError(format!("exchange {name} exists with other properties")))
+    }
+
+    pub async fn queue(&mut self, name: &str) -> Result<(), MessagingError> {
+        self.queue_of(name, self.options).await
+    }
+
+    pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<(), MessagingError> {
+        for way in WAYS {
+            let options = QueueDeclareOptions {
+                passive: matches!(way, Way::Passive),
+                durable: wanted.is_durable() && !matches!(way, Way::NotDurable),
+                auto_delete: wanted.auto_delete,
+                ..QueueDeclareOptions::default()
+            };
+            let arguments = match way {
+                Way::AsWanted => wanted.arguments(),
+                Way::NotDurable | Way::Passive => FieldTable::default(),
+            };
+            let declared = self.channel.queue_declare(name.into(), options, arguments).await.map(drop);
+            if self.is_settled(declared, "queue", name, way).await? {
+                return Ok(());
+            }
+        }
+        Err(MessagingError(format!("queue {name} exists with other properties")))
+    }
+
+    pub async fn bind(&self, queue: &str, exchange: &str, routing_key: &str) -> Result<(), MessagingError> {
+        let (options, arguments) = (QueueBindOptions::default(), FieldTable::default());
+        let bound =
+            self.channel.queue_bind(queue.into(), exchange.into(), routing_key.into(), options, arguments);
+        bound.await.map_err(error)
+    }
+
+    /// The channel, for what comes next.
+    pub fn into_channel(self) -> Channel {
+        self.channel
+    }
+
+    /// Whether the thing is there now; otherwise the channel is ready for the next way.
+    async fn is_settled(
+        &mut self,
+        declared: Result<(), lapin::Error>,
+        what: &str,
+        name: &str,
+        way: Way,
+    ) -> Result<bool, MessagingError> {
+        let failure = match declared {
+            Ok(()) => return Ok(true),
+            Err(failure) => failure,
+        };
+        let is_other = matches!(failure.kind(), ErrorKind::ProtocolError(reason) if reason.get_id() == PRECONDITION_FAILED);
+        if !is_other {
+            return Err(MessagingError(format!("{what} {name}: {failure}")));
+        }
+        tracing::info!(what, name, ?way, "declared otherwise by somebody else: taken as it is");
+        self.channel = self.connection.create_channel().await.map_err(error)?;
+        Ok(false)
+    }
+}
+
+/// Whether the broker can be told this name.
+pub(super) fn check_name(name: &str) -> Result<(), MessagingError> {
+    const NAME_BYTES_MAX: usize = 255;
+    if name.len() > NAME_BYTES_MAX {
+        return Err(MessagingError(format!(
+            "a name of {} bytes; at most {NAME_BYTES_MAX} are possible",
+            name.len()
+        )));
+    }
+    Ok(())
+}

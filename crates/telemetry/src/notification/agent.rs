@@ -1,0 +1,212 @@
+//! The loop: takes messages, publishes what they hold, and settles them when that is safe.
+//!
+//! Messages of queues of samples are read on all processors at once; those of other queues one after the other, since events
+//! of one resource must not overtake each other. Waiting for receipts is nobody's turn: any number of messages waits, and the
+//! consumer's limits say how many.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
+
+use super::{
+    Figures,
+    handler::{Attempt, Handler},
+};
+use crate::messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler};
+
+/// Before a message is tried again: this long after the first failure, twice as long after the second.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Characters of a reason that are kept.
+const REASON_CHARACTERS_MAX: usize = 500;
+
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// How often a message that cannot be published is tried.
+    pub tries_max: u32,
+    /// The queue where it goes then.
+    pub aside_queue: String,
+    /// How long what is in flight gets when the agent is told to stop.
+    pub graceful_timeout: Duration,
+}
+
+/// What all messages have in common.
+struct Shared {
+    handler: Handler,
+    figures: Arc<Figures>,
+    outbox: Arc<dyn Outbox>,
+    options: AgentOptions,
+}
+
+/// An agent with one inbox.
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    /// `outbox` takes what is set aside.
+    pub fn new(handler: Handler, outbox: Arc<dyn Outbox>, options: AgentOptions) -> Self {
+        let figures = handler.figures.clone();
+        Agent { shared: Arc::new(Shared { handler, figures, outbox, options }) }
+    }
+
+    /// Takes a consumer's messages until `stop`; then nothing more is taken, and what is in flight gets some time.
+    pub async fn run(&self, consumer: Consumer, mut inbox: Inbox, stop: impl Future<Output = ()>) {
+        self.shared.figures.watch(consumer.figures.clone());
+        let mut tasks = JoinSet::new();
+        self.take_until(&mut inbox, &mut tasks, stop).await;
+        consumer.stop_taking();
+        // What was on its way is handled too, as far as there is time.
+        let graceful = async {
+            loop {
+                tokio::select! {
+                    Some(delivery) = inbox.deliveries.recv() => self.start(&mut tasks, delivery, &inbox.settler),
+                    ended = tasks.join_next() => if ended.is_none() { break },
+                }
+            }
+        };
+        if tokio::time::timeout(self.shared.options.graceful_timeout, graceful).await.is_err() {
+            tracing::warn!(messages = tasks.len(), "not published in time: they stay in the broker");
+        }
+        consumer.close().await;
+        tasks.abort_all();
+    }
+
+    /// The loop, for any source of messages.
+    pub async fn take_until(
+        &self,
+        inbox: &mut Inbox,
+        tasks: &mut JoinSet<()>,
+        stop: impl Future<Output = ()>,
+    ) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            tokio::select! {
+                delivery = inbox.deliveries.recv() => match delivery {
+                    Some(delivery) => self.start(tasks, delivery, &inbox.settler),
+                    None => return,
+                },
+                Some(_) = tasks.join_next() => {}
+                () = &mut stop => return,
+            }
+        }
+    }
+
+    fn start(&self, tasks: &mut JoinSet<()>, delivery: Delivery, settler: &Settler) {
+        let message = Message {
+            number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
+            shared: self.shared.clone(),
+            settler: settler.clone(),
+            delivery,
+        };
+        if message.delivery.queue.ends_with(".sample") {
+            tasks.spawn(async move {
+                let first = message.attempt();
+                message.see_through(first).await;
+            });
+        } else {
+            let first = message.attempt();
+            tasks.spawn(message.see_through(first));
+        }
+    }
+}
+
+/// A message in flight.
+struct Message {
+    number: u64,
+    shared: Arc<Shared>,
+    settler: Settler,
+    delivery: Delivery,
+}
+
+impl Message {
+    /// A panic is a fault in a definition or in this program, and that of the message which brings it to light.
+    fn attempt(&self) -> Result<Attempt, String> {
+        let attempt = || self.shared.handler.attempt(&self.delivery.body, self.number);
+        std::panic::catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| "it caused a panic".to_owned())
+    }
+
+    /// Until it is settled.
+    async fn see_through(self, first: Result<Attempt, String>) {
+        let outcome = AssertUnwindSafe(self.settle(first)).catch_unwind().await.unwrap_or(Outcome::Returned);
+        self.settler.settle(self.delivery.ticket, outcome);
+        self.shared.figures.ended(self.number);
+    }
+
+    async fn settle(&self, first: Result<Attempt, String>) -> Outcome {
+        let figures = &self.shared.figures;
+        let mut attempt = first;
+        for tries in 1.. {
+            let reason = match attempt {
+                Ok(Attempt::Undecodable(reason)) => {
+                    tracing::warn!(
+                        queue = &*self.delivery.queue,
+                        reason,
+                        "a message that cannot be decoded: dropped"
+                    );
+                    figures.rejected.add(1);
+                    return Outcome::Rejected;
+                }
+                Ok(Attempt::Malformed(malformed)) => {
+                    figures.malformed.add(1);
+                    return self.set_aside(&malformed.0, tries).await;
+                }
+                Ok(Attempt::Duplicate) => {
+                    figures.duplicates.add(1);
+                    return Outcome::Done;
+                }
+                Ok(Attempt::Published { receipt, unique_id, bad }) => match receipt.await {
+                    Ok(()) => return self.published(unique_id, bad.map(|bad| bad.reason), tries).await,
+                    Err(error) => error.0,
+                },
+                Err(reason) => reason,
+            };
+            if tries >= self.shared.options.tries_max {
+                return self.set_aside(&reason, tries).await;
+            }
+            figures.retries.add(1);
+            tracing::info!(queue = &*self.delivery.queue, reason, tries, "not published: trying again");
+            tokio::time::sleep(RETRY_PAUSE.saturating_mul(tries)).await;
+            attempt = self.attempt();
+        }
+        unreachable!("tries end")
+    }
+
+    async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
+        if let Some(id) = unique_id {
+            self.shared.handler.duplicates.lock().remember(id);
+        }
+        self.shared.figures.acknowledged.add(1);
+        match bad {
+            Some(reason) => self.set_aside(&reason, tries).await,
+            None => Outcome::Done,
+        }
+    }
+
+    /// The message is done with once it lies in the queue for such.
+    async fn set_aside(&self, reason: &str, tries: u32) -> Outcome {
+        let reason: String = reason.chars().take(REASON_CHARACTERS_MAX).collect();
+        tracing::warn!(queue = &*self.delivery.queue, reason, tries, "a message is set aside");
+        let aside = Outgoing {
+            exchange: String::new(),
+            routing_key: self.shared.options.aside_queue.clone(),
+            body: self.delivery.body.clone(),
+            headers: vec![
+                ("reason".to_owned(), reason),
+                ("queue".to_owned(), self.delivery.queue.to_string()),
+                ("tries".to_owned(), tries.to_string()),
+            ],
+        };
+        match self.shared.outbox.publish(&aside).await {
+            Ok(()) => {
+                self.shared.figures.set_aside.add(1);
+                Outcome::Done
+            }
+            Err(error) => {
+                tracing::error!(%error, "a message cannot be set aside: it goes back");
+                Outcome::Returned
+            }
+        }
+    }
+}

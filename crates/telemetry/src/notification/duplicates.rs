@@ -1,0 +1,36 @@
+//! The ids of the messages that were acknowledged last: a sender that is unsure sends again.
+
+use std::collections::VecDeque;
+
+/// As many as oslo.messaging remembers.
+const REMEMBERED: usize = 16;
+
+#[derive(Debug, Default)]
+pub struct Duplicates(VecDeque<String>);
+
+impl Duplicates {
+    pub fn contains(&self, id: &str) -> bool {
+        self.0.iter().any(|known| known == id)
+    }
+
+    pub fn remember(&mut self, id: String) {
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_sixteen_are_known() {
+        let mut duplicates = Duplicates::default();
+        for number in 0..20 {
+            duplicates.remember(number.to_string());
+        }
+        assert!(!duplicates.contains("3") && duplicates.contains("4") && duplicates.contains("19"));
+    }
+}

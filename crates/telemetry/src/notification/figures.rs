@@ -1,0 +1,173 @@
+//! What an agent counts, for `/metrics`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use gnudi_model::{Timestamp, python::timestamp_of_text};
+use parking_lot::Mutex;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+
+use crate::messaging::ConsumerFigures;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub fn add(&self, number: usize) {
+        self.0.fetch_add(number as u64, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Of one agent.
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub messages: Count,
+    pub bytes: Count,
+    pub samples: Count,
+    pub events: Count,
+    pub acknowledged: Count,
+    pub duplicates: Count,
+    pub redelivered: Count,
+    /// In no envelope that could be opened: dropped.
+    pub rejected: Count,
+    /// With fields missing or of the wrong type.
+    pub malformed: Count,
+    /// Samples that are none, within messages that hold others.
+    pub bad_samples: Count,
+    pub retries: Count,
+    pub set_aside: Count,
+    /// When the messages in flight were sent, by their number.
+    in_flight: Mutex<BTreeMap<u64, Option<Timestamp>>>,
+    numbers: AtomicU64,
+    consumers: Mutex<Vec<Arc<ConsumerFigures>>>,
+}
+
+impl Figures {
+    /// The broker's side of an agent; there may be several.
+    pub fn watch(&self, consumer: Arc<ConsumerFigures>) {
+        self.consumers.lock().push(consumer);
+    }
+
+    /// A message has come; what is answered is its number.
+    pub(super) fn began(&self, bytes: usize, is_redelivered: bool) -> u64 {
+        self.messages.add(1);
+        self.bytes.add(bytes);
+        self.redelivered.add(usize::from(is_redelivered));
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.lock().insert(number, None);
+        number
+    }
+
+    /// When the message was sent, as its sender says.
+    pub(super) fn sent(&self, number: u64, timestamp: &str) {
+        // Relative texts mean nothing here: the present is as good.
+        let Ok(sent) = timestamp_of_text(timestamp, now()) else { return };
+        if let Some(place) = self.in_flight.lock().get_mut(&number) {
+            *place = Some(sent);
+        }
+    }
+
+    pub(super) fn ended(&self, number: u64) {
+        self.in_flight.lock().remove(&number);
+    }
+
+    /// Seconds since the oldest message in flight was sent; 0 where there is none.
+    pub fn oldest_seconds(&self) -> f64 {
+        let oldest = self.in_flight.lock().values().flatten().min().copied();
+        oldest.map_or(0.0, |oldest| ((now().0 - oldest.0) as f64 / 1e9).max(0.0))
+    }
+
+    fn counts(&self) -> [(&'static str, &'static str, &Count); 12] {
+        [
+            ("messages", "Notifications taken from the broker", &self.messages),
+            ("message_bytes", "Bytes of notifications", &self.bytes),
+            ("samples", "Samples handed to pipelines", &self.samples),
+            ("events", "Events handed to pipelines", &self.events),
+            ("acknowledged", "Notifications whose contents are where they belong", &self.acknowledged),
+            ("duplicates", "Notifications that came twice in short time, left out", &self.duplicates),
+            ("redelivered", "Notifications that the broker delivers again", &self.redelivered),
+            ("rejected", "Notifications that could not be decoded, dropped", &self.rejected),
+            ("malformed", "Notifications with missing or wrong fields", &self.malformed),
+            ("bad_samples", "Samples with missing or wrong fields among good ones", &self.bad_samples),
+            ("retries", "Notifications that were tried again", &self.retries),
+            ("set_aside", "Notifications put into the queue for what cannot be published", &self.set_aside),
+        ]
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// A registry owns its collectors, and agents keep their figures.
+#[derive(Debug)]
+pub struct FiguresCollector(pub Arc<Figures>);
+
+impl Collector for FiguresCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (name, help, count) in self.0.counts() {
+            let counter = ConstCounter::new(count.get());
+            let name = format!("gnudi_notification_{name}");
+            counter.encode(encoder.encode_descriptor(&name, help, None, counter.metric_type())?)?;
+        }
+        let consumers = self.0.consumers.lock();
+        let sum =
+            |figure: &dyn Fn(&ConsumerFigures) -> u64| consumers.iter().map(|one| figure(one)).sum::<u64>();
+        let counts = [
+            (
+                "connections",
+                "Connections made to brokers",
+                sum(&|one| one.connections.load(Ordering::Relaxed)),
+            ),
+            (
+                "acknowledgements",
+                "Acknowledgements sent, each for one notification or many",
+                sum(&|one| one.acknowledgements.load(Ordering::Relaxed)),
+            ),
+            (
+                "pauses",
+                "How often nothing was taken for too many bytes in flight",
+                sum(&|one| one.pauses.load(Ordering::Relaxed)),
+            ),
+        ];
+        for (name, help, count) in counts {
+            let counter = ConstCounter::new(count);
+            let name = format!("gnudi_notification_{name}");
+            counter.encode(encoder.encode_descriptor(&name, help, None, counter.metric_type())?)?;
+        }
+        let connected = sum(&|one| u64::from(one.is_connected.load(Ordering::Relaxed)));
+        let gauges = [
+            ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),
+            ("in_flight", "Notifications taken and not acknowledged", self.0.in_flight.lock().len() as f64),
+            (
+                "in_flight_bytes",
+                "Their bytes",
+                sum(&|one| one.in_flight_bytes.load(Ordering::Relaxed)) as f64,
+            ),
+            ("connected", "Brokers that are connected", connected as f64),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            let name = format!("gnudi_notification_{name}");
+            gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Samples as polling agents send them: event type `telemetry.polling`, payload `{"samples": [...]}`.
+//!
+//! By far the most of what an agent takes, so that they are read in one pass and borrow from the message. Where that pass
+//! stumbles, each sample is read for itself, so that one that is no sample does not take the others with it.
+
+use serde::{Deserialize, Deserializer, de::Error};
+use serde_json::{Value, value::RawValue};
+
+use super::{Malformed, text::Text};
+use crate::sample::{Metadata, Sample, SampleKind};
+
+/// The event type of such notifications.
+pub const EVENT_TYPE: &str = "telemetry.polling";
+
+/// Samples of a message, at most; Ceilometer sends 50.
+const SAMPLES_MAX: usize = 65_536;
+
+/// Of a sample's texts, each.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// What an agent says that gives no source.
+const SOURCE: &str = "openstack";
+
+/// Those of a message's samples that are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSamples {
+    pub count: usize,
+    /// Of the first.
+    pub reason: String,
+}
+
+/// The samples of a message.
+#[derive(Debug)]
+pub struct Polled<'a> {
+    pub samples: Vec<Sample<'a>>,
+    pub bad: Option<BadSamples>,
+}
+
+/// Reads the payload of a polling agent's notification.
+pub fn polled(payload: &str) -> Result<Polled<'_>, Malformed> {
+    let fast = serde_json::from_str::<Payload<'_, Wire<'_>>>(payload).map_err(drop);
+    if let Ok(payload) = fast
+        && payload.samples.len() <= SAMPLES_MAX
+    {
+        let samples: Result<Vec<_>, _> = payload.samples.into_iter().map(Wire::sample).collect();
+        if let Ok(samples) = samples {
+            return Ok(Polled { samples, bad: None });
+        }
+    }
+    one_by_one(payload)
+}
+
+fn one_by_one(payload: &str) -> Result<Polled<'_>, Malformed> {
+    let payload: Payload<'_, &RawValue> =
+        serde_json::from_str(payload).map_err(|error| Malformed(error.to_string()))?;
+    if payload.samples.len() > SAMPLES_MAX {
+        return Err(Malformed(format!("{} samples, more than {SAMPLES_MAX}", payload.samples.len())));
+    }
+    let mut polled = Polled { samples: Vec::new(), bad: None };
+    for raw in payload.samples {
+        let wire = serde_json::from_str::<Wire<'_>>(raw.get()).map_err(|error| Malformed(error.to_string()));
+        match wire.and_then(Wire::sample) {
+            Ok(sample) => polled.samples.push(sample),
+            Err(error) => {
+                let bad = polled.bad.get_or_insert(BadSamples { count: 0, reason: error.0 });
+                bad.count += 1;
+            }
+        }
+    }
+    Ok(polled)
+}
+
+#[derive(Deserialize)]
+struct Payload<'a, T> {
+    samples: Vec<T>,
+    #[serde(skip)]
+    _text: std::marker::PhantomData<&'a str>,
+}
+
+/// A sample as it stands in the message.
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    counter_name: Text<'a>,
+    #[serde(deserialize_with = "kind")]
+    counter_type: SampleKind,
+    #[serde(borrow, default)]
+    counter_unit: Option<Text<'a>>,
+    #[serde(default)]
+    counter_volume: Value,
+    #[serde(borrow, default)]
+    user_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    user_name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    project_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    project_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    resource_id: Text<'a>,
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    resource_metadata: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    source: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    message_id: Option<Text<'a>>,
+    #[serde(default)]
+    monotonic_time: Option<f64>,
+}
+
+fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SampleKind, D::Error> {
+    let text = Text::deserialize(deserializer)?;
+    SampleKind::named(&text.0)
+        .ok_or_else(|| D::Error::custom("counter_type is none of gauge, delta, cumulative"))
+}
+
+impl<'a> Wire<'a> {
+    fn sample(self) -> Result<Sample<'a>, Malformed> {
+        let optional =
+            [&self.counter_unit, &self.user_id, &self.user_name, &self.project_id, &self.project_name];
+        let others = [&self.timestamp, &self.source, &self.message_id];
+        let texts =
+            optional.into_iter().chain(others).flatten().chain([&self.counter_name, &self.resource_id]);
+        if texts.map(|text| text.0.len()).any(|bytes| bytes > TEXT_BYTES_MAX) {
+            return Err(Malformed(format!("a text of more than {TEXT_BYTES_MAX} bytes")));
+        }
+        if self.counter_name.0.is_empty() || self.resource_id.0.is_empty() {
+            return Err(Malformed("counter_name or resource_id is empty".to_owned()));
+        }
+        let text = |text: Option<Text<'a>>| text.map(|text| text.0);
+        Ok(Sample {
+            name: self.counter_name.0,
+            kind: self.counter_type,
+            unit: text(self.counter_unit).unwrap_or_default(),
+            volume: self.counter_volume,
+            user_id: text(self.user_id),
+            user_name: text(self.user_name),
+            project_id: text(self.project_id),
+            project_name: text(self.project_name),
+            resource_id: self.resource_id.0,
+            timestamp: text(self.timestamp),
+            resource_metadata: self
+                .resource_metadata
+                .map_or_else(|| Metadata::Parsed(serde_json::Map::new()), Metadata::Text),
+            source: text(self.source).unwrap_or(SOURCE.into()),
+            id: text(self.message_id).unwrap_or_default(),
+            monotonic_time: self.monotonic_time,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    const SAMPLE: &str = r#"{"source": "openstack", "counter_name": "cpu", "counter_type": "cumulative", "counter_unit": "ns",
+        "counter_volume": 5010000000, "user_id": "u", "user_name": null, "project_id": "p\u0031", "resource_id": "r",
+        "timestamp": "2026-01-01T00:00:00.5", "resource_metadata": {"flavor": {"vcpus": 2}}, "message_id": "m",
+        "monotonic_time": null, "message_signature": "s"}"#;
+
+    #[test]
+    fn samples_are_read_and_borrow() {
+        let payload = format!(r#"{{"samples": [{SAMPLE}, {SAMPLE}]}}"#);
+        let read = polled(&payload).unwrap();
+        assert_eq!((read.samples.len(), &read.bad), (2, &None));
+        let sample = &read.samples[0];
+        assert!(matches!(sample.name, Cow::Borrowed("cpu")));
+        assert_eq!(
+            (sample.kind, &*sample.unit, &sample.volume),
+            (SampleKind::Cumulative, "ns", &Value::from(5_010_000_000_i64))
+        );
+        assert_eq!((sample.project_id.as_deref(), sample.user_name.as_deref()), (Some("p1"), None));
+        assert_eq!(sample.resource_metadata.map()["flavor"]["vcpus"], 2);
+        assert_eq!(&*sample.id, "m");
+    }
+
+    #[test]
+    fn bad_samples_leave_the_others() {
+        let long = SAMPLE.replace("\"r\"", &format!("\"{}\"", "x".repeat(5000)));
+        let payload = format!(
+            r#"{{"samples": [{SAMPLE}, 1, {{}}, {}, {}, {long}, {SAMPLE}]}}"#,
+            SAMPLE.replace("cumulative", "sum"),
+            SAMPLE.replace("\"r\"", "null"),
+        );
+        let read = polled(&payload).unwrap();
+        assert_eq!((read.samples.len(), read.bad.unwrap().count), (2, 5));
+        for payload in ["", "1", "{}", r#"{"samples": 1}"#, r#"{"samples": [}"#, r#"{"samples": null}"#] {
+            assert!(polled(payload).is_err(), "{payload}");
+        }
+        let many = format!(r#"{{"samples": [1{}]}}"#, ",1".repeat(SAMPLES_MAX));
+        assert!(polled(&many).unwrap_err().0.contains("65537 samples"));
+    }
+}
