@@ -11,13 +11,15 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use crate::trust::{Trust, TrustError};
+use crate::trust::{ClientIdentity, Trust, TrustError};
 
 /// How requests are made.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// Who may vouch for a server at https://.
     pub trust: Trust,
+    /// As whom to answer a server at https:// that asks for a certificate.
+    pub identity: Option<ClientIdentity>,
     /// From the start of a request to the last byte of its answer.
     pub timeout: Duration,
     /// How long a connection may take to be made; never more than `timeout`.
@@ -34,6 +36,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         HttpOptions {
             trust: Trust::default(),
+            identity: None,
             timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_mins(1),
             idle_connections_max: 32,
@@ -88,7 +91,7 @@ impl HttpClient {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(options.connect_timeout.min(options.timeout)));
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(options.trust.config()?)
+            .with_tls_config(options.trust.config_as(options.identity.as_ref())?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);

@@ -9,4 +9,4 @@ mod trust;
 pub use bytes::Bytes;
 pub use client::{Answer, HttpClient, HttpError, HttpOptions, with_causes};
 pub use hyper::{HeaderMap, Method, Request, StatusCode, Uri, header, http::Error as RequestError};
-pub use trust::{Trust, TrustError};
+pub use trust::{ClientIdentity, Trust, TrustError};

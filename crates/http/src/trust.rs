@@ -1,13 +1,18 @@
 //! Whose certificates a client believes, where it speaks HTTPS.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
 /// Certificates that cannot be used; the text names the file.
@@ -39,6 +44,11 @@ impl Trust {
 
     /// TLS 1.2 and 1.3 with ring, without a certificate of the client's. The error names the file that is of no use.
     pub fn config(&self) -> Result<ClientConfig, TrustError> {
+        self.config_as(None)
+    }
+
+    /// As [`Trust::config`], with a certificate of the client's where a server asks for one.
+    pub fn config_as(&self, identity: Option<&ClientIdentity>) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -52,21 +62,49 @@ impl Trust {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider)))
             }
         };
-        Ok(builder.with_no_client_auth())
+        let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
+        let key_file = identity.key.as_ref().unwrap_or(&identity.certificate);
+        let key = PrivateKeyDer::from_pem_reader(open(key_file)?)
+            .map_err(|error| unusable(key_file, format!("no private key in it: {error}")))?;
+        builder
+            .with_client_auth_cert(certificates(&identity.certificate)?, key)
+            .map_err(|error| unusable(&identity.certificate, error))
     }
 }
 
-fn roots(path: &PathBuf) -> Result<RootCertStore, TrustError> {
-    let unusable = |error: String| TrustError(format!("{}: {error}", path.display()));
-    // `pem_file_iter` would do, but says nothing of the file's own error.
-    let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_reader_iter(file) {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+/// Who the client is, where servers want to know that by a certificate. PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// With those that vouch for it behind it.
+    pub certificate: PathBuf,
+    /// `None`: the key stands in the certificate's file.
+    pub key: Option<PathBuf>,
+}
+
+fn unusable(path: &Path, error: impl fmt::Display) -> TrustError {
+    TrustError(format!("{}: {error}", path.display()))
+}
+
+/// `pem_file_iter` would do, but says nothing of the file's own error.
+fn open(path: &Path) -> Result<File, TrustError> {
+    File::open(path).map_err(|error| unusable(path, error))
+}
+
+/// At least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+    let certificates: Vec<_> = CertificateDer::pem_reader_iter(open(path)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(path, error))?;
+    if certificates.is_empty() {
+        return Err(unusable(path, "no certificate in it"));
     }
-    if roots.is_empty() {
-        return Err(unusable("no certificate in it".to_owned()));
+    Ok(certificates)
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TrustError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| unusable(path, error))?;
     }
     Ok(roots)
 }

@@ -4,9 +4,19 @@
 //! publisher tries again by itself for as long as that makes sense: while a store is away, receipts just take longer, and
 //! what bounds memory is the number of messages that an agent takes without acknowledging them.
 
+mod built_in;
+mod figures;
+mod file;
 pub mod gnocchi;
+mod http;
+mod notifier;
 mod open;
+mod opentelemetry;
+mod prometheus;
+mod tcp;
 mod test;
+mod trouble;
+mod udp;
 mod url;
 
 use std::{
@@ -19,6 +29,9 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use crate::{event::Event, sample::Sample};
 
+pub use built_in::PublisherContext;
+pub use figures::PublisherFigures;
+pub use notifier::{Bus, BusOpener, NotifierOptions};
 pub use open::{OpenError, Opened, Opener, Publishers};
 pub use test::TestPublisher;
 pub use url::PublisherUrl;
@@ -64,4 +77,31 @@ pub trait Publisher: Send + Sync {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt;
 
     fn events(&self, events: &[Event]) -> Receipt;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use crate::sample::{Metadata, Sample, SampleKind};
+
+    /// A gauge of resource `r` in project `p`.
+    pub fn sample(name: &str, volume: f64) -> Sample<'static> {
+        Sample {
+            name: name.to_owned().into(),
+            kind: SampleKind::Gauge,
+            unit: "B".into(),
+            volume: volume.into(),
+            user_id: None,
+            user_name: None,
+            project_id: Some("p".into()),
+            project_name: None,
+            resource_id: "r".into(),
+            timestamp: Some("2026-01-02T03:04:05.000006".into()),
+            resource_metadata: Metadata::Parsed(Map::new()),
+            source: "openstack".into(),
+            id: "i".into(),
+            monotonic_time: None,
+        }
+    }
 }

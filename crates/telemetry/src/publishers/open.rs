@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Publisher, PublisherUrl, test::TestPublisher};
+use super::{Publisher, PublisherUrl};
 use crate::pipeline::Purpose;
 
 /// Why a publisher cannot be opened; says what to do, and repeats no password.
@@ -48,13 +48,14 @@ impl Publishers {
         if let Some(opener) = self.0.get(url.scheme.as_str()) {
             return opener(&url, purpose).map_err(within);
         }
-        let reason = match GONE.iter().find(|(scheme, _)| *scheme == url.scheme) {
-            Some((_, reason)) => (*reason).to_owned(),
-            None => {
+        let gone = GONE.iter().find(|(scheme, _)| *scheme == url.scheme);
+        let reason = gone.map_or_else(
+            || {
                 let known: Vec<&str> = self.0.keys().copied().collect();
                 format!("no such kind of publisher; there are: {}", known.join(", "))
-            }
-        };
+            },
+            |(_, reason)| (*reason).to_owned(),
+        );
         Err(within(OpenError(reason)))
     }
 }
@@ -62,6 +63,7 @@ impl Publishers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publishers::TestPublisher;
 
     #[test]
     fn kinds_that_are_not_there_are_told_with_what_is() {

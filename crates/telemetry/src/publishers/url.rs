@@ -2,7 +2,7 @@
 //!
 //! Everything is kept as it is written, but the query's names and values, which are decoded.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::OpenError;
 
@@ -185,7 +185,7 @@ pub fn percent_encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

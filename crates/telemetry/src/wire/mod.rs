@@ -1,5 +1,5 @@
 //! How samples and events look on their way to others: dictionaries with fixed names, signed by a shared secret, as JSON, as
-//! MessagePack and as Python prints them.
+//! `MessagePack` and as Python prints them.
 //!
 //! Field names, their order and the signature are Ceilometer's, so that either side may be Ceilometer.
 
@@ -9,6 +9,6 @@ mod sample;
 mod signature;
 
 pub use event::{event_message, event_record_json, event_record_repr, events_list};
-pub use python::json as python_json;
+pub use python::{json as python_json, str as python_str};
 pub use sample::{MeterMessage, sample_record_json, sample_record_repr, samples_list, samples_payload};
 pub use signature::Signer;

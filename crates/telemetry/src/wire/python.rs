@@ -7,6 +7,13 @@ use serde::Serialize;
 use serde_json::{Number, Value, ser::Formatter};
 
 /// `str(value)` of a value out of JSON.
+pub fn str(value: &Value) -> String {
+    let mut out = String::new();
+    push_str(&mut out, value);
+    out
+}
+
+/// As [`str`], behind what `out` holds.
 pub fn push_str(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => out.push_str(text),

@@ -1,0 +1,74 @@
+//! The publishers that need nothing but this crate.
+
+use std::fmt;
+
+use super::{
+    OpenError, Opened, Opener, PublisherFigures, PublisherUrl, Publishers, TestPublisher,
+    file::FilePublisher, http::HttpPublisher, notifier::NotifierOptions, notifier::NotifierPublisher,
+    opentelemetry::OpentelemetryPublisher, prometheus::PrometheusPublisher, tcp::TcpPublisher,
+    udp::UdpPublisher,
+};
+use crate::{pipeline::Purpose, wire::Signer};
+
+/// What publishers have in common.
+#[derive(Clone)]
+pub struct PublisherContext {
+    /// This machine's name, as messages say it: `[DEFAULT] host`.
+    pub host: String,
+    /// With `[publisher] telemetry_secret`.
+    pub signer: Signer,
+    pub notifier: NotifierOptions,
+    pub figures: PublisherFigures,
+}
+
+impl fmt::Debug for PublisherContext {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PublisherContext").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Publishers {
+    /// All kinds but `gnocchi`.
+    pub fn built_in(context: PublisherContext) -> Self {
+        let mut publishers = Publishers::default();
+        publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher::default())));
+        let PublisherContext { host, signer, notifier, figures } = context;
+        let mut add = |scheme: &'static str, open: Opener| {
+            publishers.add(scheme, open);
+        };
+        let counts = figures.of("file");
+        add("file", Box::new(move |url, _| FilePublisher::open(url, counts.clone())));
+        for scheme in ["http", "https"] {
+            let counts = figures.of(scheme);
+            add(scheme, Box::new(move |url, _| HttpPublisher::open(url, counts.clone())));
+        }
+        let counts = figures.of("prometheus");
+        add("prometheus", samples_only(move |url| PrometheusPublisher::open(url, counts.clone())));
+        let counts = figures.of("opentelemetryhttp");
+        add("opentelemetryhttp", samples_only(move |url| OpentelemetryPublisher::open(url, counts.clone())));
+        let (counts, udp_signer) = (figures.of("udp"), signer.clone());
+        add("udp", samples_only(move |url| UdpPublisher::open(url, udp_signer.clone(), counts.clone())));
+        let (counts, tcp_signer) = (figures.of("tcp"), signer.clone());
+        add(
+            "tcp",
+            samples_only(move |url| {
+                TcpPublisher::open(url, tcp_signer.clone(), host.clone(), counts.clone())
+            }),
+        );
+        let counts = figures.of("notifier");
+        add(
+            "notifier",
+            Box::new(move |url, purpose| {
+                NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone())
+            }),
+        );
+        publishers
+    }
+}
+
+fn samples_only(open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static) -> Opener {
+    Box::new(move |url, purpose| match purpose {
+        Purpose::Samples => open(url),
+        Purpose::Events => Err(OpenError("takes samples, and no events".to_owned())),
+    })
+}

@@ -1,0 +1,57 @@
+//! What publishers count, by the kind of publisher.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    publisher: String,
+}
+
+/// Clones share their counters.
+#[derive(Clone, Debug, Default)]
+pub struct PublisherFigures {
+    published: Family<Labels, Counter>,
+    lost: Family<Labels, Counter>,
+    retries: Family<Labels, Counter>,
+}
+
+impl PublisherFigures {
+    /// Names begin with `publisher_`.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("publisher");
+        registry.register(
+            "published",
+            "Samples and events handed to a publisher's peer",
+            self.published.clone(),
+        );
+        registry.register(
+            "lost",
+            "Samples and events given up, as the publisher's options or nature ask for",
+            self.lost.clone(),
+        );
+        registry.register("retries", "Tries after one that failed", self.retries.clone());
+    }
+
+    /// The counters of one kind of publisher.
+    pub fn of(&self, publisher: &str) -> Counts {
+        let labels = Labels { publisher: publisher.to_owned() };
+        Counts {
+            published: self.published.get_or_create(&labels).clone(),
+            lost: self.lost.get_or_create(&labels).clone(),
+            retries: self.retries.get_or_create(&labels).clone(),
+        }
+    }
+}
+
+/// Of one kind of publisher.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Samples and events.
+    pub published: Counter,
+    pub lost: Counter,
+    pub retries: Counter,
+}

@@ -1,0 +1,163 @@
+//! `file:///path`: a line for each sample and event, as Python prints a dictionary, or as JSON with the option `json`.
+//!
+//! With `max_bytes` and `backup_count` the file is renamed to `path.1` before it grows beyond that, `path.1` to `path.2`, and
+//! so on. A receipt means that the system has the lines; they are not synced to the disk.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts, trouble::Trouble,
+};
+use crate::{
+    event::Event,
+    sample::Sample,
+    wire::{event_record_json, event_record_repr, sample_record_json, sample_record_repr},
+};
+
+/// Between tries, where the disk is full or the like.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub struct FilePublisher {
+    jobs: mpsc::Sender<Job>,
+    is_json: bool,
+}
+
+struct Job {
+    lines: Vec<String>,
+    done: oneshot::Sender<()>,
+}
+
+impl FilePublisher {
+    /// Opens the file at once, so that one that cannot be written is known at the start.
+    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+        if url.path.is_empty() {
+            return Err(OpenError("names no file; write file:///path".to_owned()));
+        }
+        let limits = (url.query.integer("max_bytes")?, url.query.integer("backup_count")?);
+        let (bytes_max, backups) = match limits {
+            (Some(bytes), Some(backups)) => (bytes.max(0) as u64, backups.max(0) as usize),
+            _ => (0, 0),
+        };
+        let path = PathBuf::from(&url.path);
+        let file = append(&path).map_err(|error| OpenError(format!("{}: {error}", path.display())))?;
+        let mut log = Log { path, file, bytes_max, backups };
+        let (jobs, received) = mpsc::channel::<Job>();
+        let trouble = Trouble::new(url);
+        let write = move || {
+            for job in received {
+                let count = job.lines.len() as u64;
+                for line in job.lines {
+                    while let Err(error) = log.write(&line) {
+                        trouble.begins(&error);
+                        counts.retries.inc();
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+                trouble.ends();
+                counts.published.inc_by(count);
+                // Nobody waits where the agent ends.
+                let _ = job.done.send(());
+            }
+        };
+        std::thread::Builder::new()
+            .name("file-publisher".to_owned())
+            .spawn(write)
+            .map_err(|error| OpenError(format!("no thread for it: {error}")))?;
+        Ok(Arc::new(FilePublisher { jobs, is_json: url.query.has("json") }))
+    }
+
+    fn write(&self, lines: Vec<String>) -> Receipt {
+        let (done, written) = oneshot::channel();
+        if self.jobs.send(Job { lines, done }).is_err() {
+            return Receipt::failed(PublishError("the thread that writes the file has ended".to_owned()));
+        }
+        Receipt::of(async move {
+            written.await.map_err(|_| PublishError("the thread that writes the file has ended".to_owned()))
+        })
+    }
+}
+
+impl Publisher for FilePublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let line = if self.is_json { sample_record_json } else { sample_record_repr };
+        self.write(samples.iter().map(line).collect())
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        let line = if self.is_json { event_record_json } else { event_record_repr };
+        self.write(events.iter().map(line).collect())
+    }
+}
+
+fn append(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+struct Log {
+    path: PathBuf,
+    file: File,
+    /// 0: the file may grow.
+    bytes_max: u64,
+    backups: usize,
+}
+
+impl Log {
+    /// Writes a whole line or fails; then a part of it may be in the file.
+    fn write(&mut self, line: &str) -> std::io::Result<()> {
+        // The newline counts; the text in characters, as Python counts it.
+        let length = line.chars().count() as u64 + 1;
+        if self.bytes_max > 0 && self.path.is_file() && self.file.metadata()?.len() + length >= self.bytes_max
+        {
+            self.rotate()?;
+        }
+        self.file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn rotate(&mut self) -> std::io::Result<()> {
+        let backup = |number: usize| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".{number}"));
+            PathBuf::from(name)
+        };
+        for number in (0..self.backups).rev() {
+            let from = if number == 0 { self.path.clone() } else { backup(number) };
+            if from.exists() {
+                std::fs::rename(from, backup(number + 1))?;
+            }
+        }
+        self.file = append(&self.path)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publishers::tests::sample;
+
+    #[tokio::test]
+    async fn files_are_renamed_before_they_grow_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let url = format!("file://{}?json&max_bytes=800&backup_count=2", path.display());
+        let publisher = FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), Counts::default()).unwrap();
+        for volume in 0..7 {
+            publisher.samples(&[sample("m", f64::from(volume))]).await.unwrap();
+        }
+        let lines = |name: &str| {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert!(text.len() < 800);
+            text.lines().count()
+        };
+        assert_eq!((lines("out"), lines("out.1"), lines("out.2")), (1, 2, 2));
+        assert!(!folder.path().join("out.3").exists());
+    }
+}

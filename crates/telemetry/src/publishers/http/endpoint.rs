@@ -1,0 +1,186 @@
+//! An HTTP endpoint that takes POSTs: the options that its URL has for us, and one POST with its retries.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use gnudi_http::{
+    Bytes, ClientIdentity, HttpClient, HttpOptions, Method, Request, StatusCode, Trust, Uri,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+};
+use tokio::sync::Semaphore;
+
+use super::super::{
+    OpenError, PublishError, PublisherUrl,
+    figures::Counts,
+    trouble::{Pauses, Trouble},
+    url::Query,
+};
+
+/// Unless `timeout` says otherwise.
+const TIMEOUT_SECONDS: i64 = 5;
+
+/// POSTs that an endpoint gets at the same time.
+const POSTS_MAX: usize = 16;
+
+/// An answer that is longer is an error; nobody reads it.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Where to post, and how.
+pub struct Endpoint {
+    client: HttpClient,
+    /// Scheme, host and path.
+    base: String,
+    /// With its `?`, where there is one.
+    query: String,
+    content_type: HeaderValue,
+    authorization: Option<HeaderValue>,
+    /// How many more tries a POST has that failed; `None`: as many as it takes.
+    retries_max: Option<u64>,
+    posts: Semaphore,
+    trouble: Trouble,
+    counts: Counts,
+}
+
+/// How a try ended.
+enum Tried {
+    Taken,
+    Refused(String),
+    Again(String),
+}
+
+impl Endpoint {
+    /// Takes its own options out of `query`; what remains there is the endpoint's.
+    pub fn new(
+        url: &PublisherUrl,
+        mut query: Query,
+        content_type: &'static str,
+        counts: Counts,
+    ) -> Result<Arc<Self>, OpenError> {
+        if url.host().is_empty() {
+            return Err(OpenError("names no host".to_owned()));
+        }
+        url.port()?;
+        let timeout = whole_number(&mut query, "timeout")?.unwrap_or(TIMEOUT_SECONDS);
+        let retries_max = whole_number(&mut query, "max_retries")?;
+        let trust = trust(query.take("verify_ssl"));
+        let certificate = query.take("clientcert").map(PathBuf::from);
+        let key = query.take("clientkey").map(PathBuf::from);
+        let is_secure = match url.scheme.as_str() {
+            "https" => true,
+            "http" => false,
+            _ => query.take("ssl").is_some_and(|text| truth(&text) == Some(true)),
+        };
+        let client = HttpClient::new(&HttpOptions {
+            trust: if is_secure { trust } else { Trust::Anyone },
+            identity: certificate
+                .filter(|_| is_secure)
+                .map(|certificate| ClientIdentity { certificate, key }),
+            timeout: Duration::from_secs(timeout.max(1) as u64),
+            idle_connections_max: POSTS_MAX,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            ..HttpOptions::default()
+        })
+        .map_err(|error| OpenError(error.to_string()))?;
+        let authorization = url.login().map(|(user, password)| {
+            let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
+            let mut value = HeaderValue::try_from(text).expect("Base64 is ASCII");
+            value.set_sensitive(true);
+            value
+        });
+        let scheme = if is_secure { "https" } else { "http" };
+        let base = format!("{scheme}://{}{}", url.host_and_port(), url.path);
+        let query = Some(query.encoded()).filter(|text| !text.is_empty()).map(|text| format!("?{text}"));
+        let query = query.unwrap_or_default();
+        let _: Uri = format!("{base}{query}")
+            .parse()
+            .map_err(|_| OpenError(format!("{url} is no URL that can be asked for")))?;
+        Ok(Arc::new(Endpoint {
+            client,
+            base,
+            query,
+            content_type: HeaderValue::from_static(content_type),
+            authorization,
+            retries_max: retries_max.map(|retries| retries.max(0) as u64),
+            posts: Semaphore::new(POSTS_MAX),
+            trouble: Trouble::new(url),
+            counts,
+        }))
+    }
+
+    /// Posts until the endpoint takes it, or refuses it, or the tries are used up: then `items` are counted as lost, and
+    /// what was asked for is done. `sub_path` goes behind the path.
+    pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
+        let _place = self.posts.acquire().await.expect("never closed");
+        let mut pauses = Pauses::default();
+        loop {
+            match self.attempt(sub_path, body.clone()).await {
+                Tried::Taken => {
+                    self.trouble.ends();
+                    self.counts.published.inc_by(items as u64);
+                    return Ok(());
+                }
+                Tried::Refused(answer) => {
+                    return Err(PublishError(format!("{}{sub_path} refuses: {answer}", self.base)));
+                }
+                Tried::Again(error) => {
+                    self.trouble.begins(&error);
+                    if self.retries_max.is_some_and(|max| pauses.count() >= max) {
+                        self.counts.lost.inc_by(items as u64);
+                        return Ok(());
+                    }
+                }
+            }
+            pauses.wait().await;
+            self.counts.retries.inc();
+        }
+    }
+
+    async fn attempt(&self, sub_path: &str, body: Bytes) -> Tried {
+        let uri = format!("{}{sub_path}{}", self.base, self.query);
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        match uri.parse() {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(_) => return Tried::Refused(format!("{sub_path} is no path")),
+        }
+        request.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        match self.client.send(request).await {
+            Err(error) => Tried::Again(error.to_string()),
+            Ok(answer) if answer.status.is_success() => Tried::Taken,
+            Ok(answer) if is_passing(answer.status) => Tried::Again(answer.text()),
+            Ok(answer) => Tried::Refused(answer.text()),
+        }
+    }
+}
+
+/// Whether the same request may be answered otherwise later.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429)
+}
+
+fn whole_number(query: &mut Query, name: &str) -> Result<Option<i64>, OpenError> {
+    let value = query.integer(name)?;
+    query.take(name);
+    Ok(value)
+}
+
+/// A boolean, or a file of certificates.
+fn trust(verify: Option<String>) -> Trust {
+    match verify.as_deref().map(truth) {
+        None | Some(Some(true)) => Trust::System,
+        Some(Some(false)) => Trust::Anyone,
+        Some(None) => Trust::File(verify.unwrap_or_default().into()),
+    }
+}
+
+/// The words that oslo takes for booleans.
+pub fn truth(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
+        "0" | "f" | "false" | "off" | "n" | "no" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,91 @@
+//! `http://` and `https://`: posts samples and events as JSON, a message's together or one by one.
+//!
+//! Options: `batch` (true), `timeout` (5 seconds), `max_retries`, `verify_ssl` (true, false or a file), `clientcert`,
+//! `clientkey`, `raw_only` (false: events as they are; true: only the payloads of notifications that were kept with them).
+
+mod endpoint;
+
+use std::sync::Arc;
+
+use gnudi_http::Bytes;
+use serde_json::Value;
+
+pub use self::endpoint::Endpoint;
+use self::endpoint::truth;
+use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts};
+use crate::{
+    event::Event,
+    sample::Sample,
+    wire::{event_message, python_json, sample_record_json},
+};
+
+pub struct HttpPublisher {
+    endpoint: Arc<Endpoint>,
+    is_batched: bool,
+    is_raw_only: bool,
+}
+
+impl HttpPublisher {
+    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+        let mut query = url.query.clone();
+        let mut option = |name| query.take(name).as_deref().map(truth);
+        // Words that are no booleans are false, as with oslo.
+        let is_batched = option("batch").is_none_or(|value| value == Some(true));
+        let is_raw_only = option("raw_only") == Some(Some(true));
+        let endpoint = Endpoint::new(url, query, "application/json", counts)?;
+        Ok(Arc::new(HttpPublisher { endpoint, is_batched, is_raw_only }))
+    }
+
+    fn post(&self, records: Vec<String>) -> Receipt {
+        if records.is_empty() {
+            return Receipt::done();
+        }
+        let endpoint = self.endpoint.clone();
+        if self.is_batched {
+            let body = Bytes::from(format!("[{}]", records.join(", ")));
+            return begin(async move { endpoint.post("", body, records.len()).await });
+        }
+        begin(async move {
+            for record in records {
+                endpoint.post("", record.into(), 1).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Begins work at once; the receipt tells its end.
+pub fn begin(work: impl Future<Output = Result<(), PublishError>> + Send + 'static) -> Receipt {
+    let task = tokio::spawn(work);
+    Receipt::of(async move {
+        task.await.unwrap_or_else(|error| Err(PublishError(format!("a publisher failed: {error}"))))
+    })
+}
+
+impl Publisher for HttpPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        self.post(samples.iter().map(sample_record_json).collect())
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        let records = if self.is_raw_only {
+            let payloads = events.iter().filter_map(|event| event.raw.get("payload"));
+            payloads.filter(|payload| !is_empty(payload)).map(python_json).collect()
+        } else {
+            events.iter().map(|event| python_json(&event_message(event))).collect()
+        };
+        self.post(records)
+    }
+}
+
+/// What Python takes for false.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+    }
+}

@@ -1,0 +1,387 @@
+//! `notifier://`: puts samples and events on the bus, as signed notifications of priority `sample`, for another agent or for
+//! whoever listens.
+//!
+//! Options: `topic` (several may be named; the queue is `<topic>.sample`), `per_meter_topic` (1: each meter once more, with its
+//! name in the event type), and `policy`: `default` waits for the broker for as long as it takes, or for `max_retry` tries;
+//! `queue` keeps up to `max_queue_length` messages and forgets the oldest; `drop` tries once. With a host the bus is that
+//! broker's; `driver` is `rabbit`.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+
+use super::{
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    figures::Counts,
+    http::begin,
+    trouble::{Pauses, Trouble},
+};
+use crate::{
+    event::Event,
+    pipeline::Purpose,
+    sample::Sample,
+    wire::{Signer, events_list, samples_list},
+};
+
+/// Messages that wait with the policy `queue`, unless `max_queue_length` says otherwise.
+const QUEUE_MESSAGES: i64 = 1024;
+
+/// However high `max_queue_length` is, or where it is 0.
+const QUEUE_MESSAGES_MAX: usize = 1 << 20;
+
+/// Messages whose confirmation is waited for at the same time.
+const SENDS_MAX: usize = 64;
+
+/// A message bus.
+#[async_trait]
+pub trait Bus: Send + Sync {
+    /// Puts a notification of priority `sample` on the bus, once. `payload` is JSON. Returns when the broker has it, or why it
+    /// has not.
+    async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String>;
+}
+
+/// Connects to the agent's own bus, or to that of a transport URL.
+pub type BusOpener = Arc<dyn Fn(Option<&str>) -> Result<Arc<dyn Bus>, OpenError> + Send + Sync>;
+
+/// What the agent's configuration says.
+#[derive(Clone)]
+pub struct NotifierOptions {
+    /// Topic, and event type, of samples: `[publisher_notifier] metering_topic`.
+    pub metering_topic: String,
+    /// Those of events: `event_topic`.
+    pub event_topic: String,
+    pub open: BusOpener,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    /// Messages are sent until they are there; `Some`: or this many tries have failed.
+    Default {
+        failures_max: Option<u64>,
+    },
+    Queue {
+        messages_max: usize,
+    },
+    Drop,
+}
+
+pub struct NotifierPublisher {
+    shared: Arc<Shared>,
+    signer: Signer,
+    metering_type: String,
+    event_type: String,
+    topics: Vec<String>,
+    is_per_meter: bool,
+}
+
+struct Shared {
+    bus: Arc<dyn Bus>,
+    policy: Policy,
+    sends: Semaphore,
+    /// Of the policy `queue`; the oldest first.
+    queue: Mutex<VecDeque<Message>>,
+    /// Told when something is put into the queue.
+    queued: Notify,
+    trouble: Trouble,
+    counts: Counts,
+}
+
+struct Message {
+    topic: String,
+    event_type: String,
+    payload: Arc<str>,
+    /// Samples or events in it.
+    items: u64,
+}
+
+impl NotifierPublisher {
+    pub fn open(
+        url: &PublisherUrl,
+        purpose: Purpose,
+        options: &NotifierOptions,
+        signer: Signer,
+        counts: Counts,
+    ) -> Opened {
+        let mut query = url.query.clone();
+        let policy = policy(url)?;
+        let default_topic = match purpose {
+            Purpose::Samples => &options.metering_topic,
+            Purpose::Events => &options.event_topic,
+        };
+        let mut topics: Vec<String> = query.all("topic").map(str::to_owned).collect();
+        if topics.is_empty() {
+            topics.push(default_topic.clone());
+        }
+        let is_per_meter = query.integer("per_meter_topic")?.unwrap_or(0) != 0;
+        for ours in ["topic", "per_meter_topic", "policy", "max_queue_length", "max_retry"] {
+            query.take(ours);
+        }
+        let driver = query.take("driver").unwrap_or_else(|| "rabbit".to_owned());
+        let transport = (!url.netloc.is_empty())
+            .then(|| format!("{driver}://{}{}?{}", url.netloc, url.path, query.encoded()));
+        let shared = Arc::new(Shared {
+            bus: (options.open)(transport.as_deref())?,
+            policy,
+            sends: Semaphore::new(SENDS_MAX),
+            queue: Mutex::default(),
+            queued: Notify::new(),
+            trouble: Trouble::new(url),
+            counts,
+        });
+        if matches!(policy, Policy::Queue { .. }) {
+            // Ends with the publisher: then nobody can put anything into the queue.
+            let weak = Arc::downgrade(&shared);
+            tokio::spawn(async move {
+                while let Some(shared) = weak.upgrade() {
+                    shared.empty_queue().await;
+                    tokio::select! {
+                        () = shared.queued.notified() => {}
+                        () = tokio::time::sleep(std::time::Duration::from_mins(1)) => {}
+                    }
+                }
+            });
+        }
+        Ok(Arc::new(NotifierPublisher {
+            shared,
+            signer,
+            metering_type: options.metering_topic.clone(),
+            event_type: options.event_topic.clone(),
+            topics,
+            is_per_meter,
+        }))
+    }
+
+    fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<Message> {
+        let payload: Arc<str> = payload.into();
+        let to = |topic: &String| Message {
+            topic: topic.clone(),
+            event_type: event_type.to_owned(),
+            payload: payload.clone(),
+            items: items as u64,
+        };
+        self.topics.iter().map(to).collect()
+    }
+
+    fn publish(&self, messages: Vec<Message>) -> Receipt {
+        if let Policy::Queue { messages_max } = self.shared.policy {
+            self.shared.put(messages, messages_max);
+            return Receipt::done();
+        }
+        let shared = self.shared.clone();
+        begin(async move {
+            for message in messages {
+                shared.send(&message).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn policy(url: &PublisherUrl) -> Result<Policy, OpenError> {
+    let integer = |name| url.query.integer(name);
+    Ok(match url.query.last("policy") {
+        Some("queue") => {
+            let asked = integer("max_queue_length")?.unwrap_or(QUEUE_MESSAGES);
+            let asked = usize::try_from(asked).ok().filter(|asked| *asked > 0);
+            Policy::Queue { messages_max: asked.unwrap_or(QUEUE_MESSAGES_MAX).min(QUEUE_MESSAGES_MAX) }
+        }
+        Some("drop") => Policy::Drop,
+        other => {
+            if let Some(unknown) = other.filter(|other| *other != "default") {
+                tracing::warn!(publisher = %url, unknown, "no such policy; there are default, queue and drop");
+            }
+            Policy::Default { failures_max: integer("max_retry")?.map(|max| max.max(1) as u64) }
+        }
+    })
+}
+
+impl Publisher for NotifierPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let payload = samples_list(samples, &self.signer);
+        let mut messages = self.message(&self.metering_type, payload, samples.len());
+        if self.is_per_meter {
+            let mut meters: BTreeMap<&str, Vec<Sample<'_>>> = BTreeMap::new();
+            for sample in samples {
+                meters.entry(&sample.name).or_default().push(sample.clone());
+            }
+            for (meter, samples) in meters {
+                let event_type = format!("{}.{meter}", self.metering_type);
+                let payload = samples_list(&samples, &self.signer);
+                messages.extend(self.message(&event_type, payload, samples.len()));
+            }
+        }
+        self.publish(messages)
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        let payload = events_list(events, &self.signer);
+        self.publish(self.message(&self.event_type, payload, events.len()))
+    }
+}
+
+impl Shared {
+    async fn attempt(&self, message: &Message) -> Result<(), String> {
+        let notified = self.bus.notify(&message.topic, &message.event_type, &message.payload).await;
+        match &notified {
+            Ok(()) => {
+                self.trouble.ends();
+                self.counts.published.inc_by(message.items);
+            }
+            Err(error) => self.trouble.begins(error),
+        }
+        notified
+    }
+
+    async fn send(&self, message: &Message) -> Result<(), PublishError> {
+        let _place = self.sends.acquire().await.expect("never closed");
+        let mut pauses = Pauses::default();
+        loop {
+            let Err(error) = self.attempt(message).await else { return Ok(()) };
+            match self.policy {
+                Policy::Drop => {
+                    self.counts.lost.inc_by(message.items);
+                    return Ok(());
+                }
+                Policy::Default { failures_max: Some(max) } if pauses.count() + 1 >= max => {
+                    return Err(PublishError(format!("the broker did not take it in {max} tries: {error}")));
+                }
+                Policy::Default { .. } | Policy::Queue { .. } => {}
+            }
+            pauses.wait().await;
+            self.counts.retries.inc();
+        }
+    }
+
+    fn put(&self, messages: Vec<Message>, messages_max: usize) {
+        let mut queue = self.queue.lock();
+        queue.extend(messages);
+        let beyond = queue.len().saturating_sub(messages_max);
+        let lost: u64 = queue.drain(..beyond).map(|message| message.items).sum();
+        drop(queue);
+        self.counts.lost.inc_by(lost);
+        self.queued.notify_one();
+    }
+
+    /// Sends what waits. Meanwhile the oldest message is not in the queue, and so is not forgotten.
+    async fn empty_queue(&self) {
+        let mut pauses = Pauses::default();
+        loop {
+            let Some(message) = self.queue.lock().pop_front() else { return };
+            while self.attempt(&message).await.is_err() {
+                pauses.wait().await;
+                self.counts.retries.inc();
+            }
+            pauses = Pauses::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::publishers::tests::sample;
+
+    /// Fails as often as it is told, and remembers what came.
+    #[derive(Default)]
+    struct Fake {
+        failures: Mutex<u32>,
+        tries: Mutex<u32>,
+        seen: Mutex<Vec<(String, String, Vec<String>)>>,
+        changed: Notify,
+    }
+
+    #[async_trait]
+    impl Bus for Fake {
+        async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
+            *self.tries.lock() += 1;
+            let mut failures = self.failures.lock();
+            if *failures > 0 {
+                *failures -= 1;
+                return Err("away".to_owned());
+            }
+            let payload: Vec<Value> = serde_json::from_str(payload).unwrap();
+            let names = payload.iter().map(|message| message["counter_name"].as_str().unwrap().to_owned());
+            self.seen.lock().push((topic.to_owned(), event_type.to_owned(), names.collect()));
+            self.changed.notify_one();
+            Ok(())
+        }
+    }
+
+    fn open(url: &str, bus: &Arc<Fake>) -> Arc<dyn Publisher> {
+        let bus = bus.clone();
+        let options = NotifierOptions {
+            metering_topic: "metering".to_owned(),
+            event_topic: "event".to_owned(),
+            open: Arc::new(move |transport| {
+                assert!(transport.is_none_or(|url| url == "rabbit://u:p@h:1/v?ssl=1"), "{transport:?}");
+                Ok(bus.clone())
+            }),
+        };
+        let url = PublisherUrl::parse(url).unwrap();
+        NotifierPublisher::open(&url, Purpose::Samples, &options, Signer::new("s"), Counts::default())
+            .unwrap()
+    }
+
+    fn owned(seen: &[(&str, &str, &[&str])]) -> Vec<(String, String, Vec<String>)> {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        seen.iter().map(|(a, b, c)| ((*a).to_owned(), (*b).to_owned(), names(c))).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_default_waits_for_the_broker() {
+        let bus = Arc::new(Fake { failures: Mutex::new(7), ..Fake::default() });
+        let publisher = open("notifier://u:p@h:1/v?topic=a&topic=b&ssl=1&per_meter_topic=1", &bus);
+        publisher.samples(&[sample("y", 1.0), sample("x", 2.0), sample("y", 3.0)]).await.unwrap();
+        let expected: &[(&str, &str, &[&str])] = &[
+            ("a", "metering", &["y", "x", "y"]),
+            ("b", "metering", &["y", "x", "y"]),
+            ("a", "metering.x", &["x"]),
+            ("b", "metering.x", &["x"]),
+            ("a", "metering.y", &["y", "y"]),
+            ("b", "metering.y", &["y", "y"]),
+        ];
+        assert_eq!(*bus.seen.lock(), owned(expected));
+        assert_eq!(*bus.tries.lock(), 7 + 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tries_end_where_the_options_say() {
+        let bus = Arc::new(Fake { failures: Mutex::new(100), ..Fake::default() });
+        let failed = open("notifier://?max_retry=3", &bus).samples(&[sample("x", 1.0)]).await;
+        assert!(failed.unwrap_err().to_string().contains("3 tries: away"));
+        assert_eq!(*bus.tries.lock(), 3);
+        open("notifier://?policy=drop", &bus).samples(&[sample("x", 1.0)]).await.unwrap();
+        assert_eq!(*bus.tries.lock(), 4);
+        assert!(bus.seen.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_forgets_the_oldest() {
+        let bus = Arc::new(Fake { failures: Mutex::new(5), ..Fake::default() });
+        let publisher = open("notifier://?policy=queue&max_queue_length=2", &bus);
+        publisher.samples(&[sample("first", 1.0)]).await.unwrap();
+        // The first is being tried, and no more in the queue.
+        while *bus.tries.lock() == 0 {
+            tokio::task::yield_now().await;
+        }
+        for name in ["a", "b", "c"] {
+            publisher.samples(&[sample(name, 1.0)]).await.unwrap();
+        }
+        while bus.seen.lock().len() < 3 {
+            bus.changed.notified().await;
+        }
+        let expected: &[(&str, &str, &[&str])] = &[
+            ("metering", "metering", &["first"]),
+            ("metering", "metering", &["b"]),
+            ("metering", "metering", &["c"]),
+        ];
+        assert_eq!(*bus.seen.lock(), owned(expected));
+    }
+}

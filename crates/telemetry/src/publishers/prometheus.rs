@@ -1,0 +1,182 @@
+//! `prometheus://`: pushes samples to a Pushgateway, in Prometheus' text form.
+//!
+//! The gateway keeps, for each group, what came last. Unless the URL names a group (labels behind the job), each resource is
+//! a group of its own. Options are those of `http://`, and `ssl`.
+//!
+//! A push holds a series once: of several values the last, since the gateway refuses more. Old values are of no use
+//! there, so pushes go one batch after the other.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write as _,
+    sync::Arc,
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use super::{
+    Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    figures::Counts,
+    http::{Endpoint, begin},
+    url::percent_encoded,
+};
+use crate::{
+    event::Event,
+    sample::{Sample, SampleKind},
+    wire::python_str,
+};
+
+/// Pushes of different resources at the same time.
+const PUSHES_MAX: usize = 16;
+
+pub struct PrometheusPublisher {
+    endpoint: Arc<Endpoint>,
+    /// Whether the URL says which group all belongs to.
+    has_group: bool,
+    /// Held by the batch that is being pushed.
+    turn: Arc<Mutex<()>>,
+}
+
+impl PrometheusPublisher {
+    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+        let segments = url.path.split('/').filter(|segment| !segment.is_empty()).count();
+        // metrics, job, its name, and labels.
+        let has_group = url.path.starts_with("/metrics/job/") && segments > 3;
+        let mut query = url.query.clone();
+        query.take("batch");
+        query.take("raw_only");
+        let endpoint = Endpoint::new(url, query, "plain/text", counts)?;
+        Ok(Arc::new(PrometheusPublisher { endpoint, has_group, turn: Arc::default() }))
+    }
+}
+
+impl Publisher for PrometheusPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let pushes = if self.has_group {
+            vec![(String::new(), push(samples.iter()), samples.len())]
+        } else {
+            let mut resources: Vec<(&str, Vec<&Sample<'_>>)> = Vec::new();
+            let mut places: HashMap<&str, usize> = HashMap::new();
+            for sample in samples {
+                let place = *places.entry(&sample.resource_id).or_insert_with(|| {
+                    resources.push((&sample.resource_id, Vec::new()));
+                    resources.len() - 1
+                });
+                resources[place].1.push(sample);
+            }
+            let push = |(resource, samples): (&str, Vec<&Sample<'_>>)| {
+                (group(resource), push(samples.iter().copied()), samples.len())
+            };
+            resources.into_iter().map(push).collect()
+        };
+        let (endpoint, turn) = (self.endpoint.clone(), self.turn.clone());
+        begin(async move {
+            let _turn = turn.lock().await;
+            let posts = pushes.into_iter().map(|(path, body, items)| {
+                let endpoint = endpoint.clone();
+                async move { endpoint.post(&path, body.into(), items).await }
+            });
+            stream::iter(posts).buffer_unordered(PUSHES_MAX).try_collect::<()>().await
+        })
+    }
+
+    fn events(&self, _: &[Event]) -> Receipt {
+        Receipt::failed(PublishError("events are nothing for Prometheus".to_owned()))
+    }
+}
+
+/// The path's part that makes a resource its own group. The gateway has a form for names that a path cannot hold.
+fn group(resource: &str) -> String {
+    if resource.is_empty() {
+        "/resource_id@base64/=".to_owned()
+    } else if resource.contains('/') {
+        format!("/resource_id@base64/{}", BASE64_URL_SAFE.encode(resource))
+    } else {
+        format!("/resource_id/{}", percent_encoded(resource))
+    }
+}
+
+fn push<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> String {
+    // Series in the order in which they came first, with the value that came last.
+    let mut series: Vec<(String, SampleKind, String, String)> = Vec::new();
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    for sample in samples {
+        let (name, labels) = (metric_name(&sample.name), labels(sample));
+        let value = value(&sample.volume);
+        match places.get(&(name.clone(), labels.clone())) {
+            Some(place) => series[*place].3 = value,
+            None => {
+                places.insert((name.clone(), labels.clone()), series.len());
+                series.push((name, sample.kind, labels, value));
+            }
+        }
+    }
+    let mut typed = HashSet::new();
+    let mut out = String::new();
+    for (name, kind, labels, value) in &series {
+        // A delta is nothing that Prometheus knows, and stays without a type.
+        let kind = match kind {
+            SampleKind::Cumulative => Some("counter"),
+            SampleKind::Gauge => Some("gauge"),
+            SampleKind::Delta => None,
+        };
+        if let Some(kind) = kind
+            && typed.insert(name)
+        {
+            let _ = writeln!(out, "# TYPE {name} {kind}");
+        }
+        let _ = writeln!(out, "{name}{{{labels}}} {value}");
+    }
+    out
+}
+
+/// Letters, digits, `_` and `:`; anything else becomes `_`.
+fn metric_name(meter: &str) -> String {
+    let fits = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
+    let name: String = meter.chars().map(|character| if fits(character) { character } else { '_' }).collect();
+    if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+/// What is not there is the word `None`.
+fn labels(sample: &Sample<'_>) -> String {
+    let escaped = |text: Option<&str>| {
+        text.unwrap_or("None").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    };
+    format!(
+        "resource_id=\"{}\", user_id=\"{}\", project_id=\"{}\"",
+        escaped(Some(&sample.resource_id)),
+        escaped(sample.user_id.as_deref()),
+        escaped(sample.project_id.as_deref()),
+    )
+}
+
+fn value(volume: &Value) -> String {
+    match volume {
+        Value::Bool(value) => u8::from(*value).to_string(),
+        volume => python_str(volume),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publishers::tests::sample;
+
+    #[test]
+    fn a_push_holds_each_series_once() {
+        let mut samples = [sample("disk.read-x", 1.5), sample("9", 2.0), sample("disk.read-x", 3.0)];
+        samples[1].kind = SampleKind::Delta;
+        samples[1].resource_id = "a\"\\\n".into();
+        assert_eq!(
+            push(samples.iter()),
+            "# TYPE disk_read_x gauge\ndisk_read_x{resource_id=\"r\", user_id=\"None\", project_id=\"p\"} 3.0\n\
+             _9{resource_id=\"a\\\"\\\\\\n\", user_id=\"None\", project_id=\"p\"} 2.0\n"
+        );
+        assert_eq!(group("a b"), "/resource_id/a%20b");
+        assert_eq!(group("a/b"), "/resource_id@base64/YS9i");
+        assert_eq!(group(""), "/resource_id@base64/=");
+    }
+}

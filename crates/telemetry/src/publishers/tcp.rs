@@ -1,0 +1,109 @@
+//! `tcp://host:port`: sends each sample, signed, as MessagePack behind its length in eight bytes, the lowest first.
+//!
+//! The peer acknowledges nothing, so a receipt means that the connection has taken the bytes. Where that fails the whole
+//! message goes again over a new connection, for as long as it takes: the peer may get a sample twice.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Mutex};
+
+use super::{
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    figures::Counts,
+    http::begin,
+    trouble::{Pauses, Trouble},
+    udp::{PORT, pack},
+};
+use crate::{
+    event::Event,
+    sample::Sample,
+    wire::{MeterMessage, Signer},
+};
+
+/// How long a connection, or a write to it, may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub struct TcpPublisher {
+    shared: Arc<Shared>,
+    signer: Signer,
+    /// This machine's name, which is part of each message.
+    host: String,
+}
+
+struct Shared {
+    host: String,
+    port: u16,
+    line: Mutex<Option<TcpStream>>,
+    trouble: Trouble,
+    counts: Counts,
+}
+
+impl TcpPublisher {
+    pub fn open(url: &PublisherUrl, signer: Signer, host: String, counts: Counts) -> Opened {
+        let (peer, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
+        if peer.is_empty() {
+            return Err(OpenError("names no host".to_owned()));
+        }
+        let shared = Shared { host: peer, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
+    }
+}
+
+impl Publisher for TcpPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let mut bytes = Vec::new();
+        for sample in samples {
+            let message = pack(&MeterMessage::new(sample, &self.signer, Some(&self.host)));
+            bytes.extend_from_slice(&(message.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&message);
+        }
+        let (shared, count) = (self.shared.clone(), samples.len() as u64);
+        begin(async move {
+            shared.send(&bytes).await;
+            shared.counts.published.inc_by(count);
+            Ok(())
+        })
+    }
+
+    fn events(&self, _: &[Event]) -> Receipt {
+        Receipt::failed(PublishError("events are not sent by TCP".to_owned()))
+    }
+}
+
+impl Shared {
+    async fn send(&self, bytes: &[u8]) {
+        let mut line = self.line.lock().await;
+        let mut pauses = Pauses::default();
+        loop {
+            let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
+                Ok(Ok(())) => return self.trouble.ends(),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the peer takes nothing".to_owned(),
+            };
+            *line = None;
+            self.trouble.begins(&failed);
+            pauses.wait().await;
+            self.counts.retries.inc();
+        }
+    }
+
+    async fn try_send(&self, line: &mut Option<TcpStream>, bytes: &[u8]) -> std::io::Result<()> {
+        if line.as_ref().is_some_and(is_closed) {
+            *line = None;
+        }
+        if line.is_none() {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            stream.set_nodelay(true)?;
+            *line = Some(stream);
+        }
+        line.as_mut().expect("just set").write_all(bytes).await
+    }
+}
+
+/// Whether the peer has closed: it says nothing otherwise, and a write would still succeed once.
+fn is_closed(stream: &TcpStream) -> bool {
+    match stream.try_read(&mut [0; 64]) {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+    }
+}

@@ -1,0 +1,121 @@
+//! `udp://host:port`: sends each sample as a datagram, signed, as MessagePack. Nobody answers a datagram: what gets lost is lost.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{net::UdpSocket, sync::Mutex};
+
+use super::{
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts, http::begin,
+    trouble::Trouble,
+};
+use crate::{
+    event::Event,
+    sample::Sample,
+    wire::{MeterMessage, Signer},
+};
+
+/// Unless the URL names one.
+pub const PORT: u16 = 4952;
+
+/// How long a name's address counts.
+const ADDRESS_TIME: Duration = Duration::from_mins(1);
+
+pub struct UdpPublisher {
+    shared: Arc<Shared>,
+    signer: Signer,
+}
+
+struct Shared {
+    host: String,
+    port: u16,
+    line: Mutex<Option<Line>>,
+    trouble: Trouble,
+    counts: Counts,
+}
+
+/// A socket, connected to the address that the name had.
+struct Line {
+    socket: UdpSocket,
+    since: Instant,
+}
+
+impl UdpPublisher {
+    pub fn open(url: &PublisherUrl, signer: Signer, counts: Counts) -> Opened {
+        let (host, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
+        if host.is_empty() {
+            return Err(OpenError("names no host".to_owned()));
+        }
+        let shared = Shared { host, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
+    }
+}
+
+impl Publisher for UdpPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let datagram = |sample| pack(&MeterMessage::new(sample, &self.signer, None));
+        let datagrams: Vec<Vec<u8>> = samples.iter().map(datagram).collect();
+        let shared = self.shared.clone();
+        begin(async move {
+            shared.send(&datagrams).await;
+            Ok(())
+        })
+    }
+
+    fn events(&self, _: &[Event]) -> Receipt {
+        Receipt::failed(PublishError("events are not sent by UDP".to_owned()))
+    }
+}
+
+/// A message as MessagePack.
+pub fn pack(message: &MeterMessage<'_>) -> Vec<u8> {
+    rmp_serde::to_vec_named(message).expect("memory takes all")
+}
+
+impl Shared {
+    async fn send(&self, datagrams: &[Vec<u8>]) {
+        let mut line = self.line.lock().await;
+        for datagram in datagrams {
+            match self.send_one(&mut line, datagram).await {
+                Ok(()) => {
+                    self.trouble.ends();
+                    self.counts.published.inc();
+                }
+                Err(error) => {
+                    self.trouble.begins(&error);
+                    self.counts.lost.inc();
+                }
+            }
+        }
+    }
+
+    async fn send_one(&self, line: &mut Option<Line>, datagram: &[u8]) -> std::io::Result<()> {
+        if line.as_ref().is_none_or(|line| line.since.elapsed() > ADDRESS_TIME) {
+            *line = Some(Line { socket: self.connect().await?, since: Instant::now() });
+        }
+        let socket = &line.as_ref().expect("just set").socket;
+        match socket.send(datagram).await {
+            // What is told here is that nobody took an earlier one; this one has not gone out.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                socket.send(datagram).await.map(drop)
+            }
+            sent => sent.map(drop),
+        }
+    }
+
+    /// An address of version 6 goes first.
+    async fn connect(&self) -> std::io::Result<UdpSocket> {
+        let mut addresses: Vec<SocketAddr> =
+            tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();
+        addresses.sort_by_key(SocketAddr::is_ipv4);
+        let address = addresses.first().ok_or_else(|| std::io::Error::other("the host has no address"))?;
+        let any: IpAddr =
+            if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).await?;
+        socket.connect(address).await?;
+        Ok(socket)
+    }
+}
