@@ -1,5 +1,9 @@
 //! Who a token speaks for, as Keystone tells.
 
+use std::sync::Arc;
+
+use crate::AccessRule;
+
 /// A valid token's contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -13,7 +17,7 @@ pub struct Identity {
     pub project_domain_id: Option<String>,
     pub project_domain_name: Option<String>,
     /// Names, as Keystone writes them.
-    pub roles: Vec<String>,
+    pub roles: Arc<[String]>,
     /// Of a token that is scoped to a domain.
     pub domain_id: Option<String>,
     /// Of a token that is scoped to the system: `all`.
@@ -24,12 +28,8 @@ pub struct Identity {
     pub expires_at: i64,
 }
 
-/// A request that an application credential may make.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessRule {
-    /// The service's type, such as `metric`.
-    pub service: String,
-    pub method: String,
-    /// With `*`, `**` and `{name}` as wildcards.
-    pub path: String,
+impl Identity {
+    pub fn has_role(&self, name: &str) -> bool {
+        self.roles.iter().any(|role| role == name)
+    }
 }

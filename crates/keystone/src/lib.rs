@@ -3,14 +3,22 @@
 //!
 //! It deliberately does not judge what a caller may do, and it never writes to Keystone, nor secrets to logs.
 
+mod access_rule;
+mod cache;
 mod error;
 mod identity;
+mod instant;
+mod login;
 mod options;
+#[cfg(test)]
+mod scripted;
 mod session;
+mod token_document;
 mod validator;
 
+pub use access_rule::AccessRule;
 pub use error::KeystoneError;
-pub use identity::{AccessRule, Identity};
+pub use identity::Identity;
 pub use options::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, UserRef};
 pub use session::Session;
-pub use validator::{Validator, ValidatorOptions};
+pub use validator::{TOKEN_BYTES_MAX, Validator, ValidatorOptions};

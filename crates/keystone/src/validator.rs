@@ -1,8 +1,45 @@
 //! Tokens that others bring.
+//!
+//! An answer is remembered by the token's hash, so that the token itself lies nowhere. Those who ask about the same token
+//! at the same moment share one request. While Keystone is away, what is remembered goes on being believed for its time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use crate::{Identity, KeystoneError, Session};
+use gnudi_http::StatusCode;
+use parking_lot::{Mutex, RwLock};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::{
+    Identity, KeystoneError, Session,
+    cache::{Cache, TokenHash},
+    login::{FAILED_PAUSE, may_again, v3_url},
+    session::SUBJECT_TOKEN,
+    token_document,
+};
+
+/// A longer token is void without asking: fernet's have some 200 bytes, and headers of gigabytes must not reach Keystone.
+pub const TOKEN_BYTES_MAX: usize = 8192;
+
+/// How long a token that is void is refused without asking again. Tokens do not come back, but one that is seconds old
+/// may be unknown yet where several Keystones share a database that lags.
+const VOID_SECONDS: i64 = 10;
+
+/// Void tokens that are remembered. They have a cache of their own: whoever invents tokens must not push out valid ones.
+const VOID_TOKENS_MAX: usize = 10_000;
+
+/// Questions to Keystone at the same time; others wait for their turn.
+const QUESTIONS_MAX: usize = 64;
+
+/// Says to Keystone that access rules are heeded here: it calls tokens that have some void otherwise.
+const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
 #[derive(Clone, Debug)]
 pub struct ValidatorOptions {
@@ -17,21 +54,345 @@ impl Default for ValidatorOptions {
     }
 }
 
+type Outcome = Result<Option<Arc<Identity>>, KeystoneError>;
+
+/// A question that is being asked, or was right now.
+type Flight = OnceCell<Outcome>;
+
 /// Asks Keystone about tokens, and remembers its answers by the tokens' hashes.
 #[derive(Debug)]
 pub struct Validator {
     session: Session,
     options: ValidatorOptions,
+    known: RwLock<Cache<Arc<Identity>>>,
+    void: RwLock<Cache<()>>,
+    flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
+    turns: Semaphore,
+    failed: Mutex<Option<(Instant, KeystoneError)>>,
+    /// Whether the last question was not answered: said once, not with each request.
+    is_away: AtomicBool,
+}
+
+/// Which tokens are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Those that are valid now.
+    Heeded,
+    /// As well those that have ended lately.
+    Forgiven,
 }
 
 impl Validator {
     pub fn new(session: Session, options: ValidatorOptions) -> Self {
-        Validator { session, options }
+        Validator {
+            known: RwLock::new(Cache::new(options.tokens_max)),
+            void: RwLock::new(Cache::new(VOID_TOKENS_MAX.min(options.tokens_max))),
+            session,
+            options,
+            flights: Mutex::default(),
+            turns: Semaphore::new(QUESTIONS_MAX),
+            failed: Mutex::default(),
+            is_away: AtomicBool::new(false),
+        }
     }
 
     /// Who the token speaks for; `Ok(None)` where it is void. `now` is in seconds since the epoch.
-    pub async fn validate(&self, _token: &str, _now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
-        let _ = self.options.tokens_max;
-        self.session.token().await.map(|_| None)
+    pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
+        self.find_out(token, Ends::Heeded, now).await
+    }
+
+    /// As [`Validator::validate`], for a token that a service passes on: it may have ended during a long piece of work,
+    /// within the time that Keystone's `allow_expired_window` allows.
+    pub async fn validate_passed_on(
+        &self,
+        token: &str,
+        now: i64,
+    ) -> Result<Option<Arc<Identity>>, KeystoneError> {
+        self.find_out(token, Ends::Forgiven, now).await
+    }
+
+    async fn find_out(&self, token: &str, ends: Ends, now: i64) -> Outcome {
+        let is_plausible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_plausible || token.len() > TOKEN_BYTES_MAX {
+            return Ok(None);
+        }
+        let hash = hash(token, ends);
+        if let Some(known) = self.remembered(&hash, now) {
+            return Ok(known);
+        }
+        let boarded = Boarded::new(&self.flights, hash);
+        let ask = || async {
+            // Somebody may have been answered since we looked.
+            match self.remembered(&hash, now) {
+                Some(known) => Ok(known),
+                None => self.ask_and_remember(token, &hash, ends, now).await,
+            }
+        };
+        boarded.flight().get_or_init(ask).await.clone()
+    }
+
+    /// `None` where nothing is known, `Some(None)` where the token is known to be void.
+    fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Option<Arc<Identity>>> {
+        if let Some(identity) = self.known.read().get(hash, now) {
+            return Some(Some(identity.clone()));
+        }
+        self.void.read().get(hash, now).map(|()| None)
+    }
+
+    async fn ask_and_remember(&self, token: &str, hash: &TokenHash, ends: Ends, now: i64) -> Outcome {
+        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        if let Some((at, error)) = &*self.failed.lock()
+            && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
+        {
+            return Err(error.clone());
+        }
+        let outcome = self.ask(token, ends).await;
+        self.note(outcome.as_ref().err());
+        match &outcome {
+            Ok(Some(identity)) => {
+                let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
+                let until = now.saturating_add(cache_seconds);
+                let until = if ends == Ends::Heeded { until.min(identity.expires_at) } else { until };
+                self.known.write().put(*hash, identity.clone(), until, now);
+                // Keystone's clock may be behind ours.
+                if ends == Ends::Heeded && identity.expires_at <= now {
+                    return Ok(None);
+                }
+            }
+            Ok(None) => self.void.write().put(*hash, (), now + VOID_SECONDS, now),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Keeps in mind that Keystone is away, or is not any more.
+    fn note(&self, error: Option<&KeystoneError>) {
+        *self.failed.lock() = error.map(|error| (Instant::now(), error.clone()));
+        let was_away = self.is_away.swap(error.is_some(), Ordering::Relaxed);
+        match error {
+            Some(error) if !was_away => tracing::error!(%error, "tokens cannot be validated"),
+            None if was_away => tracing::info!("tokens can be validated again"),
+            _ => {}
+        }
+    }
+
+    /// Asks where the catalogue says that Keystone is, or at its configured address where the catalogue does not say; once
+    /// more where the catalogue says something else after a failure.
+    async fn ask(&self, token: &str, ends: Ends) -> Outcome {
+        let address = self.address().await?;
+        let outcome = self.ask_at(&address, token, ends).await;
+        let Err(KeystoneError::Unavailable(_)) = outcome else { return outcome };
+        self.session.forget_endpoints();
+        match self.address().await {
+            Ok(other) if other != address => self.ask_at(&other, token, ends).await,
+            _ => outcome,
+        }
+    }
+
+    async fn address(&self) -> Result<String, KeystoneError> {
+        let found = self.session.endpoint("identity").await?;
+        Ok(found.map_or_else(|| self.session.url().to_owned(), |url| v3_url(&url)))
+    }
+
+    async fn ask_at(&self, address: &str, token: &str, ends: Ends) -> Outcome {
+        // The catalogue that would come with the answer is the larger part of it.
+        let url = match ends {
+            Ends::Heeded => format!("{address}/auth/tokens?nocatalog"),
+            Ends::Forgiven => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
+        };
+        let headers = [(SUBJECT_TOKEN, token), ACCESS_RULES];
+        let own = self.session.token().await?;
+        let mut answer = self.session.ask(&url, &own, &headers).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            self.session.forget_token(&own);
+            let own = self.session.token().await?;
+            answer = self.session.ask(&url, &own, &headers).await?;
+        }
+        match answer.status {
+            StatusCode::OK => match token_document::identity(&answer.body) {
+                Ok(identity) => Ok(Some(Arc::new(identity))),
+                Err(why) => Err(KeystoneError::Unavailable(format!("{address}: validating a token: {why}"))),
+            },
+            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::UNAUTHORIZED => {
+                Err(KeystoneError::Refused(format!("{address} refuses gnudi's own token: 401")))
+            }
+            StatusCode::FORBIDDEN => Err(KeystoneError::Refused(format!(
+                "{address} does not let gnudi's user validate tokens: 403; it needs the role admin or service"
+            ))),
+            status => Err(self.session.unwell(status)),
+        }
+    }
+}
+
+/// Tokens that are taken in different ways are different.
+fn hash(token: &str, ends: Ends) -> TokenHash {
+    let mut digest = Sha256::new();
+    if ends == Ends::Forgiven {
+        // No token has a space.
+        digest.update(b"passed on: ");
+    }
+    digest.update(token.as_bytes());
+    digest.finalize().into()
+}
+
+/// A place in a flight. With the last one that leaves, the flight is forgotten, also where all have gone before it came
+/// to its end.
+struct Boarded<'a> {
+    flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>,
+    hash: TokenHash,
+    flight: Option<Arc<Flight>>,
+}
+
+impl<'a> Boarded<'a> {
+    fn new(flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>, hash: TokenHash) -> Self {
+        let flight = flights.lock().entry(hash).or_default().clone();
+        Boarded { flights, hash, flight: Some(flight) }
+    }
+
+    fn flight(&self) -> &Flight {
+        self.flight.as_ref().expect("only dropping takes it")
+    }
+}
+
+impl Drop for Boarded<'_> {
+    fn drop(&mut self) {
+        let mut flights = self.flights.lock();
+        self.flight = None;
+        if flights.get(&self.hash).is_some_and(|flight| Arc::strong_count(flight) == 1) {
+            flights.remove(&self.hash);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Script, token_body};
+
+    const NOW: i64 = 1_795_300_000;
+    const LATER: &str = "2026-11-21T23:53:03Z";
+
+    fn validator(script: &Script) -> Validator {
+        Validator::new(script.session(), ValidatorOptions::default())
+    }
+
+    #[tokio::test]
+    async fn a_thousand_requests_make_one_validation() {
+        let script = Script::start(|request| match request.subject.as_deref() {
+            Some("good") => Reply::ok(token_body("u1", LATER)).after_ms(50),
+            _ => Reply::status(404),
+        })
+        .await;
+        let validator = Arc::new(validator(&script));
+        let asks: Vec<_> = (0..1000)
+            .map(|_| {
+                let validator = validator.clone();
+                tokio::spawn(async move { validator.validate("good", NOW).await.unwrap().unwrap() })
+            })
+            .collect();
+        for ask in asks {
+            assert_eq!(ask.await.unwrap().user_id, "u1");
+        }
+        assert_eq!((script.count("validate"), script.count("login")), (1, 1));
+        assert!(validator.flights.lock().is_empty());
+        for _ in 0..3 {
+            assert!(validator.validate("bad", NOW).await.unwrap().is_none());
+        }
+        assert_eq!(script.count("validate"), 2);
+        assert!(validator.validate("bad", NOW + VOID_SECONDS).await.unwrap().is_none());
+        assert_eq!(script.count("validate"), 3);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_believed_for_its_time_and_to_the_tokens_end() {
+        let script = Script::start(|request| match request.subject.as_deref() {
+            Some("ends") => Reply::ok(token_body("u1", "2026-11-21T22:28:00Z")),
+            _ => Reply::ok(token_body("u1", LATER)),
+        })
+        .await;
+        let validator = validator(&script);
+        let ask = async |token, now| validator.validate(token, now).await.unwrap().is_some();
+        assert!(ask("lasts", NOW).await && ask("lasts", NOW + 299).await);
+        assert_eq!(script.count("validate"), 1);
+        assert!(ask("lasts", NOW + 300).await);
+        assert_eq!(script.count("validate"), 2, "a revocation is noticed now");
+        let end = crate::instant::seconds_since_epoch("2026-11-21T22:28:00Z").unwrap();
+        assert!(ask("ends", end - 1).await);
+        assert!(!ask("ends", end).await, "whatever Keystone's clock says");
+        let passed_on = validator.validate_passed_on("ends", end + 100).await.unwrap();
+        assert!(passed_on.is_some());
+        assert!(script.requests().last().unwrap().target.contains("allow_expired=1"));
+    }
+
+    #[tokio::test]
+    async fn the_own_token_is_renewed_once_when_it_is_refused() {
+        let script = Script::start(|request| match request.token.as_deref() {
+            Some("own-1") => Reply::status(401),
+            _ => Reply::ok(token_body("u1", LATER)),
+        })
+        .await;
+        let validator = validator(&script);
+        assert!(validator.validate("good", NOW).await.unwrap().is_some());
+        assert_eq!((script.count("login"), script.count("validate")), (2, 2));
+        let never = Script::start(|_| Reply::status(401)).await;
+        let refused = super::Validator::new(never.session(), ValidatorOptions::default());
+        assert!(matches!(refused.validate("good", NOW).await, Err(KeystoneError::Refused(_))));
+        assert_eq!((never.count("login"), never.count("validate")), (2, 2));
+        let forbidden = Script::start(|_| Reply::status(403)).await;
+        let validator = super::Validator::new(forbidden.session(), ValidatorOptions::default());
+        let error = validator.validate("good", NOW).await.unwrap_err().to_string();
+        assert!(error.contains("admin or service"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_known_goes_on_while_keystone_is_away() {
+        let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
+        let validator = validator(&script);
+        assert!(validator.validate("good", NOW).await.unwrap().is_some());
+        script.answer_all_with(503);
+        assert!(matches!(validator.validate("new", NOW).await, Err(KeystoneError::Unavailable(_))));
+        assert!(validator.validate("good", NOW + 1).await.unwrap().is_some());
+        let asked = script.count("validate");
+        assert!(validator.validate("newer", NOW).await.is_err());
+        assert_eq!(script.count("validate"), asked, "others need not wait to hear the same");
+        script.answer_as_before();
+        // The pause has to pass, and nothing else.
+        let answered = async {
+            while validator.validate("new", NOW).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), answered).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_a_token_is_void_without_asking() {
+        let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
+        let validator = validator(&script);
+        for token in ["", "a b", "a\r\nX-Auth-Token: x", "é", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
+            assert_eq!(validator.validate(token, NOW).await, Ok(None));
+        }
+        assert!(script.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_flight_that_all_have_left_is_forgotten() {
+        let script = Script::start(|_| Reply::ok(token_body("u1", LATER)).after_ms(60_000)).await;
+        let validator = validator(&script);
+        let ask = validator.validate("slow", NOW);
+        assert!(tokio::time::timeout(Duration::from_millis(50), ask).await.is_err());
+        assert!(validator.flights.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn tokens_show_nowhere() {
+        let script = Script::start(|_| Reply::status(500)).await;
+        let validator = validator(&script);
+        let error = validator.validate("hunter2", NOW).await.unwrap_err();
+        let shown = format!("{error} {error:?} {validator:?} {:?}", script.session());
+        for secret in ["hunter2", "own-1", "the password"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
     }
 }

@@ -1,0 +1,181 @@
+//! What a login asks for, and how long what it gave is good. Pure: no clock, no network.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{Credentials, DomainRef, Interface, ProjectRef, UserRef, token_document::Endpoint};
+
+/// A token is renewed this long before its end, so that a request which it goes with still finds it valid ...
+const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
+
+/// ... but not before this part of its life is over: some clouds' tokens live for minutes only.
+const RENEWAL_LIFE_PART: u32 = 4;
+
+/// When a token that lives this long is to be renewed, from its making on.
+pub fn renew_after(lifetime: Duration) -> Duration {
+    lifetime - RENEWAL_MARGIN.min(lifetime / RENEWAL_LIFE_PART)
+}
+
+/// What a login has failed with is the answer to those who come within this time.
+pub const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// As [`FAILED_PAUSE`], where Keystone has refused the credentials: some lock an account out after a number of failures.
+pub const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// The time from one look at the catalogue to the next, at least.
+pub const CATALOG_PAUSE: Duration = Duration::from_secs(5);
+
+/// Whether something that was done at `last` may be done again at `now`.
+pub fn may_again(last: Option<Instant>, pause: Duration, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
+}
+
+/// The address of Keystone's version 3, without a slash at its end, from one of any version or none.
+pub fn v3_url(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let root = ["/v3", "/v2.0"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url);
+    format!("{root}/v3")
+}
+
+/// The body of `POST /v3/auth/tokens`.
+pub fn request_body(credentials: &Credentials) -> Value {
+    match credentials {
+        Credentials::Password { user, password, project } => {
+            let mut named = match user {
+                UserRef::Id(id) => json!({ "id": id }),
+                UserRef::Name { name, domain: owner } => json!({ "name": name, "domain": domain(owner) }),
+            };
+            named["password"] = password.as_str().into();
+            let mut auth = json!({ "identity": { "methods": ["password"], "password": { "user": named } } });
+            if let Some(project) = project {
+                let scope = match project {
+                    ProjectRef::Id(id) => json!({ "id": id }),
+                    ProjectRef::Name { name, domain: owner } => {
+                        json!({ "name": name, "domain": domain(owner) })
+                    }
+                };
+                auth["scope"] = json!({ "project": scope });
+            }
+            json!({ "auth": auth })
+        }
+        Credentials::ApplicationCredential { id, secret } => json!({ "auth": { "identity": {
+            "methods": ["application_credential"],
+            "application_credential": { "id": id, "secret": secret },
+        } } }),
+    }
+}
+
+fn domain(domain: &DomainRef) -> Value {
+    match domain {
+        DomainRef::Id(id) => json!({ "id": id }),
+        DomainRef::Name(name) => json!({ "name": name }),
+    }
+}
+
+/// The service's endpoint in a catalogue, in the region if there is one to look for.
+pub fn find_endpoint<'a>(
+    catalog: &'a [Endpoint],
+    service_type: &str,
+    interface: Interface,
+    region: Option<&str>,
+) -> Option<&'a Endpoint> {
+    let interface = match interface {
+        Interface::Public => "public",
+        Interface::Internal => "internal",
+        Interface::Admin => "admin",
+    };
+    catalog.iter().find(|endpoint| {
+        &*endpoint.service_type == service_type
+            && &*endpoint.interface == interface
+            && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_renewed_before_their_end() {
+        for (lifetime, expected) in [(3600, 3480), (480, 360), (400, 300), (4, 3), (0, 0)] {
+            assert_eq!(renew_after(Duration::from_secs(lifetime)), Duration::from_secs(expected));
+        }
+    }
+
+    #[test]
+    fn a_pause_ends() {
+        let start = Instant::now();
+        let later = |ms| start + Duration::from_millis(ms);
+        assert!(may_again(None, FAILED_PAUSE, start));
+        assert!(!may_again(Some(start), FAILED_PAUSE, later(999)));
+        assert!(may_again(Some(start), FAILED_PAUSE, later(1000)));
+        assert!(!may_again(Some(later(1)), FAILED_PAUSE, start));
+    }
+
+    #[test]
+    fn any_address_leads_to_version_3() {
+        for url in
+            ["http://h:5000", "http://h:5000/", "http://h:5000/v3", "http://h:5000/v3/", "http://h:5000/v2.0"]
+        {
+            assert_eq!(v3_url(url), "http://h:5000/v3", "{url}");
+        }
+        assert_eq!(v3_url("https://h/identity"), "https://h/identity/v3");
+    }
+
+    #[test]
+    fn logins_are_asked_for_as_keystone_wants_them() {
+        let by_name = Credentials::Password {
+            user: UserRef::Name { name: "gnocchi".into(), domain: DomainRef::Name("Default".into()) },
+            password: "pw".into(),
+            project: Some(ProjectRef::Name {
+                name: "service".into(),
+                domain: DomainRef::Id("default".into()),
+            }),
+        };
+        assert_eq!(
+            request_body(&by_name),
+            json!({"auth": {
+                "identity": {"methods": ["password"], "password": {"user": {
+                    "name": "gnocchi", "domain": {"name": "Default"}, "password": "pw"}}},
+                "scope": {"project": {"name": "service", "domain": {"id": "default"}}}}})
+        );
+        let by_id = Credentials::Password {
+            user: UserRef::Id("u".into()),
+            password: "pw".into(),
+            project: Some(ProjectRef::Id("p".into())),
+        };
+        let body = request_body(&by_id);
+        assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "pw"}));
+        assert_eq!(body["auth"]["scope"], json!({"project": {"id": "p"}}));
+        let credential = Credentials::ApplicationCredential { id: "a".into(), secret: "s".into() };
+        let body = request_body(&credential);
+        assert_eq!(body["auth"]["identity"]["application_credential"], json!({"id": "a", "secret": "s"}));
+        assert!(body["auth"].get("scope").is_none(), "an application credential has its own");
+        assert!(!format!("{by_name:?}{credential:?}").contains("pw"));
+    }
+
+    #[test]
+    fn an_endpoint_is_one_of_the_region_and_the_interface() {
+        let endpoint = |service_type: &str, interface: &str, region: Option<&str>, url: &str| Endpoint {
+            service_type: service_type.into(),
+            interface: interface.into(),
+            region: region.map(Into::into),
+            url: url.into(),
+        };
+        let catalog = [
+            endpoint("metric", "public", Some("R1"), "1"),
+            endpoint("metric", "internal", Some("R1"), "2"),
+            endpoint("metric", "internal", Some("R2"), "3"),
+            endpoint("compute", "internal", None, "4"),
+        ];
+        let find = |service_type, interface, region| {
+            find_endpoint(&catalog, service_type, interface, region).map(|endpoint| &*endpoint.url)
+        };
+        assert_eq!(find("metric", Interface::Public, None), Some("1"));
+        assert_eq!(find("metric", Interface::Internal, None), Some("2"));
+        assert_eq!(find("metric", Interface::Internal, Some("R2")), Some("3"));
+        assert_eq!(find("metric", Interface::Admin, None), None);
+        assert_eq!(find("compute", Interface::Internal, Some("R1")), None);
+    }
+}
