@@ -10,9 +10,12 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared,
-    run::{Cursor, Found, Range, Run, RunWriter},
+    run::{Cursor, Found, Order, Place, Range, Run, RunWriter},
 };
-use crate::aggregates::{entry::Kind, key::Key};
+use crate::aggregates::{
+    entry::{Header, Kind},
+    key::Key,
+};
 
 /// How many runs are merged at least.
 const RUNS_MERGED_MIN: usize = 4;
@@ -105,19 +108,20 @@ impl Shared {
 
     /// Writes the newest of each key.
     fn copy(&self, merged: &ToMerge, writer: &mut RunWriter) -> io::Result<()> {
-        let mut sources: Vec<Source<'_>> = merged.runs.iter().map(|run| Source::new(run)).collect();
+        let mut sources = merged.runs.iter().map(|run| Source::new(run)).collect::<io::Result<Vec<_>>>()?;
         for source in &mut sources {
             source.advance()?;
         }
         // The metric whose deletion was met last, and in which source: older sources have nothing to say of it.
         let mut deleted: Option<(MetricId, usize)> = None;
-        while let Some(key) = sources.iter().filter_map(Source::key).min() {
+        while let Some((_, key)) = sources.iter().filter_map(Source::next_key).min_by_key(|(place, _)| *place)
+        {
             if self.work.stopped() {
                 return Ok(());
             }
             let mut newest = None;
             for (age, source) in sources.iter_mut().enumerate().rev() {
-                if source.key() == Some(key) {
+                if source.next_key().is_some_and(|(_, next)| next == key) {
                     let found = source.take();
                     newest = newest.or_else(|| found.map(|found| (age, found)));
                     source.advance()?;
@@ -148,27 +152,49 @@ struct ToMerge {
 /// A run that is being merged, with its next entry.
 struct Source<'a> {
     run: &'a Run,
-    cursor: Cursor<'a>,
-    next: Option<(Key, Found)>,
+    entries: Entries<'a>,
+    next: Option<(Place, Key, Found)>,
+}
+
+enum Entries<'a> {
+    InOrder(Cursor<'a>),
+    /// Of a run in an older order: all headers, with their places in the file, sorted.
+    Sorted(std::vec::IntoIter<(u64, Header)>),
 }
 
 impl<'a> Source<'a> {
-    fn new(run: &'a Run) -> Self {
-        Self { run, cursor: Cursor::new(run), next: None }
+    fn new(run: &'a Run) -> io::Result<Self> {
+        let mut cursor = Cursor::new(run);
+        if run.order == Order::NEW {
+            return Ok(Self { run, entries: Entries::InOrder(cursor), next: None });
+        }
+        let mut headers = Vec::new();
+        while let Some(header) = cursor.next_header()? {
+            headers.push(header);
+        }
+        headers.sort_unstable_by_key(|(_, header)| Order::NEW.place(&header.key));
+        Ok(Self { run, entries: Entries::Sorted(headers.into_iter()), next: None })
     }
 
-    fn key(&self) -> Option<Key> {
-        self.next.as_ref().map(|(key, _)| *key)
+    fn next_key(&self) -> Option<(Place, Key)> {
+        self.next.as_ref().map(|(place, key, _)| (*place, *key))
     }
 
     fn take(&mut self) -> Option<Found> {
-        self.next.take().map(|(_, found)| found)
+        self.next.take().map(|(_, _, found)| found)
     }
 
     fn advance(&mut self) -> io::Result<()> {
-        match self.cursor.next() {
-            Ok(seen) => {
-                self.next = seen.map(|seen| (seen.key(), seen.open()));
+        let next = match &mut self.entries {
+            Entries::InOrder(cursor) => cursor.next().map(|seen| seen.map(|seen| (seen.key(), seen.open()))),
+            Entries::Sorted(headers) => headers
+                .next()
+                .map(|(at, header)| Ok((header.key, self.run.read_entry(at, &header)?)))
+                .transpose(),
+        };
+        match next {
+            Ok(next) => {
+                self.next = next.map(|(key, found)| (Order::NEW.place(&key), key, found));
                 Ok(())
             }
             Err(error) => {
@@ -182,7 +208,19 @@ impl<'a> Source<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{collections::BTreeMap, time::Instant};
+
+    use bytes::Bytes;
+    use uuid::Uuid;
+
+    use super::{
+        super::{LocalAggregates, LocalAggregatesOptions},
+        *,
+    };
+    use crate::{
+        aggregates::{AggregateStore as _, Fence, MetricWrite},
+        disk::{Disk, LocalDisk},
+    };
 
     #[test]
     fn runs_of_similar_size_are_merged() {
@@ -195,5 +233,62 @@ mod tests {
         assert_eq!(choose(&[1 << 40, 1 << 36, 1 << 30, 1 << 20, 1]), 0);
         let falling: Vec<u64> = (0..12).rev().map(|exponent| 4u64.pow(exponent)).collect();
         assert_eq!(choose(&falling), RUNS_MERGED_MIN, "there are never more than so many");
+    }
+
+    fn head(metric: u128, version: u128) -> (MetricId, Bytes) {
+        (
+            MetricId(Uuid::from_u128(metric << 64 | metric)),
+            Bytes::from(format!("head {metric} of version {version}")),
+        )
+    }
+
+    async fn check(store: &LocalAggregates, versions: &BTreeMap<u128, u128>) {
+        let metrics: Vec<MetricId> = versions.keys().map(|metric| head(*metric, 0).0).collect();
+        let heads = store.read_heads(&metrics).await;
+        for ((metric, version), found) in versions.iter().zip(heads) {
+            assert_eq!(found.unwrap().as_ref(), Some(&head(*metric, *version).1), "metric {metric}");
+        }
+    }
+
+    /// A run that an earlier version wrote is read, and merged with newer ones.
+    #[tokio::test]
+    async fn runs_in_the_older_order_are_read_and_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let runs_dir = folder.path().join("runs");
+        disk.create_dir(&runs_dir).unwrap();
+        let range = Range { low: 1, high: 1 };
+        let mut writer = RunWriter::create_in(Order::Metrics, Arc::clone(&disk), &runs_dir, range).unwrap();
+        let mut versions = BTreeMap::new();
+        for metric in 1..500 {
+            let (id, bytes) = head(metric, 0);
+            writer.push(Key::head(id), Kind::Value, &bytes).unwrap();
+            versions.insert(metric, 0);
+        }
+        writer.finish().unwrap();
+        let options = LocalAggregatesOptions { recent_entries_max: 100, ..LocalAggregatesOptions::default() };
+        let store = LocalAggregates::open(folder.path(), &options).unwrap();
+        check(&store, &versions).await;
+        for round in 1..40_u128 {
+            let writes: Vec<MetricWrite> = (1..100)
+                .map(|number| {
+                    let metric = (number * 7 + round * 13) % 600 + 1;
+                    versions.insert(metric, round);
+                    let (metric, head) = head(metric, round);
+                    MetricWrite { metric, head, blocks: Vec::new(), expired: Vec::new() }
+                })
+                .collect();
+            store.write(Fence::EVERYTHING, writes).await.into_iter().for_each(|done| done.unwrap());
+            check(&store, &versions).await;
+        }
+        let start = Instant::now();
+        while store.figures().merges == 0 {
+            assert!(start.elapsed() < Duration::from_mins(1), "nothing is merged");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        check(&store, &versions).await;
+        drop(store);
+        let store = LocalAggregates::open(folder.path(), &options).unwrap();
+        check(&store, &versions).await;
     }
 }

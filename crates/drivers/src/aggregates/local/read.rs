@@ -1,6 +1,10 @@
 //! Reading: the recent layers first, then the runs, newest first.
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use gnudi_model::MetricId;
@@ -59,6 +63,9 @@ impl Shared {
             (heads, state.runs.clone())
         };
         let mut items = read_items(&heads);
+        let in_runs = |index: &usize| matches!(heads[*index], Head::InRuns);
+        let wanted: Vec<usize> = (0..metrics.len()).filter(in_runs).collect();
+        let mut from_runs = read_run_heads(&runs, metrics, wanted);
         let read = |(index, (head, metric)): (usize, (Head, &MetricId))| match head {
             Head::Nowhere => Ok(None),
             Head::Log(value) => {
@@ -72,7 +79,7 @@ impl Shared {
                 .map(Some)
             }
             Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
-            Head::InRuns => read_head(&runs, *metric),
+            Head::InRuns => from_runs.remove(&index).unwrap_or(Ok(None)),
         };
         heads.into_iter().zip(metrics).enumerate().map(read).collect()
     }
@@ -238,16 +245,33 @@ struct RecentBlocks {
     blocks: Vec<(Key, Option<Block>)>,
 }
 
-fn read_head(runs: &[Arc<Run>], metric: MetricId) -> Result<Option<Bytes>, StoreError> {
-    for run in runs.iter().rev().filter(|run| run.may_contain(metric)) {
-        match run.find_head(metric)? {
-            Some(Found::Value(bytes)) => return Ok(Some(bytes.into())),
-            Some(Found::Tombstone) => return Ok(None),
-            Some(Found::Damaged(place)) => return Err(StoreError::Damaged(place)),
-            None => {}
+/// The heads of the `wanted` ones among the metrics, as the newest run that knows each has them.
+fn read_run_heads(
+    runs: &[Arc<Run>],
+    metrics: &[MetricId],
+    mut wanted: Vec<usize>,
+) -> HashMap<usize, Result<Option<Bytes>, StoreError>> {
+    let mut heads = HashMap::new();
+    for run in runs.iter().rev() {
+        let asked: Vec<usize> =
+            wanted.iter().copied().filter(|index| run.may_contain(metrics[*index])).collect();
+        let ids: Vec<MetricId> = asked.iter().map(|index| metrics[*index]).collect();
+        for (index, found) in asked.into_iter().zip(run.find_heads(&ids)) {
+            let head = match found {
+                Ok(None) => continue,
+                Ok(Some(Found::Value(bytes))) => Ok(Some(bytes.into())),
+                Ok(Some(Found::Tombstone)) => Ok(None),
+                Ok(Some(Found::Damaged(place))) => Err(StoreError::Damaged(place)),
+                Err(error) => Err(error),
+            };
+            heads.insert(index, head);
+        }
+        wanted.retain(|index| !heads.contains_key(index));
+        if wanted.is_empty() {
+            break;
         }
     }
-    Ok(None)
+    heads
 }
 
 fn collect_run(
@@ -259,7 +283,7 @@ fn collect_run(
     let (low, high) = Key::bounds(range);
     run.scan(&low, &mut |seen| {
         let key = seen.key();
-        if key > high || name(&key).first > range.to {
+        if key.metric() != range.metric || key > high || name(&key).first > range.to {
             return ControlFlow::Break(());
         }
         let block = match seen.kind() {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gnudi_model::MetricId;
 
+use super::run::Order;
 use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
     aggregates::{BlockRange, MetricWrite},
@@ -162,13 +163,13 @@ impl Layer {
         self.blocks.range(low..=high).map(|(key, recent)| (*key, *recent))
     }
 
-    /// All, in the order of the keys.
+    /// All, in the order of a new run.
     pub fn sorted(&self) -> Vec<(Key, Recent)> {
         let deleted = self.deleted.iter().map(|metric| (Key::deletion(*metric), Recent::Tombstone));
         let heads = self.heads.iter().map(|(metric, recent)| (Key::head(*metric), *recent));
         let blocks = self.blocks.iter().map(|(key, recent)| (*key, *recent));
         let mut all: Vec<(Key, Recent)> = deleted.chain(heads).chain(blocks).collect();
-        all.sort_unstable_by_key(|(key, _)| *key);
+        all.sort_unstable_by_key(|(key, _)| Order::NEW.place(key));
         all
     }
 

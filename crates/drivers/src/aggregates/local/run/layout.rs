@@ -12,6 +12,7 @@
 
 use std::path::Path;
 
+use super::order::Order;
 use crate::{
     OpenError,
     aggregates::key::KEY_BYTES,
@@ -19,7 +20,8 @@ use crate::{
     segments::frame::{u32_at, u64_at},
 };
 
-pub const FORMAT_VERSION: u32 = 1;
+/// Until 1 entries lay in the order of their keys: see `order`.
+pub const FORMAT_VERSION: u32 = 2;
 pub const HEADER_BYTES: usize = 64;
 pub const FOOTER_BYTES: usize = 64;
 /// Key and offset of a page.
@@ -54,10 +56,10 @@ pub fn range_of(name: &str) -> Option<Range> {
 }
 
 /// The first bytes of a file.
-pub fn file_header(range: Range) -> Vec<u8> {
+pub fn file_header(range: Range, order: Order) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     bytes.extend_from_slice(HEADER_MAGIC);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&order.format().to_le_bytes());
     bytes.extend_from_slice(&range.low.to_le_bytes());
     bytes.extend_from_slice(&range.high.to_le_bytes());
     bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
@@ -108,20 +110,20 @@ impl Footer {
     }
 }
 
-/// Refuses a newer format. A damaged header is only reported: the name says the same, and the entries speak for
-/// themselves.
-pub fn check_header(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<(), OpenError> {
+/// The format; refuses a newer one. A damaged header is only reported: the name says the same, and the entries speak for
+/// themselves (`None`).
+pub fn format_of(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<Option<u32>, OpenError> {
     let right = bytes.len() == HEADER_BYTES
         && bytes.starts_with(HEADER_MAGIC)
         && u32_at(bytes, 20) == crc_fast::crc32_iscsi(&bytes[..20]);
     if !right {
         quarantine.report("header of a run", path, 0, bytes);
-        return Ok(());
+        return Ok(None);
     }
     match u32_at(bytes, 8) {
         found if found > FORMAT_VERSION => {
             Err(OpenError::TooNew { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        _ => Ok(()),
+        found => Ok(Some(found)),
     }
 }

@@ -1,4 +1,4 @@
-//! A run: an immutable file of entries in the order of their keys.
+//! A run: an immutable file of entries, sorted (`order`).
 //!
 //! `layout` has the format. Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both
 //! can be made again from the entries, should they be damaged. A run is named by the segments of the log that it holds,
@@ -6,7 +6,9 @@
 
 mod cursor;
 pub mod filter;
+mod heads;
 mod layout;
+mod order;
 mod writer;
 
 use std::{
@@ -24,11 +26,12 @@ use gnudi_model::MetricId;
 pub use self::{
     cursor::Cursor,
     layout::{Range, file_name, range_of},
+    order::{Order, Place},
     writer::RunWriter,
 };
 use self::{
     filter::Filter,
-    layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES, check_header},
+    layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES, format_of},
 };
 use crate::{
     OpenError,
@@ -65,6 +68,7 @@ pub struct Run {
     file: Arc<dyn DiskFile>,
     index: Vec<(Key, u64)>,
     entries_end: u64,
+    pub order: Order,
     /// How many metrics' deletions it holds: mostly none, and then nobody has to look for them.
     deletions: u64,
     filter: Filter,
@@ -102,7 +106,7 @@ impl Run {
             Ok(read) => read,
             Err(error) => return Ok(Err(error)),
         };
-        check_header(&header, &path, quarantine)?;
+        let format = format_of(&header, &path, quarantine)?;
         let mut run = Self {
             range,
             path,
@@ -110,12 +114,18 @@ impl Run {
             file,
             index: Vec::new(),
             entries_end: 0,
+            order: format.map_or(Order::NEW, Order::of_format),
             deletions: 0,
             filter: Filter::everything(),
             quarantine: Arc::clone(quarantine),
             has_gaps: AtomicBool::new(false),
         };
-        Ok(run.load_index().map(|()| run))
+        Ok(run.load_index().map(|()| {
+            if format.is_none() && !run.index.is_sorted_by_key(|(key, _)| run.order.place(key)) {
+                run.order = Order::Metrics;
+            }
+            run
+        }))
     }
 
     /// Reads index and filter, or makes the index again from the entries.
@@ -187,6 +197,13 @@ impl Run {
         self.filter.may_contain(metric)
     }
 
+    /// The entry at an offset where a cursor has found its header.
+    pub fn read_entry(&self, at: u64, header: &Header) -> io::Result<Found> {
+        let mut bytes = vec![0; header.entry_bytes()];
+        read_exact_at(&*self.file, &mut bytes, at)?;
+        Ok(self.open_value(at, &bytes, 0, header))
+    }
+
     /// What the run says of a metric's head.
     pub fn find_head(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
         match self.find(&Key::head(metric))? {
@@ -203,26 +220,33 @@ impl Run {
     fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         let Some(page) = self.page_of(key) else { return Ok(None) };
         let (start, bytes) = self.read_pages(page, page)?;
+        Ok(self.find_in_page(start, &bytes, key))
+    }
+
+    /// What a page, which starts at `start` in the file, says of a key.
+    fn find_in_page(&self, start: u64, bytes: &[u8], key: &Key) -> Option<Found> {
+        let place = self.order.place(key);
         let mut before = None;
-        for piece in walk(&bytes) {
+        for piece in walk(bytes) {
             match piece {
                 Piece::Entry(at, header) if header.key == *key => {
-                    return Ok(Some(self.open_value(start, &bytes, at, &header)));
+                    return Some(self.open_value(start, bytes, at, &header));
                 }
-                Piece::Entry(_, header) if header.key > *key => break,
-                Piece::Entry(_, header) => before = Some(header.key),
+                Piece::Entry(_, header) if self.order.place(&header.key) > place => break,
+                Piece::Entry(_, header) => before = Some(self.order.place(&header.key)),
                 Piece::Gap(from, to) => {
                     self.report_gap(start + from as u64, &bytes[from..to]);
                     // The key may have been here: an older version must not be taken for the newest.
-                    let behind = Header::parse(&bytes[to..]).map(|header| header.key);
-                    if before.is_none_or(|before| before < *key) && behind.is_none_or(|behind| behind > *key)
+                    let behind = Header::parse(&bytes[to..]).map(|header| self.order.place(&header.key));
+                    if before.is_none_or(|before| before < place)
+                        && behind.is_none_or(|behind| behind > place)
                     {
-                        return Ok(Some(Found::Damaged(self.place(start + from as u64))));
+                        return Some(Found::Damaged(self.place(start + from as u64)));
                     }
                 }
             }
         }
-        Ok(None)
+        None
     }
 
     /// Shows the entries from `low` on, in order, values unopened, until `visit` has enough or there are no more.
@@ -231,6 +255,7 @@ impl Run {
         low: &Key,
         visit: &mut dyn FnMut(Seen<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        let low_place = self.order.place(low);
         let mut page = self.page_of(low).unwrap_or(0);
         let mut stretch_bytes = PAGE_BYTES as u64;
         while page < self.index.len() {
@@ -238,7 +263,7 @@ impl Run {
             let (start, bytes) = self.read_pages(page, last)?;
             for piece in walk(&bytes) {
                 match piece {
-                    Piece::Entry(at, header) if header.key >= *low => {
+                    Piece::Entry(at, header) if self.order.place(&header.key) >= low_place => {
                         if visit(Seen { run: self, start, bytes: &bytes, at, header }).is_break() {
                             return Ok(());
                         }
@@ -256,7 +281,8 @@ impl Run {
 
     /// The page in which a key lies, if it is there at all.
     fn page_of(&self, key: &Key) -> Option<usize> {
-        self.index.partition_point(|(first, _)| first <= key).checked_sub(1)
+        let place = self.order.place(key);
+        self.index.partition_point(|(first, _)| self.order.place(first) <= place).checked_sub(1)
     }
 
     /// The last page that ends within `bytes` of the start of `first`; `first` itself in any case.

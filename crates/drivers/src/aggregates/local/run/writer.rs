@@ -1,4 +1,4 @@
-//! Writes a run: entries in the order of their keys, then index, filter and footer.
+//! Writes a run: entries in their order, then index, filter and footer.
 
 use std::{
     io::{self, IoSlice},
@@ -6,10 +6,13 @@ use std::{
     sync::Arc,
 };
 
+use gnudi_model::MetricId;
+
 use super::{
     HEAD_PAGE_BYTES, PAGE_BYTES,
     filter::{self, Filter},
     layout::{Footer, INDEX_ENTRY_BYTES, Range, file_header, file_name},
+    order::{Order, Place},
 };
 use crate::{
     aggregates::{
@@ -28,6 +31,7 @@ const SYNC_BYTES: u64 = 16 << 20;
 pub struct RunWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    order: Order,
     range: Range,
     temporary: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -39,20 +43,30 @@ pub struct RunWriter {
     index: Vec<(Key, u64)>,
     hashes: Vec<u64>,
     deletions: u64,
-    last: Option<Key>,
+    last: Option<(Place, MetricId)>,
 }
 
 impl RunWriter {
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, range: Range) -> io::Result<Self> {
+        Self::create_in(Order::NEW, disk, dir, range)
+    }
+
+    pub(in super::super) fn create_in(
+        order: Order,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        range: Range,
+    ) -> io::Result<Self> {
         let temporary = with_suffix(&dir.join(file_name(range)), ".tmp");
         let file = disk.create(&temporary)?;
         Ok(Self {
             disk,
             dir: dir.to_owned(),
+            order,
             range,
             temporary,
             file,
-            buffer: file_header(range),
+            buffer: file_header(range, order),
             written: 0,
             synced: 0,
             page_start: 0,
@@ -63,19 +77,20 @@ impl RunWriter {
         })
     }
 
-    /// Adds an entry; keys grow from one to the next.
+    /// Adds an entry; they come in the run's order.
     pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
-        assert!(self.last.is_none_or(|last| last < key), "entries come in order");
+        let place = self.order.place(&key);
+        assert!(self.last.is_none_or(|(last, _)| last < place), "entries come in order");
         let at = self.written + self.buffer.len() as u64;
         let page_bytes = if key.is_head() { HEAD_PAGE_BYTES } else { PAGE_BYTES };
         if self.index.is_empty() || at - self.page_start >= page_bytes as u64 {
             self.index.push((key, at));
             self.page_start = at;
         }
-        if self.last.is_none_or(|last| last.metric() != key.metric()) {
+        if self.last.is_none_or(|(_, metric)| metric != key.metric()) {
             self.hashes.push(filter::hash(key.metric()));
         }
-        self.last = Some(key);
+        self.last = Some((place, key.metric()));
         self.deletions += u64::from(key.is_deletion());
         entry::put(&mut self.buffer, &key, kind, value);
         if self.buffer.len() >= BUFFER_BYTES { self.write_buffer() } else { Ok(()) }
