@@ -5,6 +5,7 @@
 //! what bounds memory is the number of messages that an agent takes without acknowledging them.
 
 mod built_in;
+mod bus;
 mod figures;
 mod file;
 pub mod gnocchi;
@@ -30,6 +31,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 use crate::{event::Event, sample::Sample};
 
 pub use built_in::PublisherContext;
+pub use bus::{BusOptions, bus_opener};
 pub use figures::PublisherFigures;
 pub use notifier::{Bus, BusOpener, NotifierOptions};
 pub use open::{OpenError, Opened, Opener, Publishers};

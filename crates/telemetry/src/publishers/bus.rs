@@ -1,0 +1,130 @@
+//! The bus of the notifier publisher: notifications as oslo.messaging sends them, over an [`Outbox`].
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use gnudi_model::Timestamp;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{Bus, BusOpener, OpenError};
+use crate::messaging::{
+    AmqpOutbox, BrokerOptions, Outbox, Outgoing, TlsFiles, TransportUrl,
+    envelope::{Sealed, Version, seal},
+};
+
+/// How notifications are sent.
+#[derive(Clone, Debug)]
+pub struct BusOptions {
+    /// `[DEFAULT] control_exchange`: `ceilometer`.
+    pub exchange: String,
+    /// `[publisher_notifier] telemetry_driver`: `messagingv2` or `messaging`.
+    pub version: Version,
+    /// Part of the publisher's id.
+    pub host: String,
+}
+
+struct OutboxBus {
+    outbox: Arc<dyn Outbox>,
+    options: BusOptions,
+}
+
+/// Buses at the agent's own broker, and at brokers that URLs name; one connection to each.
+pub fn bus_opener(broker: BrokerOptions, options: BusOptions) -> BusOpener {
+    let open: Mutex<HashMap<Option<String>, Arc<dyn Bus>>> = Mutex::default();
+    Arc::new(move |transport| {
+        let mut open = open.lock();
+        if let Some(bus) = open.get(&transport.map(str::to_owned)) {
+            return Ok(bus.clone());
+        }
+        let mut broker = broker.clone();
+        if let Some(text) = transport {
+            let url: TransportUrl = text.parse().map_err(|error| OpenError(format!("{error}")))?;
+            broker.tls = url.is_secure.then(|| broker.tls.unwrap_or_else(TlsFiles::default));
+            broker.url = url;
+        }
+        let outbox = Arc::new(AmqpOutbox::new(broker));
+        let bus: Arc<dyn Bus> = Arc::new(OutboxBus { outbox, options: options.clone() });
+        open.insert(transport.map(str::to_owned), bus.clone());
+        Ok(bus)
+    })
+}
+
+#[async_trait]
+impl Bus for OutboxBus {
+    async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
+        let payload: &RawValue = serde_json::from_str(payload).map_err(|error| error.to_string())?;
+        let body = seal(
+            &Sealed {
+                request_id: None,
+                message_id: &Uuid::new_v4().to_string(),
+                publisher_id: &format!("telemetry.publisher.{}", self.options.host),
+                event_type,
+                priority: "SAMPLE",
+                payload,
+                timestamp: &now(),
+                unique_id: &Uuid::new_v4().simple().to_string(),
+            },
+            self.options.version,
+        );
+        let message = Outgoing {
+            exchange: self.options.exchange.clone(),
+            routing_key: format!("{topic}.sample"),
+            body,
+            headers: Vec::new(),
+        };
+        self.outbox.try_publish(&message).await.map_err(|error| error.to_string())
+    }
+}
+
+/// As Python prints a UTC time that has no offset.
+fn now() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let text = Timestamp(since_epoch.as_nanos() as i64).to_iso_micros();
+    let text = text.trim_end_matches("+00:00").replacen('T', " ", 1);
+    if text.contains('.') { text } else { format!("{text}.000000") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messaging::MessagingError;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<Outgoing>>);
+
+    #[async_trait]
+    impl Outbox for Seen {
+        async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            self.try_publish(message).await
+        }
+
+        async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            self.0.lock().push(message.clone());
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn notifications_are_oslos() {
+        let outbox = Arc::new(Seen::default());
+        let options =
+            BusOptions { exchange: "ceilometer".to_owned(), version: Version::Bare, host: "h".to_owned() };
+        let bus = OutboxBus { outbox: outbox.clone(), options };
+        bus.notify("metering", "metering.cpu", "[1]").await.unwrap();
+        let message = outbox.0.lock()[0].clone();
+        assert_eq!(
+            (message.exchange.as_str(), message.routing_key.as_str()),
+            ("ceilometer", "metering.sample")
+        );
+        let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
+        assert_eq!(body["publisher_id"], "telemetry.publisher.h");
+        assert_eq!((&body["priority"], &body["payload"][0]), (&"SAMPLE".into(), &1.into()));
+        assert_eq!(body["timestamp"].as_str().unwrap().len(), "2026-01-02 03:04:05.000006".len());
+    }
+}
