@@ -54,6 +54,11 @@ impl IsoTime {
     pub fn microseconds(self) -> i64 {
         self.local_us - self.offset_minutes * 60 * MICROSECONDS_PER_SECOND
     }
+
+    /// Nanoseconds since the epoch; `None` where 64 bits do not hold them (before 1677 and after 2262).
+    pub fn nanoseconds(self) -> Option<i64> {
+        self.microseconds().checked_mul(1000)
+    }
 }
 
 /// `YYYY-MM-DDTHH:MM:SS`, six digits of a fraction unless it is 0, and the offset.

@@ -4,15 +4,19 @@
 //! found. Where the meaning of values matters (what is true, equal or less, a text or a time) it is Python's: `python`,
 //! `pattern` and `isotime`.
 
+mod by_event_type;
 pub mod field;
 pub mod isotime;
 pub mod path;
 pub mod pattern;
 mod plugins;
 pub mod python;
+mod yaml_value;
 
+pub use by_event_type::ByEventType;
 pub use field::Field;
 pub use path::JsonPath;
+pub use yaml_value::json;
 
 /// A definition that cannot be used; it is left out, and the others stay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

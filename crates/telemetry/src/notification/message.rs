@@ -23,18 +23,20 @@ pub struct Notification<'a> {
 }
 
 impl Notification<'_> {
-    /// The form that definitions look into: `publisher_id`, `event_type`, `message_id`, `priority`, `payload`, `ctxt`, and
-    /// `metadata` with `message_id` and `timestamp`.
+    /// The form that definitions look into, with the parts that oslo.messaging hands on: `ctxt`, `publisher_id`,
+    /// `event_type`, `payload`, and `metadata` with `message_id` and `timestamp`.
     pub fn document(&self) -> Value {
-        let payload = serde_json::from_str(self.payload.get()).unwrap_or(Value::Null);
-        serde_json::json!({
-            "priority": self.priority,
-            "publisher_id": self.publisher_id,
-            "event_type": self.event_type,
-            "message_id": self.message_id,
-            "ctxt": self.context,
-            "payload": payload,
-            "metadata": { "message_id": self.message_id, "timestamp": self.timestamp },
-        })
+        let payload: Value = serde_json::from_str(self.payload.get()).unwrap_or(Value::Null);
+        let metadata = [("message_id", &self.message_id), ("timestamp", &self.timestamp)];
+        let metadata: Map<String, Value> =
+            metadata.into_iter().map(|(key, text)| (key.to_owned(), Value::from(text.as_ref()))).collect();
+        let parts = [
+            ("ctxt", Value::Object(self.context.clone())),
+            ("publisher_id", Value::from(self.publisher_id.as_ref())),
+            ("event_type", Value::from(self.event_type.as_ref())),
+            ("payload", payload),
+            ("metadata", Value::Object(metadata)),
+        ];
+        Value::Object(parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
 }

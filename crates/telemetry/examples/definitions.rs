@@ -1,0 +1,210 @@
+//! Answers what definitions make of documents and notifications, which are read as lines of JSON on stdin, so that another
+//! program can compare the answers with Ceilometer's (`tests/telemetry/test_definitions.py`).
+//!
+//! ```text
+//! {"do": "path", "path": "a.b", "document": {}}                 {"values": []}
+//! {"do": "field", "field": {}, "all": false, "document": {}}    {"values": []}
+//! {"do": "meters", "folders": null}                             {"meters": 38}
+//! {"do": "events", "file": null, "drop": false, "raw": []}      {}
+//! {"do": "notification", "priority": "info", "message": {}}     {"samples": [], "event": {}}
+//! {"do": "speed", "rounds": 10, "messages": [{}]}               {"seconds": 0.1, "samples": 7, "events": 3}
+//! ```
+//! Where a definition is refused the answer is `{"refused": "..."}`; where it cannot be followed, `{"error": "..."}`, or
+//! `sample_error` and `event_error` for a notification.
+
+use std::{
+    borrow::Cow,
+    error::Error,
+    io::{BufRead, Write, stdin, stdout},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use gnudi_telemetry::{
+    definitions::{Field, JsonPath, LookupError},
+    event::{Event, TraitValue},
+    events::{EventDefinitions, EventOptions},
+    meters::{MeterDefinitions, SampleOptions},
+    notification::Notification,
+    sample::Sample,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+enum Task {
+    Path { path: String, document: Value },
+    Field { field: Value, all: bool, document: Value },
+    Meters { folders: Option<Vec<PathBuf>> },
+    Events { file: Option<PathBuf>, drop: bool, raw: Vec<String> },
+    Notification { priority: String, message: Value },
+    Speed { rounds: usize, messages: Vec<Value> },
+}
+
+/// A notification in the form that definitions look into.
+#[derive(Deserialize)]
+struct Message {
+    ctxt: Map<String, Value>,
+    publisher_id: String,
+    event_type: String,
+    payload: Box<RawValue>,
+    metadata: Map<String, Value>,
+}
+
+impl Message {
+    fn parse(message: &Value) -> Result<Self, Box<dyn Error>> {
+        // Through a text: what is not looked into must stay as it stands there.
+        Ok(serde_json::from_str(&message.to_string())?)
+    }
+
+    fn notification<'a>(&'a self, priority: &'a str) -> Notification<'a> {
+        let text =
+            |key: &str| Cow::Borrowed(self.metadata.get(key).and_then(Value::as_str).unwrap_or_default());
+        Notification {
+            publisher_id: Cow::Borrowed(&self.publisher_id),
+            event_type: Cow::Borrowed(&self.event_type),
+            priority: Cow::Borrowed(priority),
+            message_id: text("message_id"),
+            timestamp: text("timestamp"),
+            payload: &self.payload,
+            context: self.ctxt.clone(),
+            unique_id: None,
+        }
+    }
+}
+
+struct Definitions {
+    meters: MeterDefinitions,
+    events: EventDefinitions,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut definitions = Definitions {
+        meters: MeterDefinitions::shipped(SampleOptions::default())?,
+        events: EventDefinitions::load(None, &EventOptions::default())?,
+    };
+    let mut out = stdout().lock();
+    for line in stdin().lock().lines() {
+        let answer = definitions.answer(serde_json::from_str(&line?)?)?;
+        writeln!(out, "{answer}")?;
+    }
+    Ok(())
+}
+
+fn values(found: Result<Vec<Cow<'_, Value>>, LookupError>) -> Value {
+    match found {
+        Ok(values) => json!({ "values": values.iter().map(AsRef::as_ref).collect::<Vec<&Value>>() }),
+        Err(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+impl Definitions {
+    fn answer(&mut self, task: Task) -> Result<Value, Box<dyn Error>> {
+        Ok(match task {
+            Task::Path { path, document } => match JsonPath::parse(&path) {
+                Ok(path) => values(path.find(&document)),
+                Err(refused) => json!({ "refused": refused.to_string() }),
+            },
+            Task::Field { field, all, document } => match Field::parse("field", &field) {
+                Ok(field) if all => values(field.all(&document)),
+                Ok(field) => values(field.first(&document).map(|found| found.into_iter().collect())),
+                Err(refused) => json!({ "refused": refused.to_string() }),
+            },
+            Task::Meters { folders } => {
+                match MeterDefinitions::load(folders.as_deref(), SampleOptions::default()) {
+                    Ok(meters) => {
+                        self.meters = meters;
+                        json!({ "meters": self.meters.len() })
+                    }
+                    Err(refused) => json!({ "refused": refused.to_string() }),
+                }
+            }
+            Task::Events { file, drop, raw } => {
+                let options = EventOptions { drop_unmatched_notifications: drop, store_raw: raw };
+                match EventDefinitions::load(file.as_deref().map(Path::new), &options) {
+                    Ok(events) => {
+                        self.events = events;
+                        json!({})
+                    }
+                    Err(refused) => json!({ "refused": refused.to_string() }),
+                }
+            }
+            Task::Notification { priority, message } => {
+                self.notification(&priority, &Message::parse(&message)?)
+            }
+            Task::Speed { rounds, messages } => self.speed(rounds, &messages)?,
+        })
+    }
+
+    fn notification(&self, priority: &str, message: &Message) -> Value {
+        let notification = message.notification(priority);
+        let document = notification.document();
+        let mut answer = Map::new();
+        match self.meters.samples(&notification, &document) {
+            Ok(samples) => {
+                assert!(samples.is_empty() || self.meters.matches(&notification.event_type));
+                answer.insert("samples".to_owned(), samples.iter().map(sample).collect());
+            }
+            Err(error) => drop(answer.insert("sample_error".to_owned(), error.to_string().into())),
+        }
+        match self.events.event(&notification, &document) {
+            Ok(found) => drop(answer.insert("event".to_owned(), found.as_ref().map_or(Value::Null, event))),
+            Err(error) => drop(answer.insert("event_error".to_owned(), error.to_string().into())),
+        }
+        Value::Object(answer)
+    }
+
+    /// From the text of each message to its samples and its event.
+    fn speed(&self, rounds: usize, messages: &[Value]) -> Result<Value, Box<dyn Error>> {
+        let texts: Vec<String> = messages.iter().map(Value::to_string).collect();
+        let (mut samples, mut events) = (0, 0);
+        let started = Instant::now();
+        for _ in 0..rounds {
+            for text in &texts {
+                let message: Message = serde_json::from_str(text)?;
+                let notification = message.notification("info");
+                let document = notification.document();
+                samples += self.meters.samples(&notification, &document).map_or(0, |samples| samples.len());
+                events += usize::from(
+                    self.events.event(&notification, &document).is_ok_and(|event| event.is_some()),
+                );
+            }
+        }
+        Ok(json!({ "seconds": started.elapsed().as_secs_f64(), "samples": samples, "events": events }))
+    }
+}
+
+fn sample(sample: &Sample<'_>) -> Value {
+    json!({
+        "name": sample.name,
+        "type": sample.kind.name(),
+        "unit": sample.unit,
+        "volume": sample.volume,
+        "user_id": sample.user_id,
+        "user_name": sample.user_name,
+        "project_id": sample.project_id,
+        "project_name": sample.project_name,
+        "resource_id": sample.resource_id,
+        "timestamp": sample.timestamp,
+        "resource_metadata": sample.resource_metadata.map().as_ref(),
+        "source": sample.source,
+        "monotonic_time": sample.monotonic_time,
+    })
+}
+
+fn event(event: &Event) -> Value {
+    let value = |value: &TraitValue| match value {
+        TraitValue::Text(text) => json!([1, text]),
+        TraitValue::Integer(number) => json!([2, number]),
+        TraitValue::Float(number) => json!([3, number.to_string()]),
+        TraitValue::Datetime(nanoseconds) => json!([4, nanoseconds]),
+    };
+    json!({
+        "message_id": event.message_id,
+        "event_type": event.event_type,
+        "generated": event.generated,
+        "traits": event.traits.iter().map(|item| json!([item.name, value(&item.value)])).collect::<Vec<_>>(),
+        "raw": event.raw,
+    })
+}

@@ -1,0 +1,88 @@
+//! One definition: which event types it is for, and the traits that their events have.
+
+use serde_json::{Value, json};
+
+use super::traits::TraitDefinition;
+use crate::{
+    definitions::{DefinitionError, LookupError},
+    event::Trait,
+    glob::Glob,
+};
+
+#[derive(Debug)]
+pub struct EventDefinition {
+    included: Vec<Glob>,
+    excluded: Vec<Glob>,
+    traits: Vec<TraitDefinition>,
+}
+
+impl EventDefinition {
+    pub fn parse(definition: &Value) -> Result<Self, DefinitionError> {
+        let missing = |key: &str| DefinitionError(format!("`{key}` is missing"));
+        let event_types = definition.get("event_type").ok_or_else(|| missing("event_type"))?;
+        let traits = definition.get("traits").ok_or_else(|| missing("traits"))?;
+        let event_types: Option<Vec<&str>> = match event_types {
+            Value::String(event_type) => Some(vec![event_type]),
+            Value::Array(items) => items.iter().map(Value::as_str).collect(),
+            _ => None,
+        };
+        let event_types = event_types.ok_or_else(|| {
+            DefinitionError("`event_type` is neither a text nor a list of texts".to_owned())
+        })?;
+        let traits = traits.as_object().ok_or_else(|| DefinitionError("`traits` is no object".to_owned()))?;
+        let (mut included, mut excluded) = (Vec::new(), Vec::new());
+        for event_type in event_types {
+            match event_type.strip_prefix('!') {
+                Some(event_type) => excluded.push(Glob::new(event_type)),
+                None => included.push(Glob::new(event_type)),
+            }
+        }
+        if included.is_empty() && !excluded.is_empty() {
+            included.push(Glob::new("*"));
+        }
+        let mut all = default_traits()?;
+        for (name, definition) in traits {
+            let parsed = TraitDefinition::parse(name, definition)?;
+            match all.iter_mut().find(|known| known.name() == name) {
+                Some(known) => *known = parsed,
+                None => all.push(parsed),
+            }
+        }
+        Ok(EventDefinition { included, excluded, traits: all })
+    }
+
+    /// All event types, and the traits that all events have.
+    pub fn catch_all() -> Result<Self, DefinitionError> {
+        EventDefinition::parse(&json!({"event_type": "*", "traits": {}}))
+    }
+
+    pub fn is_catch_all(&self) -> bool {
+        self.included.iter().any(Glob::is_everything) && self.excluded.is_empty()
+    }
+
+    pub fn matches(&self, event_type: &str) -> bool {
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(event_type));
+        any(&self.included) && !any(&self.excluded)
+    }
+
+    pub fn traits(&self, document: &Value) -> Result<Vec<Trait>, LookupError> {
+        let mut traits = Vec::with_capacity(self.traits.len());
+        for definition in &self.traits {
+            traits.extend(definition.of(document)?);
+        }
+        Ok(traits)
+    }
+}
+
+/// What all events have, unless their definition says something else of it.
+fn default_traits() -> Result<Vec<TraitDefinition>, DefinitionError> {
+    let project = json!(["payload.tenant_id", "ctxt.project_id"]);
+    let traits = [
+        ("service", json!("publisher_id")),
+        ("request_id", json!("ctxt.request_id")),
+        ("project_id", project.clone()),
+        ("user_id", json!(["payload.user_id", "ctxt.user_id"])),
+        ("tenant_id", project),
+    ];
+    traits.iter().map(|(name, definition)| TraitDefinition::parse(name, definition)).collect()
+}

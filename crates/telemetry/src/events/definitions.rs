@@ -1,0 +1,117 @@
+//! All event definitions: the file that has them, and which of them an event type has.
+
+use std::{convert::Infallible, path::Path};
+
+use serde_json::Value;
+
+use super::definition::EventDefinition;
+use crate::{
+    definitions::{ByEventType, DefinitionError, LookupError, isotime::IsoTime, json},
+    event::Event,
+    located::{Located, Node},
+    notification::Notification,
+    yaml::YamlError,
+};
+
+/// What Ceilometer ships, for clouds that have no file of their own.
+const SHIPPED: &str = include_str!("../../data/event_definitions.yaml");
+const SHIPPED_PATH: &str = "event_definitions.yaml (built in)";
+
+/// How events are made; the names are those of ceilometer.conf's section `event`.
+#[derive(Clone, Debug, Default)]
+pub struct EventOptions {
+    /// Makes no event of a notification that no definition is for; otherwise it has the default traits.
+    pub drop_unmatched_notifications: bool,
+    /// Priorities whose events keep the notification, in any case.
+    pub store_raw: Vec<String>,
+}
+
+/// Compiled event definitions.
+#[derive(Debug)]
+pub struct EventDefinitions {
+    /// The last of the file first: of several that are for an event type, that one counts.
+    definitions: Vec<EventDefinition>,
+    by_event_type: ByEventType<Option<usize>>,
+    raw_priorities: Vec<String>,
+}
+
+impl EventDefinitions {
+    /// Reads a file; `None` is what Ceilometer ships. A definition that cannot be used is left out with a warning; a file
+    /// that is no YAML, or no list, is an error.
+    pub fn load(file: Option<&Path>, options: &EventOptions) -> Result<Self, YamlError> {
+        match file {
+            None => EventDefinitions::read(Path::new(SHIPPED_PATH), SHIPPED, options),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
+                EventDefinitions::read(path, &text, options)
+            }
+        }
+    }
+
+    fn read(path: &Path, text: &str, options: &EventOptions) -> Result<Self, YamlError> {
+        let malformed = |problem: String| YamlError::Malformed { path: path.to_owned(), problem };
+        let file = Located::parse(path, text)?;
+        let Node::List(list) = &file.node else {
+            return Err(malformed(format!("a list of definitions is expected, not {}", file.kind())));
+        };
+        let mut definitions = Vec::with_capacity(list.len() + 1);
+        for located in list.iter().rev() {
+            let definition = json(located);
+            match EventDefinition::parse(&definition) {
+                Ok(definition) => definitions.push(definition),
+                Err(DefinitionError(error)) => {
+                    let (file, line) = (path.display(), located.line);
+                    let event_type = &definition["event_type"];
+                    tracing::warn!(%file, line, %event_type, error, "an event definition that cannot be used is left out");
+                }
+            }
+        }
+        let is_complete = definitions.iter().any(EventDefinition::is_catch_all);
+        if !options.drop_unmatched_notifications && !is_complete {
+            let catch_all = EventDefinition::catch_all();
+            definitions.push(catch_all.map_err(|DefinitionError(error)| malformed(error))?);
+        }
+        Ok(EventDefinitions {
+            definitions,
+            by_event_type: ByEventType::default(),
+            raw_priorities: options.store_raw.iter().map(|priority| priority.to_lowercase()).collect(),
+        })
+    }
+
+    /// Whether notifications of this type make events; for others no document is needed.
+    pub fn matches(&self, event_type: &str) -> bool {
+        self.definition_of(event_type).is_some()
+    }
+
+    /// The event of a notification; `document` is its own `document()`. `None` where no definition is for its type. An error
+    /// says that the definition cannot be followed in it: it would fail again.
+    pub fn event(
+        &self,
+        notification: &Notification<'_>,
+        document: &Value,
+    ) -> Result<Option<Event>, LookupError> {
+        let Some(definition) = self.definition_of(&notification.event_type) else { return Ok(None) };
+        let timestamp = notification.timestamp.as_ref();
+        let generated = IsoTime::parse(timestamp).and_then(IsoTime::nanoseconds);
+        let generated =
+            generated.ok_or_else(|| LookupError(format!("the timestamp {timestamp:?} is no time")))?;
+        let is_raw = self.raw_priorities.iter().any(|priority| *priority == notification.priority);
+        Ok(Some(Event {
+            message_id: notification.message_id.clone().into_owned(),
+            event_type: notification.event_type.clone().into_owned(),
+            generated,
+            traits: definition.traits(document)?,
+            raw: if is_raw { document.clone() } else { Value::Null },
+        }))
+    }
+
+    fn definition_of(&self, event_type: &str) -> Option<&EventDefinition> {
+        let find = || {
+            let at = self.definitions.iter().position(|definition| definition.matches(event_type));
+            Ok::<_, Infallible>(at)
+        };
+        let Ok(at) = self.by_event_type.get_or(event_type, find);
+        at.map(|at| &self.definitions[at])
+    }
+}

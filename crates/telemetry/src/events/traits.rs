@@ -1,0 +1,90 @@
+//! A trait: where its value stands, and of what type it is.
+
+use serde_json::Value;
+
+use crate::{
+    definitions::{DefinitionError, Field, LookupError, isotime::IsoTime, python},
+    event::{Trait, TraitValue},
+};
+
+/// Characters of a text; what is beyond is cut off.
+const TEXT_CHARACTERS_MAX: usize = 255;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TraitType {
+    Text,
+    Integer,
+    Float,
+    Datetime,
+}
+
+#[derive(Debug)]
+pub struct TraitDefinition {
+    name: String,
+    kind: TraitType,
+    field: Field,
+}
+
+impl TraitDefinition {
+    /// In files it is what any field is, or an object with `fields` and perhaps `type` and `plugin`.
+    pub fn parse(name: &str, definition: &Value) -> Result<Self, DefinitionError> {
+        let kind = match definition.get("type") {
+            None => TraitType::Text,
+            Some(kind) => kind_named(kind).ok_or_else(|| {
+                DefinitionError(format!("the type {kind} of the trait {name} is not known"))
+            })?,
+        };
+        Ok(TraitDefinition { name: name.to_owned(), kind, field: Field::parse(name, definition)? })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The trait, if the notification says anything of it. A value that cannot be of the trait's type is an error.
+    pub fn of(&self, document: &Value) -> Result<Option<Trait>, LookupError> {
+        let Some(value) = self.field.first(document)? else { return Ok(None) };
+        // Some services send an empty text where there is no time.
+        if self.kind != TraitType::Text && value.as_str() == Some("") {
+            return Ok(None);
+        }
+        let wrong = || LookupError(format!("the trait {} cannot be of its type: {value}", self.name));
+        let value = match self.kind {
+            TraitType::Text => TraitValue::Text(cut(&python::text(&value))),
+            TraitType::Integer => {
+                let number = python::int(&value).ok().and_then(|number| i64::try_from(number).ok());
+                TraitValue::Integer(number.ok_or_else(wrong)?)
+            }
+            TraitType::Float => TraitValue::Float(python::float(&value).map_err(|_| wrong())?),
+            TraitType::Datetime => {
+                let time = value.as_str().and_then(IsoTime::parse).ok_or_else(wrong)?;
+                match time.nanoseconds() {
+                    Some(nanoseconds) => TraitValue::Datetime(nanoseconds),
+                    None => {
+                        tracing::warn!(name = self.name, %time, "a trait is left out: its time is too far away");
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        Ok(Some(Trait { name: self.name.clone(), value }))
+    }
+}
+
+/// `none` is a text that says nothing of its type.
+fn kind_named(kind: &Value) -> Option<TraitType> {
+    match kind.as_str()?.to_lowercase().as_str() {
+        "text" | "none" => Some(TraitType::Text),
+        "int" => Some(TraitType::Integer),
+        "float" => Some(TraitType::Float),
+        "datetime" => Some(TraitType::Datetime),
+        _ => None,
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text.to_owned(),
+    }
+}

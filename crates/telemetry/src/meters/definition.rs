@@ -1,0 +1,270 @@
+//! One meter: from which notifications its samples come, and where in them each part of a sample stands.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::metadata::{SampleOptions, add_user_metadata};
+use crate::{
+    definitions::{DefinitionError, Field, LookupError, isotime::IsoTime, pattern::Pattern, python},
+    notification::Notification,
+    sample::{Metadata, Sample, SampleKind},
+};
+
+/// Samples that one definition makes of one notification.
+const SAMPLES_MAX: usize = 100_000;
+
+/// The parts of a sample that a definition may look up, in the order in which they are looked up.
+const PARTS: [&str; 8] =
+    ["name", "type", "volume", "unit", "timestamp", "user_id", "project_id", "resource_id"];
+const NAME: usize = 0;
+const KIND: usize = 1;
+const VOLUME: usize = 2;
+const UNIT: usize = 3;
+const TIMESTAMP: usize = 4;
+const USER: usize = 5;
+const PROJECT: usize = 6;
+const RESOURCE: usize = 7;
+
+/// Without these there is no meter.
+const REQUIRED: [&str; 6] = ["name", "type", "event_type", "unit", "volume", "resource_id"];
+
+/// Ids of samples are made in this space out of the message's id, so that the same message makes the same samples.
+const ID_SPACE: Uuid = Uuid::from_u128(0x8a5d_6f0e_3c1b_4c55_9d0a_51f1_6a3e_b7c4);
+
+#[derive(Debug)]
+pub struct MeterDefinition {
+    pub event_types: Vec<Pattern>,
+    /// What a part is where nothing is found: `name`, `type` and `unit` stand for themselves.
+    defaults: [Value; PARTS.len()],
+    fields: [Option<Field>; PARTS.len()],
+    metadata: Vec<(String, Field)>,
+    user_metadata: Option<Field>,
+    /// The parts that have as many values as there are samples in one notification; `None` for one sample.
+    lookup: Option<Vec<String>>,
+}
+
+/// Who a notification is from, as far as its context says.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    pub user_id: Value,
+    pub project_id: Value,
+}
+
+impl MeterDefinition {
+    pub fn parse(definition: &Value) -> Result<Self, DefinitionError> {
+        let given = |key: &str| definition.get(key).filter(|value| python::is_true(value));
+        let missing: Vec<&str> = REQUIRED.into_iter().filter(|key| given(key).is_none()).collect();
+        if !missing.is_empty() {
+            return Err(DefinitionError(format!("{} missing", missing.join(", "))));
+        }
+        let lookup = match given("lookup") {
+            None => None,
+            lookup => Some(texts("lookup", lookup)?),
+        };
+        let is_known = definition["type"].as_str().and_then(SampleKind::named).is_some();
+        if !is_known && !lookup.iter().flatten().any(|part| part == "type") {
+            return Err(DefinitionError(format!("the type {} is not known", definition["type"])));
+        }
+        let event_types = texts("event_type", definition.get("event_type"))?;
+        let field = |key: &str| given(key).map(|value| Field::parse(key, value)).transpose();
+        let mut fields = [const { None }; PARTS.len()];
+        let mut defaults = [const { Value::Null }; PARTS.len()];
+        for (at, part) in PARTS.into_iter().enumerate() {
+            fields[at] = field(part)?;
+            if [NAME, KIND, UNIT].contains(&at) {
+                defaults[at] = definition[part].clone();
+            }
+        }
+        let metadata = match definition.get("metadata") {
+            None => Vec::new(),
+            Some(Value::Object(metadata)) => metadata
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), Field::parse(key, value)?)))
+                .collect::<Result<_, _>>()?,
+            Some(_) => return Err(DefinitionError("`metadata` is no object".to_owned())),
+        };
+        Ok(MeterDefinition {
+            event_types: event_types.iter().map(|text| Pattern::parse(text)).collect::<Result<_, _>>()?,
+            defaults,
+            fields,
+            metadata,
+            user_metadata: field("user_metadata")?,
+            lookup,
+        })
+    }
+
+    /// Adds the samples that a notification makes.
+    pub fn samples(
+        &self,
+        notification: &Notification<'_>,
+        document: &Value,
+        sender: &Sender,
+        options: &SampleOptions,
+        samples: &mut Vec<Sample<'static>>,
+    ) -> Result<(), LookupError> {
+        let rows = match &self.lookup {
+            None => vec![self.row(document, sender)?],
+            Some(lookup) => self.rows(lookup, document, sender)?,
+        };
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let metadata = self.metadata(document, options)?;
+        for row in rows {
+            let at = samples.len();
+            samples.push(sample(row, notification, document, metadata.clone(), options, at)?);
+        }
+        Ok(())
+    }
+
+    fn default(&self, part: usize, sender: &Sender) -> Value {
+        match part {
+            USER => sender.user_id.clone(),
+            PROJECT => sender.project_id.clone(),
+            part => self.defaults[part].clone(),
+        }
+    }
+
+    /// The parts of the one sample.
+    fn row(&self, document: &Value, sender: &Sender) -> Result<[Value; PARTS.len()], LookupError> {
+        let mut row = [const { Value::Null }; PARTS.len()];
+        for (at, part) in row.iter_mut().enumerate() {
+            let found = match &self.fields[at] {
+                Some(field) => field.first(document)?.map(Cow::into_owned),
+                None => None,
+            };
+            *part = found.unwrap_or_else(|| self.default(at, sender));
+        }
+        Ok(row)
+    }
+
+    /// The parts of each sample. Parts with one value have it in all samples, unless they are looked up; where the numbers
+    /// do not fit, there is no sample.
+    fn rows(
+        &self,
+        lookup: &[String],
+        document: &Value,
+        sender: &Sender,
+    ) -> Result<Vec<[Value; PARTS.len()]>, LookupError> {
+        let is_looked_up = |part: &str| lookup.iter().any(|name| name == part);
+        let mut columns = Vec::with_capacity(PARTS.len());
+        for (at, part) in PARTS.into_iter().enumerate() {
+            let found = match &self.fields[at] {
+                Some(field) => {
+                    let found: Vec<Value> = field.all(document)?.into_iter().map(Cow::into_owned).collect();
+                    (at == NAME || is_looked_up(part) || !found.is_empty()).then_some(found)
+                }
+                None => None,
+            };
+            columns.push(found.unwrap_or_else(|| vec![self.default(at, sender)]));
+        }
+        let count = columns[NAME].len();
+        if count > SAMPLES_MAX {
+            return Err(LookupError(format!("one notification makes more than {SAMPLES_MAX} samples")));
+        }
+        // What is not among the parts has one value always.
+        if count != 1 && ["message", "metadata"].into_iter().any(is_looked_up) {
+            return Ok(Vec::new());
+        }
+        for (part, column) in PARTS.into_iter().zip(&columns) {
+            if column.len() != count && (column.len() != 1 || is_looked_up(part)) {
+                let found = if column.len() == 1 && column[0].is_null() { 0 } else { column.len() };
+                if count > 0 {
+                    tracing::warn!(part, found, expected = count, "too few values of a part: no samples");
+                }
+                return Ok(Vec::new());
+            }
+        }
+        let value = |column: &mut Vec<Value>, at: usize| match column.len() == count {
+            true => std::mem::take(&mut column[at]),
+            false => column[0].clone(),
+        };
+        let row = |at: usize| std::array::from_fn(|part| value(&mut columns[part], at));
+        Ok((0..count).map(row).collect())
+    }
+
+    /// What the definition names and is true, and what users reserve.
+    fn metadata(&self, document: &Value, options: &SampleOptions) -> Result<Map<String, Value>, LookupError> {
+        let mut metadata = Map::new();
+        for (key, field) in &self.metadata {
+            if let Some(value) = field.first(document)?.filter(|value| python::is_true(value)) {
+                metadata.insert(key.clone(), value.into_owned());
+            }
+        }
+        if let Some(field) = &self.user_metadata
+            && let Some(source) = field.first(document)?
+        {
+            add_user_metadata(options, &source, &mut metadata)?;
+        }
+        Ok(if metadata.is_empty() { whole_payload(document) } else { metadata })
+    }
+}
+
+/// Where a definition asks for nothing, samples keep all that the notification says.
+fn whole_payload(document: &Value) -> Map<String, Value> {
+    let mut metadata = document["payload"].as_object().cloned().unwrap_or_default();
+    metadata.insert("event_type".to_owned(), document["event_type"].clone());
+    metadata.insert("host".to_owned(), document["publisher_id"].clone());
+    metadata
+}
+
+fn sample(
+    row: [Value; PARTS.len()],
+    notification: &Notification<'_>,
+    document: &Value,
+    metadata: Map<String, Value>,
+    options: &SampleOptions,
+    at: usize,
+) -> Result<Sample<'static>, LookupError> {
+    let timestamp = match &row[TIMESTAMP] {
+        value if python::is_true(value) => value,
+        _ => &document["metadata"]["timestamp"],
+    };
+    let time = timestamp.as_str().and_then(IsoTime::parse);
+    let time = time.ok_or_else(|| LookupError(format!("the timestamp {timestamp} is no time")))?;
+    let [name, kind, volume, unit, _, user_id, project_id, resource_id] = row;
+    debug_assert_eq!((PARTS[VOLUME], PARTS[RESOURCE]), ("volume", "resource_id"));
+    let kind = kind
+        .as_str()
+        .and_then(SampleKind::named)
+        .ok_or_else(|| LookupError(format!("the type {kind} is not known")))?;
+    let name = text(name).ok_or_else(|| LookupError("a sample has no name".to_owned()))?;
+    let id = format!("{}:{at}:{name}", notification.message_id);
+    Ok(Sample {
+        id: Uuid::new_v5(&ID_SPACE, id.as_bytes()).to_string().into(),
+        name,
+        kind,
+        unit: text(unit).unwrap_or_default(),
+        volume,
+        user_id: text(user_id),
+        user_name: None,
+        project_id: text(project_id),
+        project_name: None,
+        resource_id: text(resource_id).unwrap_or_default(),
+        timestamp: Some(time.to_string().into()),
+        resource_metadata: Metadata::Parsed(metadata),
+        source: options.sample_source.clone().into(),
+        monotonic_time: None,
+    })
+}
+
+/// `None` for `null`.
+fn text(value: Value) -> Option<Cow<'static, str>> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.into()),
+        value => Some(python::text(&value).into_owned().into()),
+    }
+}
+
+/// A text or a list of texts.
+fn texts(key: &str, value: Option<&Value>) -> Result<Vec<String>, DefinitionError> {
+    let texts = match value {
+        Some(Value::String(text)) => Some(vec![text.clone()]),
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    texts.ok_or_else(|| DefinitionError(format!("`{key}` is neither a text nor a list of texts")))
+}
