@@ -73,6 +73,7 @@ impl Http {
         };
         let client = HttpClient::new(&gnudi_http::HttpOptions {
             trust,
+            identity: None,
             timeout: options.attempt_timeout,
             connect_timeout: CONNECT_TIMEOUT_MAX,
             idle_connections_max: options.connections_max,
