@@ -98,7 +98,7 @@ async fn update(shared: &Shared, definition: u16, id: &str, attributes: Map<Stri
             tracing::debug!("{id} is of another type");
             return;
         }
-        state.add(attributes);
+        state.tell(attributes);
     }
     delivery::patch(shared, &resource).await;
 }

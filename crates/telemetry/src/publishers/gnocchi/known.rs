@@ -154,7 +154,12 @@ impl State {
         }
         // What another type knows of the same id is not about this resource.
         if definition.kind == self.kind && !self.has_seen(sample, metric, definition) {
+            let version = self.version;
             self.merge(sample, definition);
+            if self.version != version {
+                // What other meters say may be news again.
+                self.seen.retain(|seen| *seen as u16 == metric.number);
+            }
         }
         if clock.now_s >= self.refresh_at_s {
             if self.refresh_at_s != 0 {
@@ -194,8 +199,14 @@ impl State {
         self.add(attributes);
     }
 
+    /// What an event tells.
+    pub fn tell(&mut self, attributes: Map<String, Value>) {
+        self.seen.clear();
+        self.add(attributes);
+    }
+
     /// Adds attributes to those that the resource should have.
-    pub fn add(&mut self, attributes: Map<String, Value>) {
+    fn add(&mut self, attributes: Map<String, Value>) {
         let mut all = self.attributes();
         let mut has_changed = self.version == 0;
         for (name, value) in attributes {
