@@ -4,7 +4,7 @@ use std::io;
 
 use gnudi_model::python::{repr_str, text_of_float};
 use serde::Serialize;
-use serde_json::{Number, Value, ser::Formatter};
+use serde_json::{Map, Number, Value, ser::Formatter};
 
 /// `str(value)` of a value out of JSON.
 pub fn str(value: &Value) -> String {
@@ -29,15 +29,29 @@ pub fn repr(value: &Value) -> String {
 }
 
 pub fn push_repr(out: &mut String, value: &Value) {
-    push(out, value, |out, text| out.push_str(&repr_str(text)));
+    push(out, value, |out, text| out.push_str(&repr_str(text)), |entries| entries.iter().collect());
 }
 
-/// `repr` of a value whose texts are bytes in UTF-8.
+/// `repr` of a value whose texts are bytes in UTF-8, and whose maps are sorted.
 pub fn push_repr_of_bytes(out: &mut String, value: &Value) {
-    push(out, value, push_bytes);
+    push(out, value, push_bytes, sorted);
 }
 
-fn push(out: &mut String, value: &Value, push_text: fn(&mut String, &str)) {
+type Entries<'a> = Vec<(&'a String, &'a Value)>;
+
+/// A map's entries in the order of their names.
+pub fn sorted(entries: &Map<String, Value>) -> Entries<'_> {
+    let mut entries: Entries<'_> = entries.iter().collect();
+    entries.sort_unstable_by_key(|(name, _)| *name);
+    entries
+}
+
+fn push(
+    out: &mut String,
+    value: &Value,
+    push_text: fn(&mut String, &str),
+    ordered: fn(&Map<String, Value>) -> Entries<'_>,
+) {
     match value {
         Value::Null => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
@@ -50,19 +64,19 @@ fn push(out: &mut String, value: &Value, push_text: fn(&mut String, &str)) {
                 if at > 0 {
                     out.push_str(", ");
                 }
-                push(out, item, push_text);
+                push(out, item, push_text, ordered);
             }
             out.push(']');
         }
         Value::Object(entries) => {
             out.push('{');
-            for (at, (key, value)) in entries.iter().enumerate() {
+            for (at, (key, value)) in ordered(entries).into_iter().enumerate() {
                 if at > 0 {
                     out.push_str(", ");
                 }
                 push_text(out, key);
                 out.push_str(": ");
-                push(out, value, push_text);
+                push(out, value, push_text, ordered);
             }
             out.push('}');
         }
@@ -161,13 +175,13 @@ mod tests {
     #[test]
     fn values_are_printed_as_python_prints_them() {
         let value = json!({"b": [1, -2.0, 1e16, true, null, "it's"], "a": "é\u{7f}\n\"'"});
-        assert_eq!(repr(&value), r#"{'a': 'é\x7f\n"\'', 'b': [1, -2.0, 1e+16, True, None, "it's"]}"#);
+        assert_eq!(repr(&value), r#"{'b': [1, -2.0, 1e+16, True, None, "it's"], 'a': 'é\x7f\n"\''}"#);
         let mut bytes = String::new();
         push_repr_of_bytes(&mut bytes, &value);
         assert_eq!(bytes, r#"{b'a': b'\xc3\xa9\x7f\n"\'', b'b': [1, -2.0, 1e+16, True, None, b"it's"]}"#);
         assert_eq!(
             super::json(&value),
-            r#"{"a": "\u00e9\u007f\n\"'", "b": [1, -2.0, 1e+16, true, null, "it's"]}"#
+            r#"{"b": [1, -2.0, 1e+16, true, null, "it's"], "a": "\u00e9\u007f\n\"'"}"#
         );
         assert_eq!(super::json(&"\u{1f600}\u{1f}"), r#""\ud83d\ude00\u001f""#);
     }

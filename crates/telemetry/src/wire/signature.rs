@@ -92,10 +92,11 @@ impl Signature {
         self.prefix.truncate(length);
     }
 
-    /// Maps are sorted by the bytes of their names in UTF-8, which is Python's order too.
+    /// In the order of names: that of their bytes in UTF-8 is Python's too.
     pub(super) fn map(&mut self, entries: &Map<String, Value>) {
-        for (name, value) in entries {
-            if !(self.prefix.is_empty() && name == SIGNATURE_FIELD) {
+        for (name, value) in python::sorted(entries) {
+            // A map by that name has names of its own.
+            if !(self.prefix.is_empty() && name == SIGNATURE_FIELD && !value.is_object()) {
                 self.value(name, value);
             }
         }
@@ -112,8 +113,8 @@ mod tests {
     #[test]
     fn signatures_are_ceilometers() {
         let message = json!({
-            "a": 1, "b": 1.0, "c": null, "d": true, "e": "é", "message_signature": "x",
-            "f": {"x": {"y": [1, "it's", {"k": "v"}]}, "message_signature": "y"}, "g": [], "h": {},
+            "b": 1.0, "a": 1, "c": null, "d": true, "e": "é", "message_signature": "x",
+            "f": {"x": {"y": [1, "it's", {"k": "v"}]}, "message_signature": "y"}, "h": {}, "g": [],
         });
         let Value::Object(message) = message else { unreachable!() };
         assert_eq!(
