@@ -32,7 +32,10 @@ pub use error::IndexerError;
 pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue};
 pub use memory::MemoryIndexer;
-pub use metric::{MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SortDirection, SortKey};
+pub use metric::{
+    Creators, MetricFilter, MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, SortDirection,
+    SortKey,
+};
 pub use resource::{
     DeletedResources, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
     ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,

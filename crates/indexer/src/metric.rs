@@ -22,7 +22,7 @@ pub struct NewMetric {
     pub created_at: Timestamp,
 }
 
-/// Equality filters, all of which hold.
+/// Equality filters and a scope, all of which hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {
     pub id: Option<MetricId>,
@@ -33,6 +33,8 @@ pub struct MetricFilter {
     pub resource_id: Option<Uuid>,
     /// Active metrics, unless it says otherwise.
     pub status: Option<MetricStatus>,
+    /// Whose metrics; `None` for everybody's.
+    pub scope: Option<MetricScope>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +130,48 @@ pub struct Page {
     pub sorts: Vec<MetricSort>,
 }
 
+/// Who has created things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Creators {
+    /// This creator.
+    Is(String),
+    /// Everybody of this project: whose creators end with a colon and its id.
+    Of(String),
+}
+
+impl Creators {
+    /// The pattern of `like` that the creators of a project match, whatever characters its id has.
+    pub fn pattern(project: &str) -> String {
+        let mut pattern = "%:".to_owned();
+        for character in project.chars() {
+            if matches!(character, '%' | '_' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        pattern
+    }
+
+    pub(crate) fn include(&self, creator: &str) -> bool {
+        match self {
+            Creators::Is(one) => one == creator,
+            Creators::Of(project) => {
+                creator.strip_suffix(project.as_str()).is_some_and(|user| user.ends_with(':'))
+            }
+        }
+    }
+}
+
+/// Metrics for which one of these holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricScope {
+    pub creators: Option<Creators>,
+    /// The project that the metric's resource belongs to.
+    pub resource_project_id: Option<String>,
+    /// Who has created the metric's resource.
+    pub resource_creators: Option<Creators>,
+}
+
 /// A filter and a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricListing {
@@ -148,6 +192,9 @@ pub trait Metrics {
 
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
+
+    /// How many active metrics these have created.
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError>;
 
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;

@@ -6,7 +6,9 @@ mod playing;
 use std::collections::BTreeSet;
 
 use engines::{Engine, Kind};
-use gnudi_indexer::{Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page};
+use gnudi_indexer::{
+    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page,
+};
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
 };
@@ -137,6 +139,19 @@ fn new_metric() -> impl Strategy<Value = NewMetric> {
         })
 }
 
+fn scope() -> impl Strategy<Value = MetricScope> {
+    let creators = || {
+        let project = prop::sample::select(vec!["", "p", "%", "_", "1"]).prop_map(str::to_owned);
+        prop_oneof![creator().prop_map(Creators::Is), project.prop_map(Creators::Of)]
+    };
+    (prop::option::of(creators()), prop::option::of(Just("p".to_owned())), prop::option::of(creators()))
+        .prop_map(|(creators, resource_project_id, resource_creators)| MetricScope {
+            creators,
+            resource_project_id,
+            resource_creators,
+        })
+}
+
 fn listing() -> impl Strategy<Value = MetricListing> {
     let status = prop::option::of(prop::sample::select(vec![MetricStatus::Active, MetricStatus::Delete]));
     let filter = (
@@ -146,8 +161,9 @@ fn listing() -> impl Strategy<Value = MetricListing> {
         prop::option::weighted(0.2, unit()),
         prop::option::weighted(0.2, policy_name()),
         status,
+        prop::option::weighted(0.4, scope()),
     )
-        .prop_map(|(id, creator, name, unit, archive_policy_name, status)| MetricFilter {
+        .prop_map(|(id, creator, name, unit, archive_policy_name, status, scope)| MetricFilter {
             id,
             creator,
             name,
@@ -155,6 +171,7 @@ fn listing() -> impl Strategy<Value = MetricListing> {
             archive_policy_name,
             resource_id: None,
             status,
+            scope,
         });
     let sort =
         "(id|creator|name|unit|archive_policy_name|resource_id|status)(:(asc|desc)(-nulls(first|last))?)?";

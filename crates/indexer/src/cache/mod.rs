@@ -32,8 +32,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, Metrics,
-    NewMetric, Page, archive_policy_rule::first_match,
+    ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
+    Metrics, NewMetric, Page, archive_policy_rule::first_match,
 };
 pub use follower::FollowOptions;
 use follower::Follower;
@@ -243,6 +243,10 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
         self.index.list_metrics(listing).await
+    }
+
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+        self.index.count_metrics(creators).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {

@@ -3,9 +3,10 @@
 use gnudi_model::{Metric, MetricId, MetricStatus};
 use uuid::Uuid;
 
-use super::{create, create_generic, create_low, id, new_metric, policy};
+use super::{create, create_generic, create_low, id, new_metric, new_resource, policy};
 use crate::{
-    Indexer, IndexerError, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
+    Creators, Indexer, IndexerError, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric,
+    NewResource, Page, SortDirection, SortKey,
 };
 
 const DIRECTIONS: [SortDirection; 6] = [
@@ -56,6 +57,63 @@ async fn list(indexer: &dyn Indexer, filter: MetricFilter, page: Page) -> Vec<Me
 
 fn all() -> Page {
     Page { limit: 100, marker: None, sorts: vec![] }
+}
+
+/// Metrics of a project: those that it has created, and those of resources that it owns or has created.
+pub(super) async fn scopes(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let resource = |number, creator: &str, project: Option<&str>| NewResource {
+        creator: creator.to_owned(),
+        project_id: project.map(str::to_owned),
+        ..new_resource(number)
+    };
+    let resources =
+        vec![resource(1, "u:a", Some("b")), resource(2, "u:b", Some("a")), resource(3, "u:c", None)];
+    assert!(indexer.create_resources(resources).await.iter().all(Result::is_ok));
+    let metric = |number: u128, creator: &str, of: Option<u128>| NewMetric {
+        creator: creator.to_owned(),
+        name: Some(format!("m{number}")),
+        resource_id: of.map(Uuid::from_u128),
+        ..new_metric(number)
+    };
+    let metrics = vec![
+        metric(1, "u:a", None),
+        metric(2, "u:b", Some(1)),
+        metric(3, "u:c", Some(2)),
+        metric(4, "u:xa", Some(3)),
+        metric(5, "a", None),
+        metric(6, "v:a", Some(3)),
+        metric(7, "u:%", None),
+    ];
+    assert_eq!(create(indexer, metrics).await, vec![None; 7]);
+    let of = |project: &str| Some(Creators::Of(project.to_owned()));
+    let owned = |project: &str| Some(project.to_owned());
+    let nothing = MetricScope::default();
+    for (scope, expected) in [
+        (MetricScope { creators: of("a"), ..nothing.clone() }, &[1, 6][..]),
+        (MetricScope { creators: of("%"), ..nothing.clone() }, &[7]),
+        (MetricScope { creators: Some(Creators::Is("a".to_owned())), ..nothing.clone() }, &[5]),
+        (MetricScope { resource_project_id: owned("a"), ..nothing.clone() }, &[3]),
+        (MetricScope { resource_creators: of("a"), ..nothing.clone() }, &[2]),
+        (MetricScope { creators: of("a"), resource_project_id: owned("a"), ..nothing.clone() }, &[1, 3, 6]),
+        (
+            MetricScope { creators: of("a"), resource_project_id: owned("a"), resource_creators: of("a") },
+            &[1, 2, 3, 6],
+        ),
+        (nothing.clone(), &[]),
+    ] {
+        let filter = MetricFilter { scope: Some(scope.clone()), ..MetricFilter::default() };
+        let expected: Vec<_> = expected.iter().copied().map(id).collect();
+        assert_eq!(list(indexer, filter, all()).await, expected, "{scope:?}");
+    }
+    assert_eq!(indexer.delete_metrics(&[id(6)]).await, [Ok(())]);
+    for (creators, expected) in [
+        (Creators::Of("a".to_owned()), 1),
+        (Creators::Of("_".to_owned()), 0),
+        (Creators::Is("a".to_owned()), 1),
+    ] {
+        assert_eq!(indexer.count_metrics(&creators).await, Ok(expected), "{creators:?}");
+    }
 }
 
 pub(super) async fn filters(indexer: &dyn Indexer) {

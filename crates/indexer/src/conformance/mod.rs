@@ -81,6 +81,7 @@ const CASES: &[(&str, Case)] = cases![
     search::details_show_attributes,
     search::deletion_by_filter,
     listing::filters,
+    listing::scopes,
     listing::pages_follow_each_other,
     listing::refuses_strange_markers,
 ];

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MetricFilter, MetricListing, MetricSort,
-    Metrics, NewMetric, SortKey,
+    ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
+    MetricScope, MetricSort, Metrics, NewMetric, SortKey,
     archive_policy::check_change,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
@@ -188,13 +188,20 @@ impl Metrics for MemoryIndexer {
         let mut found: Vec<_> = tables
             .metrics
             .values()
-            .filter(|metric| accepts(&listing.filter, metric))
+            .filter(|metric| accepts(&listing.filter, metric) && tables.is_in(&listing.filter.scope, metric))
             .filter(|metric| marker.as_ref().is_none_or(|marker| compare(metric, marker, &order).is_gt()))
             .cloned()
             .collect();
         found.sort_by(|a, b| compare(a, b, &order));
         found.truncate(listing.page.limit);
         Ok(found)
+    }
+
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+        let filter = MetricFilter::default();
+        let tables = self.tables.lock();
+        let metrics = tables.metrics.values().filter(|metric| accepts(&filter, metric));
+        Ok(metrics.filter(|metric| creators.include(&metric.creator)).count() as u64)
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
@@ -271,6 +278,20 @@ impl Tables {
         });
         self.metrics.insert(metric.id, metric.clone());
         Ok(metric)
+    }
+}
+
+impl Tables {
+    fn is_in(&self, scope: &Option<MetricScope>, metric: &Metric) -> bool {
+        let Some(scope) = scope else { return true };
+        let resource = metric.resource_id.and_then(|id| self.resources.get(&id));
+        let project = resource.and_then(|resource| resource.project_id.as_deref());
+        scope.creators.as_ref().is_some_and(|creators| creators.include(&metric.creator))
+            || scope.resource_project_id.as_deref().is_some_and(|wanted| project == Some(wanted))
+            || scope
+                .resource_creators
+                .as_ref()
+                .is_some_and(|creators| resource.is_some_and(|resource| creators.include(&resource.creator)))
     }
 }
 

@@ -141,7 +141,7 @@ pub(super) fn measuring(
             }
             (None, Leaf::Like(pattern)) => {
                 query.push("resource WHERE creator IN (");
-                push_creators(&mut query, pattern);
+                push_creators(&mut query, "resource", pattern);
                 query.push(")");
             }
             (None, _) => unreachable!("creators are measured by patterns"),
@@ -386,12 +386,12 @@ fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
     match rows {
         Rows::Current => {
             query.push("r.number IN (SELECT number FROM resource WHERE creator IN (");
-            push_creators(query, pattern);
+            push_creators(query, "resource", pattern);
             query.push("))");
         }
         Rows::Past => {
             query.push("r.creator IN (");
-            push_creators(query, pattern);
+            push_creators(query, "resource", pattern);
             query.push(")");
         }
     }
@@ -399,12 +399,12 @@ fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
 
 /// Creators are few beside what they created, so each is looked at once, by jumps in their index. A resource's past has the
 /// creator that it has.
-fn push_creators(query: &mut Query, pattern: &Pattern) {
-    query.push(
-        "WITH RECURSIVE c (creator) AS (SELECT (SELECT creator FROM resource ORDER BY creator LIMIT 1) UNION ALL \
-         SELECT (SELECT o.creator FROM resource o WHERE o.creator > c.creator ORDER BY o.creator LIMIT 1) FROM c \
+pub(super) fn push_creators(query: &mut Query, table: &str, pattern: &Pattern) {
+    query.push(format_args!(
+        "WITH RECURSIVE c (creator) AS (SELECT (SELECT creator FROM {table} ORDER BY creator LIMIT 1) UNION ALL \
+         SELECT (SELECT o.creator FROM {table} o WHERE o.creator > c.creator ORDER BY o.creator LIMIT 1) FROM c \
          WHERE c.creator IS NOT NULL) SELECT creator FROM c WHERE ",
-    );
+    ));
     push_matches(query, "creator", true, pattern);
 }
 

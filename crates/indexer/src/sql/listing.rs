@@ -15,6 +15,7 @@ use super::{
     database::Value,
     failure::indexer_error,
     metric::{COLUMNS, status_code},
+    scope::push_scope,
 };
 use crate::{
     IndexerError, MetricFilter, MetricListing, SortKey,
@@ -120,6 +121,10 @@ fn statement(
     }
     if let Some(id) = filter.resource_id {
         query.push(" AND resource_id = ").push_bind(id);
+    }
+    if let Some(scope) = &filter.scope {
+        query.push(" AND ");
+        push_scope(&mut query, scope);
     }
     for (key, value) in &piece.equal {
         let column = column_of(*key);

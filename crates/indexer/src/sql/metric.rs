@@ -16,9 +16,12 @@ use super::{
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     interner::Texts,
     listing,
+    scope::count_statement,
     writer::{Change, Context},
 };
-use crate::{IndexerError, MetricListing, Metrics, NewMetric, Touched, metric::named_metric_already_exists};
+use crate::{
+    Creators, IndexerError, MetricListing, Metrics, NewMetric, Touched, metric::named_metric_already_exists,
+};
 
 /// How many rows one INSERT has at most; each number of rows is a statement of its own.
 const ROWS_INSERTED_MAX: usize = 64;
@@ -69,6 +72,12 @@ impl Metrics for SqlIndexer {
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
         listing::list(self, listing).await
+    }
+
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+        let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await;
+        let count = counted.and_then(|rows| rows.first().map_or(Ok(0), |row| row.try_get::<i64>(0)));
+        Ok(count.map_err(|error| indexer_error(&error))?.cast_unsigned())
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {

@@ -20,6 +20,7 @@ mod options;
 mod pattern;
 mod resource;
 mod resource_type;
+mod scope;
 mod types;
 mod url;
 mod writer;

@@ -7,9 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer,
-    MetricListing, Metrics, NewMetric, NewResource, ResourceChange, ResourceListing, ResourceTypeChange,
-    ResourceTypes, Resources, UpdatedResource,
+    ArchivePolicies, ArchivePolicyRules, Creators, DeletedResources, Filter, Indexer, IndexerError,
+    MemoryIndexer, MetricListing, Metrics, NewMetric, NewResource, ResourceChange, ResourceListing,
+    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp,
@@ -96,6 +96,10 @@ impl Metrics for Gated {
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
         self.read(self.index.list_metrics(listing)).await
+    }
+
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+        self.read(self.index.count_metrics(creators)).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {

@@ -1,0 +1,58 @@
+//! Whose metrics: who has created them, and whose their resources are, as SQL.
+
+use super::{
+    Dialect, Statement,
+    filter::{Query, push_creators},
+    pattern::push_matches,
+};
+use crate::{Creators, MetricScope, filter::Pattern};
+
+/// Appends what is true for the metrics of a scope.
+pub(super) fn push_scope(query: &mut Query, scope: &MetricScope) {
+    let mut by = "";
+    query.push("(");
+    if let Some(creators) = &scope.creators {
+        push_creator(query, "creator", creators);
+        by = " OR ";
+    }
+    if scope.resource_project_id.is_some() || scope.resource_creators.is_some() {
+        query.push(by).push("resource_id IN (SELECT s.id FROM resource s WHERE ");
+        let mut or = "";
+        if let Some(project) = &scope.resource_project_id {
+            query.push("s.project_id = ").push_bind(project);
+            or = " OR ";
+        }
+        if let Some(creators) = &scope.resource_creators {
+            query.push(or);
+            push_creator(query, "s.creator", creators);
+        }
+        by = ")";
+        query.push(")");
+    }
+    query.push(if by.is_empty() { "FALSE)" } else { ")" });
+}
+
+fn push_creator(query: &mut Query, column: &str, creators: &Creators) {
+    match creators {
+        Creators::Is(creator) => drop(query.push(format_args!("{column} = ")).push_bind(creator)),
+        Creators::Of(project) => push_matches(query, column, true, &pattern(project)),
+    }
+}
+
+fn pattern(project: &str) -> Pattern {
+    Pattern::parse(&Creators::pattern(project)).expect("what is special is escaped")
+}
+
+/// Counts the active metrics that these have created: by jumps from creator to creator, of whom there are few.
+pub(super) fn count_statement(dialect: Dialect, creators: &Creators) -> Statement {
+    let mut query = Statement::new(dialect, "SELECT COUNT(*) FROM metric WHERE status = 0 AND ");
+    match creators {
+        Creators::Is(_) => push_creator(&mut query, "creator", creators),
+        Creators::Of(project) => {
+            query.push("creator IN (");
+            push_creators(&mut query, "metric", &pattern(project));
+            query.push(")");
+        }
+    }
+    query
+}
