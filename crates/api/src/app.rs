@@ -16,15 +16,18 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::{
+    audit::Audit,
     auth::Peer,
     body::{BodyBudget, RequestBody},
     buffers::MeasureBuffers,
     connection::Watch,
     document::{self, Asked},
-    error::{ApiError, RETRY_AFTER_SECONDS},
+    error::ApiError,
     figures::Figures,
     options::ApiOptions,
+    policy::Caller,
     provision::KnownResources,
+    quota::{QuotaFigures, Quotas},
     reply::{self, Response},
     router::{Found, Router},
 };
@@ -36,6 +39,8 @@ pub struct App {
     router: Router,
     registry: Mutex<Registry>,
     pub(crate) figures: Figures,
+    pub(crate) quotas: Arc<Quotas>,
+    audit: Audit,
     pub(crate) measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
     bodies: BodyBudget,
@@ -52,12 +57,17 @@ impl App {
         clock: fn() -> Timestamp,
     ) -> Self {
         let figures = Figures::new(&mut registry);
+        let audit = Audit::new(&mut registry);
+        let quotas = Arc::new(Quotas::default());
+        registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,
             options,
             router: Router::new(),
             registry: Mutex::new(registry),
             figures,
+            quotas,
+            audit,
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
             bodies: BodyBudget::default(),
@@ -77,10 +87,14 @@ impl App {
         (self.clock)()
     }
 
-    /// Hands measures to the engine; they are durable once this returns.
-    pub(crate) async fn take_in(&self, batch: Batch) -> Result<(), ApiError> {
+    /// Hands a caller's measures to the engine; they are durable once this returns.
+    ///
+    /// # Errors
+    /// 429 where the caller's project, or the whole backlog, has too many; 503 where they cannot be stored.
+    pub(crate) async fn take_in(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
         let measures = batch.measures();
         if measures > 0 {
+            self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;
             self.engine.append(batch).await?;
             self.figures.measures.inc_by(measures);
         }
@@ -120,6 +134,8 @@ impl App {
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
+                let peer = watch.as_ref().map(|watch| watch.peer());
+                self.audit.note(&error, &parts, route, peer, self.now());
                 let response = refuse(&error, &parts);
                 self.clear_the_way(&error, &parts, &mut body, response).await
             }
@@ -205,7 +221,7 @@ fn refuse(error: &ApiError, parts: &Parts) -> Response {
         headers.insert(ALLOW, allow);
     }
     if error.is_retryable() {
-        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+        headers.insert(RETRY_AFTER, error.retry_after_seconds.into());
     }
     response
 }

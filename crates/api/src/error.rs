@@ -9,7 +9,10 @@ use gnudi_indexer::IndexerError;
 use gnudi_series::cross::{CrossError, Unaggregable};
 use hyper::StatusCode;
 
-use crate::json::Value;
+use crate::{
+    json::Value,
+    policy::{Caller, Rule},
+};
 
 /// After how many seconds a client that was turned away should come back.
 pub const RETRY_AFTER_SECONDS: u64 = 1;
@@ -22,11 +25,24 @@ pub struct ApiError {
     pub detail: Value,
     /// The methods that a 405 names in `Allow`.
     pub allow: Vec<&'static str>,
+    /// After how many seconds a client that is told to come back should.
+    pub retry_after_seconds: u64,
+    /// The rule that a 403 goes back to, for the log.
+    pub rule: Option<Rule>,
+    /// Who was refused, for the log, where that is known.
+    pub caller: Option<Box<Caller>>,
 }
 
 impl ApiError {
     pub fn new(status: StatusCode, detail: impl Into<Value>) -> Self {
-        ApiError { status, detail: detail.into(), allow: Vec::new() }
+        ApiError {
+            status,
+            detail: detail.into(),
+            allow: Vec::new(),
+            retry_after_seconds: RETRY_AFTER_SECONDS,
+            rule: None,
+            caller: None,
+        }
     }
 
     pub fn bad_request(detail: impl Into<Value>) -> Self {
@@ -46,8 +62,20 @@ impl ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, "")
     }
 
-    pub fn forbidden() -> Self {
-        ApiError::new(StatusCode::FORBIDDEN, "")
+    /// What the caller may not do.
+    pub fn forbidden_by(rule: Rule) -> Self {
+        ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "") }
+    }
+
+    /// A list of which the caller sees nothing.
+    pub fn insufficient_privileges(rule: Rule) -> Self {
+        ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "Insufficient privileges") }
+    }
+
+    /// What has used its share up, and is welcome again after so many seconds.
+    pub fn limit_exceeded(detail: impl Into<Value>, retry_after_seconds: u64) -> Self {
+        let retry_after_seconds = retry_after_seconds.max(RETRY_AFTER_SECONDS);
+        ApiError { retry_after_seconds, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
     pub fn method_not_allowed(allow: Vec<&'static str>) -> Self {
@@ -74,6 +102,15 @@ impl ApiError {
     /// What only the log tells in full: a fault of the server.
     pub fn internal() -> Self {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Value::Null)
+    }
+
+    /// The same, for the log with whom it is told to, where that is a refusal.
+    #[must_use]
+    pub fn to(mut self, caller: &Caller) -> Self {
+        if matches!(self.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
+            self.caller = Some(Box::new(caller.clone()));
+        }
+        self
     }
 
     /// Whether the client should come back, and is told when.

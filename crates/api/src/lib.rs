@@ -6,6 +6,7 @@
 
 mod accept;
 mod app;
+mod audit;
 pub mod auth;
 mod body;
 mod buffers;
@@ -35,6 +36,7 @@ pub mod prometheus;
 mod provision;
 pub mod python;
 mod query;
+mod quota;
 mod reply;
 mod request;
 mod resource_id;
@@ -53,7 +55,9 @@ pub use cors::CorsOptions;
 pub use error::ApiError;
 pub use limits::Limits;
 pub use options::ApiOptions;
+pub use policy::{Policy, PolicyError, PolicyFiles};
 pub use prometheus::names::Labels as PrometheusLabels;
+pub use quota::{LimitsFileError, Overrides, ProjectLimits, QuotaOptions};
 pub use reply::{ReplyBody, Response};
 pub use routes::debug::{
     FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,

@@ -1,10 +1,13 @@
 //! What of the configuration concerns the API.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use gnudi_model::{AggregationMethod, ArchivePolicy};
 
-use crate::{auth::AuthMode, cors::CorsOptions, limits::Limits, prometheus::names::Labels};
+use crate::{
+    auth::AuthMode, cors::CorsOptions, limits::Limits, policy::Policy, prometheus::names::Labels,
+    quota::QuotaOptions,
+};
 
 /// The API's options, by the names of `gnocchi.conf`.
 #[derive(Clone, Debug)]
@@ -15,6 +18,8 @@ pub struct ApiOptions {
     pub operation_timeout: Duration,
     /// `[api] auth_mode`.
     pub auth_mode: AuthMode,
+    /// `[oslo_policy]`: who may do what.
+    pub policy: Arc<Policy>,
     /// `[api] enable_proxy_headers_parsing`.
     pub enable_proxy_headers_parsing: bool,
     /// The path under which everything is served: empty, or a slash and a name without a slash at its end.
@@ -26,6 +31,8 @@ pub struct ApiOptions {
     /// `[cors]`.
     pub cors: CorsOptions,
     pub limits: Limits,
+    /// Limits per project.
+    pub quotas: QuotaOptions,
 }
 
 impl Default for ApiOptions {
@@ -34,12 +41,14 @@ impl Default for ApiOptions {
             max_limit: 1000,
             operation_timeout: Duration::from_secs(10),
             auth_mode: AuthMode::default(),
+            policy: Arc::default(),
             enable_proxy_headers_parsing: false,
             path_prefix: String::new(),
             default_aggregation_methods: ArchivePolicy::default_methods(),
             prometheus_labels: Labels::default(),
             cors: CorsOptions::default(),
             limits: Limits::default(),
+            quotas: QuotaOptions::default(),
         }
     }
 }

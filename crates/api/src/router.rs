@@ -124,8 +124,8 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete),
-                endpoint!(GET Caller(Rule::GetArchivePolicy), archive_policy::show),
-                endpoint!(PATCH Caller(Rule::UpdateArchivePolicy), archive_policy::update),
+                endpoint!(GET Items(Rule::GetArchivePolicy), archive_policy::show),
+                endpoint!(PATCH Items(Rule::UpdateArchivePolicy), archive_policy::update),
             ],
         ),
         route(
@@ -141,7 +141,7 @@ fn routes() -> Vec<Route> {
             Lookup::ArchivePolicyRule,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete),
-                endpoint!(GET Caller(Rule::GetArchivePolicyRule), archive_policy_rule::show),
+                endpoint!(GET Items(Rule::GetArchivePolicyRule), archive_policy_rule::show),
                 endpoint!(PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update),
             ],
         ),
@@ -150,7 +150,7 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![
                 endpoint!(GET Items(Rule::ListMetric), metric::list),
-                endpoint!(POST Caller(Rule::CreateMetric), metric::create),
+                endpoint!(POST Items(Rule::CreateMetric), metric::create),
             ],
         ),
         route(
@@ -176,7 +176,7 @@ fn routes() -> Vec<Route> {
             vec![
                 endpoint!(DELETE Items(Rule::DeleteResources), resource::delete_matching),
                 endpoint!(GET Items(Rule::ListResource), resource::list),
-                endpoint!(POST Caller(Rule::CreateResource), resource::create),
+                endpoint!(POST Items(Rule::CreateResource), resource::create),
             ],
         ),
         route(
@@ -222,16 +222,16 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![
                 endpoint!(GET Caller(Rule::ListResourceType), resource_type::list),
-                endpoint!(POST Caller(Rule::CreateResourceType), resource_type::create),
+                endpoint!(POST Items(Rule::CreateResourceType), resource_type::create),
             ],
         ),
         route(
             "/v1/resource_type/:name",
             Nothing,
             vec![
-                endpoint!(DELETE Caller(Rule::DeleteResourceType), resource_type::delete),
-                endpoint!(GET Caller(Rule::GetResourceType), resource_type::show),
-                endpoint!(PATCH Caller(Rule::UpdateResourceType), resource_type::update),
+                endpoint!(DELETE Items(Rule::DeleteResourceType), resource_type::delete),
+                endpoint!(GET Items(Rule::GetResourceType), resource_type::show),
+                endpoint!(PATCH Items(Rule::UpdateResourceType), resource_type::update),
             ],
         ),
         route(

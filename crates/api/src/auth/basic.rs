@@ -79,7 +79,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
         let caller = caller(&headers, None).now_or_never().expect("nothing is waited for");
-        caller.ok().map(|caller| (caller.user, caller.is_admin))
+        caller.ok().map(|caller| {
+            let is_admin = caller.has_role("admin");
+            (caller.user, is_admin)
+        })
     }
 
     #[test]

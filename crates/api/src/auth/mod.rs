@@ -74,7 +74,6 @@ impl AuthMode {
 
 /// The caller of whom nothing is known but a name.
 fn named(user: String) -> Caller {
-    let is_admin = user == ADMIN;
-    let roles = if is_admin { [ADMIN.to_owned()].into() } else { Caller::default().roles };
-    Caller { is_admin, user, roles, ..Caller::default() }
+    let roles = if user == ADMIN { [ADMIN.to_owned()].into() } else { Caller::default().roles };
+    Caller { user, roles, ..Caller::default() }
 }

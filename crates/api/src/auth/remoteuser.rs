@@ -116,7 +116,10 @@ mod tests {
         }
         let (mut parts, ()) = request.body(()).unwrap().into_parts();
         parts.extensions.insert(Peer(peer.parse().unwrap()));
-        remote_user.caller(&parts).ok().map(|caller| (caller.user, caller.is_admin))
+        remote_user.caller(&parts).ok().map(|caller| {
+            let is_admin = caller.has_role("admin");
+            (caller.user, is_admin)
+        })
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use parcel::{Parcel, Parcels};
 use crate::{
     error::ApiError,
     json::Value,
-    policy::{self, Rule, Target},
+    policy::{Rule, Target},
     router::Call,
     routes::{
         metric::definition::{new_id, policy_for},
@@ -62,7 +62,7 @@ pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) ->
             batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
         }
     }
-    call.app.take_in(batch).await
+    call.take_in(batch).await
 }
 
 /// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
@@ -72,7 +72,9 @@ fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Optio
     }
     let indexer = call.app.engine().indexer();
     let metric = |name| {
-        indexer.cached_named_metric(parcel.id, name).filter(|metric| call.may(Rule::PostMeasures, metric))
+        indexer
+            .cached_named_metric(parcel.id, name)
+            .filter(|metric| call.allows(Rule::PostMeasures, Target::Metric(metric, None)))
     };
     parcel.names().map(metric).collect()
 }
@@ -97,9 +99,8 @@ async fn make(
         let error = IndexerError::NoSuchResourceType(to.resource_type.to_owned());
         return Err(ApiError::not_found(error.to_string()));
     }
-    if type_to_create.is_some() && !policy::allows(Rule::CreateResourceType, &call.caller, Target::default())
-    {
-        return Err(ApiError::forbidden());
+    if let Some(resource_type) = type_to_create {
+        call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&resource_type.name))]))?;
     }
     for _ in 0..ATTEMPTS_MAX {
         let now = resource::now(call);
@@ -125,26 +126,20 @@ async fn make(
 async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<Step, ApiError> {
     // Of whatever type it is; the type itself may be made only now.
     let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
-        let target = Target { creator: Some(&call.caller.user), ..Target::default() };
-        if !policy::allows(Rule::CreateResource, &call.caller, target) {
-            return Err(ApiError::forbidden());
-        }
+        let given = [
+            ("resource_type", Some(resource_type)),
+            ("creator", Some(call.caller.user.as_str())),
+            ("original_resource_id", Some(parcel.original_resource_id.as_str())),
+        ];
+        call.enforce(Rule::CreateResource, Target::Given(&given))?;
         return Ok(Step::Create(new_metrics(call, parcel.names()).await?));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
     }
     let metrics: Vec<_> = parcel.names().map(|name| resource.metric(name).cloned()).collect();
-    let target = Target {
-        creator: Some(&resource.creator),
-        project_id: resource.project_id.as_deref(),
-        ..Target::default()
-    };
-    let may_post = |metric: &Arc<Metric>| call.may(Rule::PostMeasures, metric);
-    if !policy::allows(Rule::UpdateResource, &call.caller, target) || !metrics.iter().flatten().all(may_post)
-    {
-        return Err(ApiError::forbidden());
-    }
+    call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten())?;
     let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
     let new = new_metrics(call, missing).await?;
     Ok(match metrics.into_iter().collect() {
@@ -165,6 +160,7 @@ async fn new_metrics(
         let metric = NewNamedMetric { id, unit: None, archive_policy_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
+    call.admit_metrics(metrics.len()).await?;
     Ok(metrics)
 }
 

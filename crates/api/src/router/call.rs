@@ -1,10 +1,14 @@
 //! A request on its way to its handler: what its path names is looked up, then the guard is asked.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
-use gnudi_indexer::IndexerError;
-use gnudi_model::{ArchivePolicy, Metric, MetricId, ResourceType};
-use hyper::{StatusCode, header::ACCEPT, http::request::Parts};
+use gnudi_drivers::incoming::Batch;
+use gnudi_indexer::{Filter, IndexerError, MetricScope};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, ResourceType, resource_type::GENERIC};
+use hyper::{StatusCode, body::Body as _, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
 
 use super::{Found, Guard, Lookup, parse_uuid};
@@ -15,7 +19,7 @@ use crate::{
     error::ApiError,
     json::Value,
     links::Links,
-    policy::{self, Caller, Rule, Target},
+    policy::{Caller, Rule, Target},
     query::{Query, decode},
     reply::Response,
     resource_id,
@@ -30,6 +34,8 @@ pub struct Call<'a> {
     route: &'static str,
     parameters: &'a [String],
     named: Named,
+    /// How many metrics' series the request reads together.
+    metrics_read: AtomicU64,
 }
 
 /// What a request's path names.
@@ -90,9 +96,78 @@ impl Call<'_> {
         Links::of(self.parts, &options.path_prefix, options.enable_proxy_headers_parsing)
     }
 
-    /// Whether the caller may do to a metric what the rule names.
-    pub fn may(&self, rule: Rule, metric: &Metric) -> bool {
-        policy::allows(rule, &self.caller, Target { creator: Some(&metric.creator), ..Target::default() })
+    /// Hands measures to the engine; they are durable once this returns.
+    pub async fn take_in(&self, batch: Batch) -> Result<(), ApiError> {
+        self.app.take_in(&self.caller, batch).await
+    }
+
+    /// Refuses (429) so many new metrics where the caller's project would have too many.
+    pub async fn admit_metrics(&self, new: usize) -> Result<(), ApiError> {
+        let (app, quotas) = (self.app, &self.app.options().quotas);
+        app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, app.engine().indexer()).await
+    }
+
+    /// Notes that the request reads so many metrics' series, which is a part of its cost.
+    pub fn reads_metrics(&self, count: usize) {
+        self.metrics_read.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the caller may do what the rule names. The one function that decides it.
+    pub fn allows(&self, rule: Rule, target: Target<'_>) -> bool {
+        self.app.options().policy.allows(rule, &self.caller, target)
+    }
+
+    /// Refuses (403) a caller who may not do what the rule names.
+    pub fn enforce(&self, rule: Rule, target: Target<'_>) -> Result<(), ApiError> {
+        if self.allows(rule, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
+    }
+
+    /// [`Call::enforce`] for each of some metrics, whose resources do not count, as in Gnocchi.
+    pub fn enforce_all<'m>(
+        &self,
+        rule: Rule,
+        metrics: impl IntoIterator<Item = &'m Arc<Metric>>,
+    ) -> Result<(), ApiError> {
+        metrics.into_iter().try_for_each(|metric| self.enforce(rule, Target::Metric(metric, None)))
+    }
+
+    /// [`Call::enforce`] for a metric, whose resource is looked up where it may matter.
+    pub async fn enforce_with_resource(&self, rule: Rule, metric: &Metric) -> Result<(), ApiError> {
+        let allowed = self.allows(rule, Target::Metric(metric, None));
+        if !self.app.options().policy.depends_on_resource(rule, allowed) {
+            return if allowed { Ok(()) } else { Err(ApiError::forbidden_by(rule)) };
+        }
+        let resource = match metric.resource_id {
+            Some(id) => self.app.engine().indexer().resource(GENERIC, id).await?,
+            None => None,
+        };
+        self.enforce(rule, Target::Metric(metric, resource.as_deref()))
+    }
+
+    /// The filter that takes what of the resources of a type the caller sees, and of those what another one takes.
+    ///
+    /// # Errors
+    /// 403 where the caller sees none.
+    pub fn seen(
+        &self,
+        rule: Rule,
+        resource_type: &str,
+        filter: Option<Filter>,
+    ) -> Result<Option<Filter>, ApiError> {
+        let seen = self.app.options().policy.resources_seen(rule, &self.caller, resource_type);
+        match seen.map_err(|_| ApiError::insufficient_privileges(rule))? {
+            Some(scope) => Ok(Some(scope.narrow(filter))),
+            None => Ok(filter),
+        }
+    }
+
+    /// What of the metrics the caller sees; `None` for all.
+    ///
+    /// # Errors
+    /// 403 where it is nothing.
+    pub fn metrics_seen(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
+        let seen = self.app.options().policy.metrics_seen(rule, &self.caller);
+        seen.map_err(|_| ApiError::insufficient_privileges(rule))
     }
 }
 
@@ -110,11 +185,9 @@ pub async fn call(
         return Err(ApiError::bad_request(format!("There are more than {arguments_max} arguments")));
     }
     let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
-    let caller = if guard != Guard::Open || found.lookup != Lookup::Nothing {
-        app.options().auth_mode.caller(parts, app.now()).await?
-    } else {
-        Caller::default()
-    };
+    let is_open = guard == Guard::Open && found.lookup == Lookup::Nothing;
+    let caller =
+        if is_open { Caller::default() } else { app.options().auth_mode.caller(parts, app.now()).await? };
     let mut call = Call {
         app,
         parts,
@@ -122,21 +195,38 @@ pub async fn call(
         route: found.route,
         parameters: &found.parameters,
         named: Named::default(),
+        metrics_read: AtomicU64::new(0),
     };
-    call.named = find_named(&call, found.lookup).await?;
+    let quotas = &app.options().quotas;
+    if !is_open {
+        app.quotas.admit_request(quotas, &call.caller, app.now()).map_err(|error| error.to(&call.caller))?;
+    }
+    let answered = answer(&mut call, found, body).await;
+    if !is_open {
+        let bytes = answered.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
+        let metrics = call.metrics_read.load(Ordering::Relaxed);
+        app.quotas.charge_request(quotas, &call.caller, app.now(), metrics, bytes);
+    }
+    answered.map_err(|error| error.to(&call.caller))
+}
+
+/// The handler's answer, once the path has been looked up and the guard has been asked.
+async fn answer(
+    call: &mut Call<'_>,
+    found: &Found<'_>,
+    body: &mut RequestBody<'_>,
+) -> Result<Response, ApiError> {
+    call.named = find_named(call, found.lookup).await?;
     let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
     if endpoint.negotiates {
-        negotiate(parts)?;
+        negotiate(call.parts)?;
     }
-    let allowed = match guard {
-        Guard::Caller(rule) => policy::allows(rule, &call.caller, Target::default()),
-        Guard::Metric(rule) => call.may(rule, call.metric()),
-        Guard::Items(_) | Guard::Open => true,
-    };
-    if !allowed {
-        return Err(ApiError::forbidden());
+    match endpoint.guard {
+        Guard::Caller(rule) => call.enforce(rule, Target::Nothing)?,
+        Guard::Metric(rule) => call.enforce_with_resource(rule, call.metric()).await?,
+        Guard::Items(_) | Guard::Open => {}
     }
-    (endpoint.handler)(&call, body).await
+    (endpoint.handler)(call, body).await
 }
 
 async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> {

@@ -36,8 +36,10 @@ pub fn options(
     args: &ServeArgs,
     auth_mode: AuthMode,
     methods: BTreeSet<AggregationMethod>,
-) -> ApiOptions {
-    ApiOptions {
+) -> Result<ApiOptions> {
+    Ok(ApiOptions {
+        policy: Arc::new(super::policy::load(config)?),
+        quotas: super::policy::quotas(config)?,
         max_limit: config.size("api", "max_limit"),
         operation_timeout: Duration::from_secs(config.size("api", "operation_timeout") as u64),
         auth_mode,
@@ -64,7 +66,7 @@ pub fn options(
             drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
             ..Limits::default()
         },
-    }
+    })
 }
 
 /// How callers make themselves known. `own` is what this program's own collectors call with.

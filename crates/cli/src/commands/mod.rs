@@ -3,6 +3,7 @@
 pub mod api;
 pub mod collectors;
 pub mod metricd;
+pub mod policy;
 pub mod profile;
 pub mod serve;
 pub mod split_sacks;

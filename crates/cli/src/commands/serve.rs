@@ -66,8 +66,9 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let auth_mode = super::api::auth_mode(config, args, Own::new(own_password.clone()))?;
     let tls = super::api::tls(config)?;
     let address = address(args, config, &auth_mode).await?;
-    let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
     let methods = super::default_methods(config)?;
+    let options = super::api::options(config, args, auth_mode, methods.clone())?;
+    let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)
             .await
@@ -91,7 +92,6 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         Part::Workers(_) => start_host_collector(args, config, sink)?,
         Part::Presence(_) => None,
     };
-    let options = super::api::options(config, args, auth_mode, methods);
     // What collectors have gathered is posted while requests are still served.
     let stop = async {
         super::collectors::until_told_to_stop().await;

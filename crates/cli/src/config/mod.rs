@@ -191,6 +191,17 @@ impl Config {
         text.split(separators).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
+    /// Whether somebody set the option.
+    pub fn is_set(&self, section: &str, name: &str) -> bool {
+        let spec = self.spec(section, name);
+        self.values.contains_key(&(spec.section, spec.name))
+    }
+
+    /// The files that were read.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// Names the place of an option, for an error about its value: where it was set, or where it could be.
     pub fn place(&self, section: &str, name: &str) -> String {
         let spec = self.spec(section, name);

@@ -61,13 +61,11 @@ async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, 
             ("detail", missing.into()),
         ])));
     }
-    let references = names.iter().zip(found.into_iter().flatten()).map(|(name, metric)| {
-        if !call.may(Rule::GetMetric, &metric) {
-            return Err(ApiError::forbidden());
-        }
-        Ok(Reference { metric, resource: None, name: (*name).clone() })
-    });
-    references.collect()
+    for metric in found.iter().flatten() {
+        call.enforce_with_resource(Rule::GetMetric, metric).await?;
+    }
+    let references = names.iter().zip(found.into_iter().flatten());
+    Ok(references.map(|(name, metric)| Reference { metric, resource: None, name: (*name).clone() }).collect())
 }
 
 fn invalid_references(names: &[&MetricName]) -> ApiError {

@@ -8,6 +8,7 @@ use crate::{
     error::ApiError,
     json::Value,
     operations,
+    policy::Rule,
     reply::{self, Response},
     request,
     router::Call,
@@ -18,13 +19,16 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Resul
     let use_history = query.flag("use_history", false)?;
     let details = query.flag("details", false)?;
     let arguments = Arguments::of(&query, call.app.now())?.or_drop_gaps();
-    let body = body::read(call, &request::json(call.parts, request_body).await?).await?;
+    let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
     if body.operations.metric_names().is_empty() {
         return Err(ApiError::bad_request(Value::object([
             ("cause", "Operations is invalid".into()),
             ("reason", "At least one 'metric' is required".into()),
             ("detail", operations::shown(&body.operations)),
         ])));
+    }
+    if let Some(search) = &mut body.resources {
+        search.filter = call.seen(Rule::SearchResource, &search.resource_type, search.filter.take())?;
     }
     let document = match &body.resources {
         None => by_id::answer(call, &body.operations, &arguments, details).await?,

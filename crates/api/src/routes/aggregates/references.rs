@@ -104,6 +104,7 @@ pub(super) async fn measures(
     operations: &Operation,
     arguments: &Arguments,
 ) -> Result<Vec<CrossMeasures>, ApiError> {
+    call.reads_metrics(references.len());
     let mut asked = Vec::with_capacity(references.len());
     for reference in references {
         asked.push(CrossReference {

@@ -56,9 +56,8 @@ pub(super) async fn measures(
     asked: &Asked<'_>,
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Column>, ApiError> {
-    if metrics.iter().any(|metric| !call.may(Rule::GetMetric, metric)) {
-        return Err(ApiError::forbidden());
-    }
+    call.enforce_all(Rule::GetMetric, metrics)?;
+    call.reads_metrics(metrics.len());
     if metrics.is_empty() {
         return Ok(Vec::new());
     }

@@ -14,6 +14,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     measures::document::Document,
+    policy::Rule,
     reply::{self, Response},
     router::Call,
     routes::{
@@ -26,6 +27,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
     let query = call.query();
     let groupby = groupby(&query);
     let filter = filter_of(call, &query, body).await?;
+    let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
     let resources = list(call, &call.resource_type().name, filter, false, &groupby).await;
     let resources = resources.map_err(|error| match error {
         IndexerError::InvalidPagination(_) => ApiError::bad_request("Invalid groupby attribute"),

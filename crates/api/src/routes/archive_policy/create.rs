@@ -7,6 +7,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
+    policy::{Rule, Target},
     reply::{self, Response},
     request,
     router::Call,
@@ -30,6 +31,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     };
     let definition = definition::complete(&given.definition)?;
     let policy = ArchivePolicy::new(given.name, given.back_window, definition, methods)?;
+    call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
     let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
     Ok(reply::created(&location, &super::shown(&policy)))

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use crate::{
     body::RequestBody,
     error::ApiError,
+    policy::{Rule, Target},
     reply::{self, Response},
     router::Call,
 };
@@ -14,5 +15,6 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
     let policy = call.app.engine().indexer().archive_policy(call.parameter("name")).await?;
     let policy =
         policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(call.parameter("name").to_owned()))?;
+    call.enforce(Rule::GetArchivePolicy, Target::ArchivePolicy(&policy))?;
     Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
 }

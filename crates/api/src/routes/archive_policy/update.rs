@@ -8,6 +8,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
+    policy::{Rule, Target},
     reply::{self, Response},
     request,
     router::Call,
@@ -17,9 +18,9 @@ use crate::{
 /// New points for the granularities there are, and a new back window.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let indexer = call.app.engine().indexer();
-    if indexer.archive_policy(call.parameter("name")).await?.is_none() {
-        return Err(IndexerError::NoSuchArchivePolicy(call.parameter("name").to_owned()).into());
-    }
+    let found = indexer.archive_policy(call.parameter("name")).await?;
+    let found = found.ok_or_else(|| IndexerError::NoSuchArchivePolicy(call.parameter("name").to_owned()))?;
+    call.enforce(Rule::UpdateArchivePolicy, Target::ArchivePolicy(&found))?;
     let (items, back_window) = check(&request::json(call.parts, body).await?)?;
     let definition = definition::complete(&items)?;
     let policy = indexer.update_archive_policy(call.parameter("name"), definition, back_window).await?;

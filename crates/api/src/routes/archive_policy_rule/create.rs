@@ -7,6 +7,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
+    policy::{Rule, Target},
     reply::{self, Response},
     request,
     router::Call,
@@ -17,6 +18,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let rule = check(&request::json(call.parts, body).await?)?;
     addressable(&rule.name)?;
     storable(&rule.metric_pattern)?;
+    call.enforce(Rule::CreateArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
     let created = call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await;
     created.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(name) => ApiError::bad_request(Value::object([

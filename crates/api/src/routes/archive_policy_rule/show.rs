@@ -5,10 +5,13 @@ use hyper::StatusCode;
 use crate::{
     body::RequestBody,
     error::ApiError,
+    policy::{Rule, Target},
     reply::{self, Response},
     router::Call,
 };
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    Ok(reply::json(StatusCode::OK, &super::shown(&super::find(call).await?)))
+    let rule = super::find(call).await?;
+    call.enforce(Rule::GetArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
+    Ok(reply::json(StatusCode::OK, &super::shown(&rule)))
 }

@@ -1,16 +1,19 @@
 //! Metrics of resources that are made because measures arrive for them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::Metric;
+use gnudi_model::{Metric, Resource};
 use uuid::Uuid;
 
-use super::check_allowed;
 use crate::{
     error::ApiError,
     json::Value,
     measures::named::{Named, NamedMetric, NamedResource},
+    policy::{Rule, Target},
     router::Call,
     routes::{
         metric::definition::{self, Definition},
@@ -40,8 +43,9 @@ pub async fn create(
     mut found: Vec<Option<Arc<Metric>>>,
 ) -> Result<Vec<Arc<Metric>>, ApiError> {
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
-    let new = definitions(call, named, &found, &missing).await?;
-    check_allowed(call, found.iter().flatten())?;
+    let new = definitions(call, named, &missing).await?;
+    call.enforce_all(Rule::PostMeasures, found.iter().flatten())?;
+    call.admit_metrics(new.len()).await?;
     let indexer = call.app.engine().indexer();
     let mut again = Vec::new();
     let mut gone = HashSet::new();
@@ -68,7 +72,7 @@ pub async fn create(
     }
     let all = found.into_iter().collect::<Option<Vec<_>>>();
     let all = all.ok_or_else(|| ApiError::unavailable("Other requests change the same metrics"))?;
-    check_allowed(call, all.iter())?;
+    call.enforce_all(Rule::PostMeasures, &all)?;
     Ok(all)
 }
 
@@ -82,10 +86,9 @@ fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {
 async fn definitions(
     call: &Call<'_>,
     named: &Named<'_>,
-    found: &[Option<Arc<Metric>>],
     missing: &[usize],
 ) -> Result<Vec<NewMetric>, ApiError> {
-    let known = known_resources(call, named, found, missing).await?;
+    let known = known_resources(call, named, missing).await?;
     let mut policies = HashSet::new();
     let mut unknown: Vec<usize> = Vec::new();
     let mut new = Vec::with_capacity(missing.len());
@@ -96,7 +99,7 @@ async fn definitions(
         }
         let definition = definition_of(call, metric).await?;
         let resource = named.resources[metric.resource].id;
-        if !known.contains(&resource) {
+        if !known.contains_key(&resource) {
             unknown.push(metric.resource);
             continue;
         }
@@ -112,6 +115,10 @@ async fn definitions(
         });
     }
     if unknown.is_empty() {
+        // Gnocchi lets everybody add metrics to everybody's resources here, though nowhere else.
+        known
+            .values()
+            .try_for_each(|resource| call.enforce(Rule::UpdateResource, Target::Resource(resource)))?;
         return Ok(new);
     }
     Err(unknown_resources(unknown.into_iter().map(|resource| &named.resources[resource])))
@@ -121,13 +128,9 @@ async fn definitions(
 async fn known_resources(
     call: &Call<'_>,
     named: &Named<'_>,
-    found: &[Option<Arc<Metric>>],
     missing: &[usize],
-) -> Result<HashSet<Uuid>, ApiError> {
-    let mut known: HashSet<Uuid> = found.iter().flatten().filter_map(|metric| metric.resource_id).collect();
-    let ids = missing.iter().map(|index| key(named, *index).0).filter(|id| !known.contains(id)).collect();
-    known.extend(resource::by_ids(call, ids).await?.into_keys());
-    Ok(known)
+) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
+    resource::by_ids(call, missing.iter().map(|index| key(named, *index).0).collect()).await
 }
 
 async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Definition, ApiError> {

@@ -7,29 +7,17 @@ mod post_resources_metrics_measures;
 pub use post_metrics_measures::post_metrics_measures;
 pub use post_resources_metrics_measures::post_resources_metrics_measures;
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use gnudi_drivers::incoming::Batch;
-use gnudi_model::{Measure, Metric, MetricId};
+use gnudi_model::{Measure, MetricId};
 use gnudi_series::points;
 
 use crate::{
     error::ApiError,
-    policy::Rule,
     reply::{self, Response},
     router::Call,
 };
-
-/// Refuses (403) where the caller may not post to one of the metrics.
-fn check_allowed<'m>(
-    call: &Call<'_>,
-    mut metrics: impl Iterator<Item = &'m Arc<Metric>>,
-) -> Result<(), ApiError> {
-    if metrics.all(|metric| call.may(Rule::PostMeasures, metric)) {
-        return Ok(());
-    }
-    Err(ApiError::forbidden())
-}
 
 /// Takes in the measures that were read, a range of them for each metric, and gives their buffer back.
 async fn take_in(
@@ -45,6 +33,6 @@ async fn take_in(
         }
     }
     call.app.measure_buffers.put(read);
-    call.app.take_in(batch).await?;
+    call.take_in(batch).await?;
     Ok(reply::accepted())
 }

@@ -2,8 +2,10 @@
 
 use gnudi_model::MetricId;
 
-use super::{check_allowed, take_in};
-use crate::{body::RequestBody, error::ApiError, measures, reply::Response, request, router::Call};
+use super::take_in;
+use crate::{
+    body::RequestBody, error::ApiError, measures, policy::Rule, reply::Response, request, router::Call,
+};
 
 /// Takes measures of several metrics: all of them, or none.
 pub async fn post_metrics_measures(
@@ -28,6 +30,6 @@ pub async fn post_metrics_measures(
         let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
         return Err(ApiError::bad_request(format!("Unknown metrics: {}", unknown.join(", "))));
     }
-    check_allowed(call, metrics.iter().flatten())?;
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten())?;
     take_in(call, read, parts.into_iter().map(|part| (part.metric, part.range))).await
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use gnudi_model::Metric;
 use uuid::Uuid;
 
-use super::{check_allowed, missing_metrics, take_in};
+use super::{missing_metrics, take_in};
 use crate::{
     body::RequestBody,
     error::ApiError,
     measures::named::{self, Named},
+    policy::Rule,
     reply::{self, Response},
     request,
     router::Call,
@@ -36,7 +37,7 @@ pub async fn post_resources_metrics_measures(
     let found = find(call, &named).await?;
     let metrics = match found.iter().cloned().collect::<Option<Vec<_>>>() {
         Some(metrics) => {
-            check_allowed(call, metrics.iter())?;
+            call.enforce_all(Rule::PostMeasures, &metrics)?;
             metrics
         }
         None if create => missing_metrics::create(call, &named, found).await?,

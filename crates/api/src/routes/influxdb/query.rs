@@ -14,7 +14,7 @@ use crate::{
     error::ApiError,
     influxdb::query::database_to_create,
     json::Value,
-    policy::{self, Rule, Target},
+    policy::{Rule, Target},
     query::Query,
     reply::{self, Response},
     router::Call,
@@ -34,8 +34,9 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
     let Some(query) = query else { return Ok(reply::no_content()) };
     let caller = call.app.options().auth_mode.caller(call.parts, call.app.now()).await?;
     let Some(name) = database_to_create(&query) else { return Err(not_implemented()) };
-    if !policy::allows(Rule::CreateResourceType, &caller, Target::default()) {
-        return Err(ApiError::forbidden());
+    let target = Target::Given(&[("name", Some(&name))]);
+    if !call.app.options().policy.allows(Rule::CreateResourceType, &caller, target) {
+        return Err(ApiError::forbidden_by(Rule::CreateResourceType));
     }
     addressable(&name)?;
     if name.contains('/') {

@@ -16,6 +16,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let creator = &call.caller.user;
     let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
     let definition = definition::complete(call, given).await?;
+    call.admit_metrics(1).await?;
     let metric = NewMetric {
         id: definition::new_id(call),
         creator: creator.clone(),

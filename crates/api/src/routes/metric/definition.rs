@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::{
     error::ApiError,
     json::Value,
-    policy::Rule,
+    policy::{Rule, Target},
     resource_id,
     router::{Call, parse_uuid},
     routes::resource,
@@ -122,6 +122,15 @@ pub async fn complete(call: &Call<'_>, given: Given) -> Result<Definition, ApiEr
         resource::find_any(call, id, Rule::UpdateResource).await?;
     }
     let Given { resource_id, name, unit, .. } = given;
+    let resource_text = resource_id.map(|id| id.to_string());
+    let target = [
+        ("creator", Some(call.caller.user.as_str())),
+        ("archive_policy_name", Some(archive_policy_name.as_str())),
+        ("resource_id", resource_text.as_deref()),
+        ("name", name.as_deref()),
+        ("unit", unit.as_deref()),
+    ];
+    call.enforce(Rule::CreateMetric, Target::Given(&target))?;
     Ok(Definition { archive_policy_name, resource_id, name, unit })
 }
 
@@ -134,11 +143,15 @@ pub async fn complete_named(
     given: Vec<(String, GivenNamed)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     call.app.options().limits.check_metrics(given.len())?;
+    let new = given.iter().filter(|(_, given)| matches!(given, GivenNamed::Create(_))).count();
     let mut changes = Vec::with_capacity(given.len());
     for (name, given) in given {
         storable(&name)?;
         let change = match given {
-            GivenNamed::Attach(id) => MetricsChange::Attach(id),
+            GivenNamed::Attach(id) => {
+                check_attached(call, id).await?;
+                MetricsChange::Attach(id)
+            }
             GivenNamed::Create(given) => {
                 let Definition { archive_policy_name, unit, .. } = complete(call, given).await?;
                 MetricsChange::Create(NewNamedMetric { id: new_id(call), unit, archive_policy_name })
@@ -146,7 +159,15 @@ pub async fn complete_named(
         };
         changes.push((name, change));
     }
+    call.admit_metrics(new).await?;
     Ok(changes)
+}
+
+/// Refuses (403) a metric that the caller may not write to: who attaches it to a resource may read it from then on, and delete
+/// it. Gnocchi lets everybody attach everybody's metrics.
+async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
+    let found = call.app.engine().indexer().metrics(&[id]).await?;
+    call.enforce_all(Rule::PostMeasures, found.iter().flatten())
 }
 
 /// An id for a metric that is made now.

@@ -11,18 +11,20 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     pagination::{METRIC_SORTS, Pagination, next_link},
+    policy::Rule,
     query::{Argument, Query},
     reply::{self, Response},
     router::{Call, parse_uuid},
     schema::{Checked, Invalid},
 };
 
-/// With basic authentication every caller sees every metric, as in Gnocchi.
+/// Shows what belongs to the caller's project; every metric where callers have no projects, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let query = call.query();
-    let filter = filter(&query)
+    let mut filter = filter(&query)
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
     let pagination = Pagination::of(&query, call.app.options().max_limit, METRIC_SORTS)?;
+    filter.scope = call.metrics_seen(Rule::ListMetric)?;
     let listing = MetricListing { filter, page: pagination.page()? };
     let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
     let mut response = reply::json(StatusCode::OK, &super::list_shown(call, &metrics).await?);

@@ -26,6 +26,6 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resul
     }
     app.measure_buffers.put(read);
     drop(input);
-    app.take_in(batch).await?;
+    call.take_in(batch).await?;
     Ok(reply::accepted())
 }

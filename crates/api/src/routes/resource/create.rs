@@ -10,6 +10,7 @@ use super::definition::{self, Writer};
 use crate::{
     body::RequestBody,
     error::ApiError,
+    policy::{Rule, Target},
     reply::Response,
     request,
     router::Call,
@@ -26,6 +27,22 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
         Err(fault) => return Err(told_first(call, document.get("metrics"), fault).await),
     };
     let metrics = complete_named(call, given.metrics.unwrap_or_default()).await?;
+    let id_text = id.to_string();
+    let target = [
+        ("resource_type", Some(resource_type.name.as_str())),
+        ("id", Some(id_text.as_str())),
+        ("original_resource_id", Some(original_resource_id.as_str())),
+        ("user_id", given.user_id.as_ref().and_then(Option::as_deref)),
+        ("project_id", given.project_id.as_ref().and_then(Option::as_deref)),
+    ];
+    // What is not given is not there, other than what is given as null.
+    let is_given = |(name, _): &&(&str, Option<&str>)| match *name {
+        "user_id" => given.user_id.is_some(),
+        "project_id" => given.project_id.is_some(),
+        _ => true,
+    };
+    let target: Vec<_> = target.iter().filter(is_given).copied().collect();
+    call.enforce(Rule::CreateResource, Target::Given(&target))?;
     let started_at = given.started_at.unwrap_or(now);
     if given.ended_at.is_some_and(|ended_at| ended_at < started_at) {
         return Err(ApiError::bad_request("Start timestamp cannot be after end timestamp"));

@@ -8,6 +8,7 @@ use crate::{
     error::ApiError,
     filter,
     json::{self, Value},
+    policy::Rule,
     query::Argument,
     reply::{self, Response},
     request,
@@ -37,6 +38,8 @@ pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Res
     if filter == Filter::Empty {
         return Err(ApiError::bad_request(NO_FILTER));
     }
+    let seen = call.seen(Rule::DeleteResources, &call.resource_type().name, Some(filter))?;
+    let filter = seen.expect("a filter is never widened");
     let indexer = call.app.engine().indexer();
     let deleted =
         indexer.delete_matching_resources(&call.resource_type().name, &filter, super::now(call)).await?;

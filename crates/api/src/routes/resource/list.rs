@@ -1,9 +1,11 @@
 //! `GET /v1/resource/{type}`
 
 use super::Listing;
-use crate::{body::RequestBody, error::ApiError, reply::Response, router::Call};
+use crate::{body::RequestBody, error::ApiError, policy::Rule, reply::Response, router::Call};
 
-/// With basic authentication every caller sees every resource, as in Gnocchi.
+/// Shows what belongs to the caller's project; every resource where callers have no projects, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    Listing::of(call)?.answer(call, &call.resource_type().name, None).await
+    let listing = Listing::of(call)?;
+    let filter = call.seen(Rule::ListResource, &call.resource_type().name, None)?;
+    listing.answer(call, &call.resource_type().name, filter).await
 }

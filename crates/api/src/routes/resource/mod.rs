@@ -42,7 +42,7 @@ use uuid::Uuid;
 use crate::{
     conditions::Version,
     error::ApiError,
-    policy::{self, Rule, Target},
+    policy::{Rule, Target},
     reply::{self, Response},
     router::Call,
 };
@@ -74,14 +74,7 @@ async fn find_of(
 ) -> Result<Arc<Resource>, ApiError> {
     let found = call.app.engine().indexer().resource(resource_type, id).await?;
     let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
-    let target = Target {
-        creator: Some(&resource.creator),
-        project_id: resource.project_id.as_deref(),
-        ..Target::default()
-    };
-    if !policy::allows(rule, &call.caller, target) {
-        return Err(ApiError::forbidden());
-    }
+    call.enforce(rule, Target::Resource(&resource))?;
     Ok(resource)
 }
 

@@ -6,6 +6,7 @@ use super::definition::{self, Purpose};
 use crate::{
     body::RequestBody,
     error::ApiError,
+    policy::{Rule, Target},
     reply::{self, Response},
     request,
     router::Call,
@@ -15,6 +16,7 @@ use crate::{
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let document = request::json(call.parts, body).await?;
     let (name, attributes) = definition::check(&document, Purpose::Create)?;
+    call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&name))]))?;
     addressable(&name)?;
     let attributes = attributes
         .iter()

@@ -12,6 +12,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json,
+    policy::{Rule, Target},
     reply::{self, Response},
     request,
     router::Call,
@@ -22,6 +23,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 /// Adds and removes attributes, and changes bounds of those that there are.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let current = super::find(call).await?;
+    call.enforce(Rule::UpdateResourceType, Target::Given(&[("name", Some(&current.name))]))?;
     request::expect(call.parts, JSON_PATCH)?;
     let patch = json::parse(&body.read().await?)?;
     let mut next = super::shown(&current);

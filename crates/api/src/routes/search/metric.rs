@@ -42,9 +42,8 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let ids = ids(&query)?;
     let metrics = call.app.engine().indexer().metrics(&ids).await?;
     let metrics: Vec<Arc<Metric>> = metrics.into_iter().flatten().collect();
-    if !metrics.iter().all(|metric| call.may(Rule::SearchMetric, metric)) {
-        return Err(ApiError::forbidden());
-    }
+    call.enforce_all(Rule::SearchMetric, &metrics)?;
+    call.reads_metrics(metrics.len());
     let text = body.read().await?;
     if text.is_empty() {
         return Err(ApiError::bad_request("No query specified in body"));

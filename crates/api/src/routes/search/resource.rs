@@ -6,6 +6,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     filter, json,
+    policy::Rule,
     query::{Argument, Query},
     reply::Response,
     request,
@@ -16,7 +17,9 @@ use crate::{
 /// Lists the resources that a filter takes, or all; it comes in the body or in the query.
 pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let filter = filter_of(call, &call.query(), body).await?;
-    Listing::of(call)?.answer(call, &call.resource_type().name, filter).await
+    let listing = Listing::of(call)?;
+    let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
+    listing.answer(call, &call.resource_type().name, filter).await
 }
 
 /// The filter of a request: the one in the body, else the one in the argument `filter`; `{}` is none.

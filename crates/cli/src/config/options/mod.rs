@@ -12,6 +12,7 @@ mod host;
 mod incoming;
 mod indexer;
 mod metricd;
+mod oslo_policy;
 mod python;
 mod storage;
 
@@ -98,7 +99,6 @@ const POSITIVE: Kind = Kind::Int { min: 1, max: i64::MAX };
 
 const LOGS: &str = "logs go to standard error: let the service manager keep them";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
-const POLICY: &str = "comes with keystone and policy files";
 
 /// All options, by section, in the order in which `gnudi config` prints them.
 const GROUPS: &[&[Spec]] = &[
@@ -111,6 +111,7 @@ const GROUPS: &[&[Spec]] = &[
     incoming::OPTIONS,
     indexer::OPTIONS,
     metricd::OPTIONS,
+    oslo_policy::OPTIONS,
     python::OPTIONS,
     collectors::OPTIONS,
 ];

@@ -1,0 +1,337 @@
+//! An operator's files of rules: YAML (or JSON, which is YAML) of rules by name, as `oslopolicy-sample-generator` writes them.
+//!
+//! A later file has the last word on a rule. Whatever is wrong names the file, the line and the rule.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::{
+    DEFAULT_RULE, Policy, Rule,
+    language::{self, Source},
+    rule,
+};
+
+/// How large a file may be.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where rules are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFiles {
+    /// In the order in which they are read.
+    pub files: Vec<PathBuf>,
+    /// `[oslo_policy] policy_default_rule`.
+    pub default_rule: String,
+}
+
+impl Default for PolicyFiles {
+    fn default() -> Self {
+        PolicyFiles { files: Vec::new(), default_rule: DEFAULT_RULE.to_owned() }
+    }
+}
+
+/// Why files of rules are refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error("{}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{}: the file has more than {FILE_BYTES_MAX} bytes", path.display())]
+    TooLarge { path: PathBuf },
+    #[error("{}: {problem}", path.display())]
+    Malformed { path: PathBuf, problem: String },
+    #[error("{}, line {line}, rule \"{rule}\": {problem}", path.display())]
+    Rule { path: PathBuf, line: u64, rule: String, problem: String },
+    #[error("rule \"{rule}\": {problem}")]
+    Default { rule: String, problem: String },
+}
+
+/// A rule of a file.
+struct Written {
+    path: PathBuf,
+    line: u64,
+    name: String,
+    source: Source,
+}
+
+impl Policy {
+    /// Gnocchi's rules with those of the files in their place; and what of the files deserves a warning.
+    ///
+    /// # Errors
+    /// What cannot be read, and what the language refuses.
+    pub fn load(files: &PolicyFiles) -> Result<(Self, Vec<String>), PolicyError> {
+        let mut written: Vec<Written> = Vec::new();
+        for path in &files.files {
+            for rule in read(path)? {
+                written.retain(|earlier| earlier.name != rule.name);
+                written.push(rule);
+            }
+        }
+        let sources: Vec<(String, Source)> =
+            written.iter().map(|rule| (rule.name.clone(), rule.source.clone())).collect();
+        let policy = Policy::of(&sources, &files.default_rule).map_err(|refused| {
+            let language::Refused { name, problem } = refused;
+            match written.iter().find(|rule| rule.name == name) {
+                Some(rule) => {
+                    PolicyError::Rule { path: rule.path.clone(), line: rule.line, rule: name, problem }
+                }
+                None => PolicyError::Default { rule: name, problem },
+            }
+        })?;
+        let warnings = warnings(&policy, &written, &files.default_rule);
+        Ok((policy, warnings))
+    }
+}
+
+/// Rules that nobody asks, and references to rules that are not there.
+fn warnings(policy: &Policy, written: &[Written], default_rule: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let place =
+        |rule: &Written| format!("{}, line {}, rule \"{}\"", rule.path.display(), rule.line, rule.name);
+    let is_known = |name: &str| rule::defaults().any(|(known, _)| known == name);
+    for rule in written {
+        let is_used =
+            is_known(&rule.name) || rule.name == default_rule || policy.program.is_referred_to(&rule.name);
+        if !is_used {
+            let nearest =
+                Rule::ALL.iter().map(|rule| rule.name()).find(|name| same_letters(name, &rule.name));
+            let hint = nearest.map_or(String::new(), |name| format!("; is \"{name}\" meant?"));
+            warnings
+                .push(format!("{}: no such rule, and none refers to it: without effect{hint}", place(rule)));
+        }
+    }
+    for (missing, name) in policy.program.undefined() {
+        if let Some(rule) = written.iter().find(|rule| rule.name == *name) {
+            let meaning = match policy.program.find(default_rule) {
+                Some(_) => format!("\"{default_rule}\" stands for it"),
+                None => "it denies".to_owned(),
+            };
+            warnings.push(format!("{}: there is no rule \"{missing}\": {meaning}", place(rule)));
+        }
+    }
+    warnings
+}
+
+/// Whether names differ in case, spaces, colons and underscores only.
+fn same_letters(one: &str, other: &str) -> bool {
+    let letters =
+        |text: &str| text.to_lowercase().replace(|character: char| !character.is_alphanumeric(), "");
+    letters(one) == letters(other)
+}
+
+fn read(path: &Path) -> Result<Vec<Written>, PolicyError> {
+    let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), error };
+    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+        return Err(PolicyError::TooLarge { path: path.to_owned() });
+    }
+    parse(path, &std::fs::read_to_string(path).map_err(unreadable)?)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Vec<Written>, PolicyError> {
+    let rules: Option<Rules> = serde_saphyr::from_str(text)
+        .map_err(|error| PolicyError::Malformed { path: path.to_owned(), problem: error.to_string() })?;
+    let written = |(name, value): (Spanned<String>, Value)| {
+        let line = name.referenced.line();
+        let name = name.value;
+        match value {
+            Value::Source(source) => Ok(Written { path: path.to_owned(), line, name, source }),
+            Value::Wrong(problem) => Err(PolicyError::Rule {
+                path: path.to_owned(),
+                line,
+                rule: name,
+                problem: problem.to_owned(),
+            }),
+        }
+    };
+    rules.map_or(Vec::new(), |rules| rules.0).into_iter().map(written).collect()
+}
+
+/// The rules of a file, in its order.
+struct Rules(Vec<(Spanned<String>, Value)>);
+
+/// What stands behind a rule's name.
+enum Value {
+    Source(Source),
+    Wrong(&'static str),
+}
+
+const NOTHING: &str =
+    "there is nothing behind the colon: write \"@\" to allow everybody, or \"!\" to allow nobody";
+const NO_RULE: &str = "a rule is a text, or a list of lists of texts";
+
+impl<'de> Deserialize<'de> for Rules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RulesVisitor;
+
+        impl<'de> Visitor<'de> for RulesVisitor {
+            type Value = Rules;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("rules by name, each `\"name\": \"rule\"`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rules, A::Error> {
+                let mut rules = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    rules.push(entry);
+                }
+                Ok(Rules(rules))
+            }
+        }
+
+        deserializer.deserialize_map(RulesVisitor)
+    }
+}
+
+/// Anything: what is no rule is refused by whoever knows its name and line.
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ValueVisitor;
+
+        impl<'de> Visitor<'de> for ValueVisitor {
+            type Value = Value;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(NO_RULE)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+                Ok(Value::Source(Source::Text(text.to_owned())))
+            }
+
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Wrong(NOTHING))
+            }
+
+            fn visit_none<E>(self) -> Result<Value, E> {
+                Ok(Value::Wrong(NOTHING))
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+                Value::deserialize(deserializer)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+                Ok(Value::Wrong(NO_RULE))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
+                Ok(Value::Wrong(NO_RULE))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
+                Ok(Value::Wrong(NO_RULE))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+                Ok(Value::Wrong(NO_RULE))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut lists = Vec::new();
+                let mut is_right = true;
+                while let Some(item) = items.next_element()? {
+                    match item {
+                        Value::Source(Source::Text(text)) if !text.is_empty() => lists.push(vec![text]),
+                        // Empty items do not count.
+                        Value::Source(Source::Text(_)) => lists.push(Vec::new()),
+                        Value::Source(Source::Lists(inner)) if inner.iter().all(|list| list.len() == 1) => {
+                            lists.push(inner.into_iter().flatten().collect());
+                        }
+                        Value::Source(Source::Lists(_)) | Value::Wrong(_) => is_right = false,
+                    }
+                }
+                Ok(if is_right { Value::Source(Source::Lists(lists)) } else { Value::Wrong(NO_RULE) })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                while map.next_entry::<serde::de::IgnoredAny, serde::de::IgnoredAny>()?.is_some() {}
+                Ok(Value::Wrong(NO_RULE))
+            }
+        }
+
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Caller, Target};
+
+    fn load(texts: &[&str]) -> Result<(Policy, Vec<String>), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let files = texts.iter().enumerate().map(|(index, text)| {
+            let path = folder.path().join(format!("{index}.yaml"));
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let files = PolicyFiles { files: files.collect(), ..PolicyFiles::default() };
+        Policy::load(&files).map_err(|error| error.to_string().replace(folder.path().to_str().unwrap(), ""))
+    }
+
+    fn roles(roles: &[&str]) -> Caller {
+        Caller {
+            roles: roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>().into(),
+            ..Caller::default()
+        }
+    }
+
+    #[test]
+    fn rules_are_overridden_one_by_one() {
+        let first = "# What readers may.\n\"get status\": \"rule:readers\"\nreaders: role:reader\n\"list archive policy\": \"!\"\n";
+        let second = r#"{"list archive policy": [["role:reader", "role:member"], "role:admin"]}"#;
+        let (policy, warnings) = load(&[first, second, "", "# nothing"]).unwrap();
+        assert_eq!(warnings, Vec::<String>::new());
+        let allows = |rule, own: &[&str]| policy.allows(rule, &roles(own), Target::Nothing);
+        assert!(allows(Rule::GetStatus, &["reader"]) && !allows(Rule::GetStatus, &["admin"]));
+        assert!(allows(Rule::ListArchivePolicy, &["reader", "member"]));
+        assert!(allows(Rule::ListArchivePolicy, &["admin"]));
+        assert!(!allows(Rule::ListArchivePolicy, &["reader"]));
+        assert!(allows(Rule::ListResourceType, &[]), "what no file names stays");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_file_line_and_rule() {
+        for (text, expected) in [
+            ("a: 1\n", "/0.yaml, line 1, rule \"a\": a rule is a text, or a list of lists of texts"),
+            (
+                "\"x\": \"@\"\n\"get status\": \"role:\n  admin or\"\n",
+                "/0.yaml, line 2, rule \"get status\": a check is missing at the end",
+            ),
+            ("get status:\n", "/0.yaml, line 1, rule \"get status\": there is nothing behind the colon"),
+            ("a: [[[x]]]\n", "/0.yaml, line 1, rule \"a\": a rule is a text"),
+            ("a: {b: c}\n", "/0.yaml, line 1, rule \"a\": a rule is a text"),
+            ("\n\n\na: rule:b\nb: rule:a\n", "circle: `a` -> `b` -> `a`"),
+            (
+                "creator: rule:admin_or_creator\nadmin_or_creator: rule:creator\n",
+                "line 1, rule \"creator\": rules refer",
+            ),
+            ("a: http://here/\n", "asks another server"),
+            ("- a\n", "/0.yaml: "),
+            ("a: b: c\n", "/0.yaml: "),
+            ("a: \"@\"\na: \"!\"\n", "/0.yaml: "),
+        ] {
+            let error = load(&[text]).map(drop).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+        assert!(load(&["a: \"@\"\n", "b: [\n"]).map(drop).unwrap_err().starts_with("/1.yaml: "));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_warned_of() {
+        let (_, warnings) =
+            load(&["\"get_status\": \"@\"\n\"get metric\": rule:nobody\ndefault: \"!\"\n"]).unwrap();
+        let shown = warnings.join("\n");
+        assert!(shown.contains("line 1, rule \"get_status\": no such rule"), "{shown}");
+        assert!(shown.contains("is \"get status\" meant?"), "{shown}");
+        assert!(
+            shown.contains("line 2, rule \"get metric\": there is no rule \"nobody\": \"default\" stands"),
+            "{shown}"
+        );
+        assert_eq!(warnings.len(), 2, "{shown}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Who may do what: one question, [`Policy::allows`], asked before every handler.
+//!
+//! The rules are Gnocchi's, by its names and with its defaults ([`Rule`]); an operator's files override them one by one
+//! (`file`), in oslo.policy's language (`language`). What of a list a caller sees is `scope`'s.
+
+mod caller;
+mod file;
+pub mod language;
+mod rule;
+mod scope;
+mod target;
+
+pub use caller::Caller;
+pub use file::{PolicyError, PolicyFiles};
+use language::{Program, Source};
+pub use rule::Rule;
+pub use scope::{Forbidden, Scope};
+use target::Question;
+pub use target::Target;
+
+/// All rules, compiled.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    program: Program,
+    /// By the number of the rule.
+    rules: Vec<Compiled>,
+}
+
+/// What is known of a rule beforehand.
+#[derive(Clone, Copy, Debug)]
+struct Compiled {
+    /// Its number in the program.
+    number: usize,
+    is_overridden: bool,
+    /// Whether it asks for the resource of a metric.
+    asks_for_resource: bool,
+    /// Whether knowing more of the thing may turn a yes into a no.
+    has_negation: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::of(&[], DEFAULT_RULE).expect("Gnocchi's rules are sound")
+    }
+}
+
+/// The rule that stands for those that are referred to and not there.
+pub const DEFAULT_RULE: &str = "default";
+
+impl Policy {
+    /// Gnocchi's defaults, with these in their place where they have their names.
+    ///
+    /// # Errors
+    /// Rules that [`language::compile`] refuses.
+    fn of(overrides: &[(String, Source)], default_rule: &str) -> Result<Self, language::Refused> {
+        let mut sources: Vec<(String, Source)> = rule::defaults()
+            .filter(|(name, _)| overrides.iter().all(|(overridden, _)| overridden != name))
+            .map(|(name, text)| (name.to_owned(), Source::Text(text.to_owned())))
+            .collect();
+        sources.extend_from_slice(overrides);
+        let program = language::compile(&sources, default_rule)?;
+        let compiled = |rule: &Rule| {
+            let number = program.find(rule.name()).expect("each rule has a default");
+            Compiled {
+                number,
+                is_overridden: overrides.iter().any(|(name, _)| name == rule.name()),
+                asks_for_resource: program.asks_for(number, |name| name.starts_with("resource.")),
+                has_negation: program.has_negation(number),
+            }
+        };
+        let rules = Rule::ALL.iter().map(compiled).collect();
+        Ok(Policy { program, rules })
+    }
+
+    /// Whether the caller may do to the thing what the rule names. Takes no memory, with Gnocchi's defaults.
+    pub fn allows(&self, rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
+        self.program.allows(self.compiled(rule).number, &Question { caller, target })
+    }
+
+    /// Whether an operator's file has the rule.
+    pub fn is_overridden(&self, rule: Rule) -> bool {
+        self.compiled(rule).is_overridden
+    }
+
+    /// Whether the answer for a metric may be another once its resource is known, after it was this without.
+    pub fn depends_on_resource(&self, rule: Rule, answer: bool) -> bool {
+        let compiled = self.compiled(rule);
+        compiled.asks_for_resource && (!answer || compiled.has_negation)
+    }
+
+    fn compiled(&self, rule: Rule) -> &Compiled {
+        &self.rules[rule as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(user: &str, project: &str) -> Caller {
+        Caller {
+            user: format!("{user}:{project}"),
+            user_id: Some(user.to_owned()),
+            project_id: Some(project.to_owned()),
+            ..Caller::default()
+        }
+    }
+
+    /// Every rule for every kind of caller, on a thing created by `u1:p1`: for a metric its resource belongs to `p2`, for a
+    /// resource it itself belongs to `p3`.
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "it is one table")]
+    fn rules_are_gnocchis_defaults() {
+        let target = Target::Given(&[
+            ("creator", Some("u1:p1")),
+            ("created_by_project_id", Some("p1")),
+            ("project_id", Some("p3")),
+            ("resource.project_id", Some("p2")),
+        ]);
+        let with = |role: &str, caller: Caller| Caller { roles: [role.to_owned()].into(), ..caller };
+        let callers = [
+            ("admin", with("Admin", member("a", "pa"))),
+            ("service", with("service", member("s", "ps"))),
+            ("creator", member("u1", "p1")),
+            ("same project", with("reader", member("u2", "p1"))),
+            ("owner", with("member", member("u3", "p2"))),
+            ("resource owner", member("u5", "p3")),
+            ("stranger", with("member", member("u4", "p4"))),
+            ("basic", Caller { user: "u1".to_owned(), ..Caller::default() }),
+        ];
+        let policy = Policy::default();
+        for rule in Rule::ALL {
+            let may: Vec<&str> = callers
+                .iter()
+                .filter(|(_, caller)| policy.allows(rule, caller, target))
+                .map(|(name, _)| *name)
+                .collect();
+            let expected: &[&str] = match rule {
+                Rule::GetArchivePolicy
+                | Rule::ListArchivePolicy
+                | Rule::GetArchivePolicyRule
+                | Rule::ListArchivePolicyRule
+                | Rule::CreateMetric
+                | Rule::CreateResource
+                | Rule::GetResourceType
+                | Rule::ListResourceType => &[
+                    "admin",
+                    "service",
+                    "creator",
+                    "same project",
+                    "owner",
+                    "resource owner",
+                    "stranger",
+                    "basic",
+                ],
+                Rule::GetStatus
+                | Rule::UpdateArchivePolicy
+                | Rule::DeleteArchivePolicy
+                | Rule::CreateArchivePolicyRule
+                | Rule::UpdateArchivePolicyRule
+                | Rule::DeleteArchivePolicyRule
+                | Rule::DeleteResourceType
+                | Rule::GetProfile => &["admin"],
+                Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
+                    &["admin", "service"]
+                }
+                Rule::DeleteMetric | Rule::DeleteResource | Rule::DeleteResources => {
+                    &["admin", "creator", "same project"]
+                }
+                Rule::ListMetric | Rule::SearchMetric => &["admin", "creator", "same project", "owner"],
+                Rule::PostMeasures | Rule::UpdateResource => &["admin", "service", "creator", "same project"],
+                Rule::GetResource | Rule::ListResource => {
+                    &["admin", "creator", "same project", "resource owner"]
+                }
+                Rule::SearchResource => &["admin", "service", "creator", "same project", "resource owner"],
+                Rule::GetMetric | Rule::GetMeasures => {
+                    &["admin", "service", "creator", "same project", "owner"]
+                }
+            };
+            let created_by_name = matches!(
+                rule,
+                Rule::DeleteMetric
+                    | Rule::DeleteResource
+                    | Rule::DeleteResources
+                    | Rule::ListMetric
+                    | Rule::SearchMetric
+                    | Rule::PostMeasures
+                    | Rule::UpdateResource
+                    | Rule::GetResource
+                    | Rule::ListResource
+                    | Rule::SearchResource
+                    | Rule::GetMetric
+                    | Rule::GetMeasures
+            );
+            assert_eq!(may, expected, "{rule:?}");
+            let own = Target::Given(&[("creator", Some("u1")), ("created_by_project_id", Some(""))]);
+            let basic = &callers[7].1;
+            let others = expected.contains(&"basic");
+            assert_eq!(policy.allows(rule, basic, own), created_by_name || others, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_its_creator_only_as_a_whole() {
+        let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
+        let target = Target::Given(&[("creator", Some("foobar")), ("created_by_project_id", Some(""))]);
+        let may = |caller: Caller| Policy::default().allows(Rule::PostMeasures, &caller, target);
+        assert!(may(caller("foobar")));
+        assert!(!may(caller("foobar:")));
+        assert!(!may(caller("foo")));
+        assert!(!may(caller("")));
+        assert!(!Policy::default().allows(Rule::PostMeasures, &caller(""), Target::Nothing));
+        // A token without a project owns nothing that has none.
+        let unscoped = Caller { project_id: None, ..member("u", "") };
+        assert!(!may(unscoped.clone()));
+        let free = Target::Given(&[("project_id", None)]);
+        assert!(!Policy::default().allows(Rule::GetResource, &unscoped, free));
+    }
+
+    #[test]
+    fn a_metrics_resource_is_asked_for_only_where_it_may_matter() {
+        let policy = Policy::default();
+        assert!(policy.depends_on_resource(Rule::GetMeasures, false));
+        assert!(!policy.depends_on_resource(Rule::GetMeasures, true));
+        assert!(!policy.depends_on_resource(Rule::PostMeasures, false));
+        let text = "not project_id:%(resource.project_id)s";
+        let overrides = [("get measures".to_owned(), Source::Text(text.to_owned()))];
+        let policy = Policy::of(&overrides, DEFAULT_RULE).unwrap();
+        assert!(policy.depends_on_resource(Rule::GetMeasures, true));
+        assert!(policy.is_overridden(Rule::GetMeasures) && !policy.is_overridden(Rule::GetMetric));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a rule is asked about, and what of it rules can name.
+
+use std::borrow::Cow;
+
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyRule, AttributeValue, Metric, Resource, python::text_of_float,
+};
+
+use super::{Caller, language::Facts};
+
+/// A thing, whose parts are looked at only where a rule names them.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Target<'a> {
+    #[default]
+    Nothing,
+    /// The metric's resource is given where it was looked up.
+    Metric(&'a Metric, Option<&'a Resource>),
+    Resource(&'a Resource),
+    ArchivePolicy(&'a ArchivePolicy),
+    ArchivePolicyRule(&'a ArchivePolicyRule),
+    /// What a request gives of a thing that is not there yet: names and values; `None` is Python's `None`.
+    Given(&'a [(&'a str, Option<&'a str>)]),
+}
+
+/// A caller and a thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub caller: &'a Caller,
+    pub target: Target<'a>,
+}
+
+impl Facts for Question<'_> {
+    fn has_role(&self, role: &str) -> bool {
+        self.caller.has_role(role)
+    }
+
+    fn caller_has(&self, field: &[String], text: &str) -> bool {
+        self.caller.has(field, text)
+    }
+
+    fn target(&self, name: &str) -> Option<Cow<'_, str>> {
+        match self.target {
+            Target::Nothing => None,
+            Target::Metric(metric, resource) => match name.strip_prefix("resource.") {
+                Some(name) => of_resource(resource?, name),
+                None => of_metric(metric, name),
+            },
+            Target::Resource(resource) => of_resource(resource, name),
+            Target::ArchivePolicy(policy) => match name {
+                "name" => Some(policy.name.as_str().into()),
+                "back_window" => Some(policy.back_window.to_string().into()),
+                _ => None,
+            },
+            Target::ArchivePolicyRule(rule) => match name {
+                "name" => Some(rule.name.as_str().into()),
+                "metric_pattern" => Some(rule.metric_pattern.as_str().into()),
+                "archive_policy_name" => Some(rule.archive_policy_name.as_str().into()),
+                _ => None,
+            },
+            Target::Given(values) => {
+                let given = values.iter().find(|(given, _)| *given == name);
+                given.map(|(_, value)| Cow::Borrowed(value.unwrap_or(NONE)))
+            }
+        }
+    }
+}
+
+/// As Python prints it.
+const NONE: &str = "None";
+
+fn of_metric<'a>(metric: &'a Metric, name: &str) -> Option<Cow<'a, str>> {
+    Some(match name {
+        "creator" => metric.creator.as_str().into(),
+        "created_by_user_id" => created_by(&metric.creator).0.into(),
+        "created_by_project_id" => created_by(&metric.creator).1.into(),
+        "id" => metric.id.to_string().into(),
+        "name" => metric.name.as_deref().unwrap_or(NONE).into(),
+        "unit" => metric.unit.as_deref().unwrap_or(NONE).into(),
+        "archive_policy_name" | "archive_policy.name" => metric.archive_policy_name.as_str().into(),
+        "resource_id" => metric.resource_id.map_or(NONE.into(), |id| id.to_string().into()),
+        _ => return None,
+    })
+}
+
+fn of_resource<'a>(resource: &'a Resource, name: &str) -> Option<Cow<'a, str>> {
+    Some(match name {
+        "project_id" => resource.project_id.as_deref().unwrap_or(NONE).into(),
+        "creator" => resource.creator.as_str().into(),
+        "created_by_user_id" => created_by(&resource.creator).0.into(),
+        "created_by_project_id" => created_by(&resource.creator).1.into(),
+        "user_id" => resource.user_id.as_deref().unwrap_or(NONE).into(),
+        "id" => resource.id.to_string().into(),
+        "original_resource_id" => resource.original_resource_id.as_str().into(),
+        "type" => resource.resource_type.as_str().into(),
+        name => match resource.attributes.get(name)? {
+            AttributeValue::Null => NONE.into(),
+            AttributeValue::String(text) => text.as_str().into(),
+            AttributeValue::Uuid(id) => id.to_string().into(),
+            AttributeValue::Number(number) => text_of_float(*number).into(),
+            AttributeValue::Bool(true) => "True".into(),
+            AttributeValue::Bool(false) => "False".into(),
+            AttributeValue::Datetime(_) => return None,
+        },
+    })
+}
+
+/// The user and the project of a creator; a name has no project, which is the empty text.
+fn created_by(creator: &str) -> (&str, &str) {
+    creator.split_once(':').unwrap_or((creator, ""))
+}

@@ -1,0 +1,79 @@
+//! A bucket that fills steadily and is emptied by use. Who finds something in it may take more than there is, and waits
+//! afterwards until the debt is paid: so that a request need not know beforehand what it takes, and none is too large for ever.
+
+use std::time::Duration;
+
+use gnudi_model::Timestamp;
+
+/// How many seconds' worth a bucket holds: so much may come at once.
+pub const BURST_SECONDS: f64 = 10.0;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    balance: f64,
+    at: Timestamp,
+}
+
+impl Bucket {
+    pub fn full(per_second: u64, now: Timestamp) -> Self {
+        Bucket { balance: per_second as f64 * BURST_SECONDS, at: now }
+    }
+
+    /// Whether there is something to take.
+    ///
+    /// # Errors
+    /// How long to wait until there is.
+    pub fn admit(&mut self, per_second: u64, now: Timestamp) -> Result<(), Duration> {
+        let rate = per_second as f64;
+        // A clock that is set back gives nothing, and takes nothing.
+        let elapsed = now.0.saturating_sub(self.at.0).max(0) as f64 / 1e9;
+        self.balance = (self.balance + elapsed * rate).min(rate * BURST_SECONDS);
+        self.at = now;
+        if self.balance > 0.0 {
+            return Ok(());
+        }
+        // Until there is a whole one.
+        Err(Duration::try_from_secs_f64((1.0 - self.balance) / rate).unwrap_or(Duration::MAX))
+    }
+
+    pub fn take(&mut self, amount: f64) {
+        self.balance -= amount;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However requests come, what is let in over a time is at most the bucket, what the time brings, and one request.
+        #[test]
+        fn a_rate_is_kept(
+            per_second in 1..1000_u64,
+            requests in prop::collection::vec((0..3_000_000_000_i64, 1..5000_u32), 1..60),
+        ) {
+            let mut now = 0;
+            let mut bucket = Bucket::full(per_second, Timestamp(now));
+            let (mut taken, mut largest) = (0.0, 0.0_f64);
+            for (pause, amount) in requests {
+                now += pause;
+                match bucket.admit(per_second, Timestamp(now)) {
+                    Ok(()) => {
+                        bucket.take(f64::from(amount));
+                        taken += f64::from(amount);
+                        largest = largest.max(f64::from(amount));
+                    }
+                    Err(wait) => {
+                        // Who comes back when told is let in.
+                        let later = now + i64::try_from(wait.as_nanos()).unwrap() + 1000;
+                        prop_assert!(bucket.clone().admit(per_second, Timestamp(later)).is_ok());
+                    }
+                }
+                let brought = per_second as f64 * (BURST_SECONDS + now as f64 / 1e9);
+                prop_assert!(taken <= brought + largest + 1e-6 * brought, "{taken} of {brought}");
+            }
+        }
+    }
+}

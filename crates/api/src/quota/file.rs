@@ -1,0 +1,120 @@
+//! The file of limits of single projects: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`; what is
+//! not given is as for all, `null` is without limit.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Deserializer};
+
+use super::ProjectLimits;
+
+/// How large the file may be.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Why the file is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitsFileError {
+    #[error("{}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{}: the file has more than {FILE_BYTES_MAX} bytes", path.display())]
+    TooLarge { path: PathBuf },
+    #[error("{}: {problem}", path.display())]
+    Malformed { path: PathBuf, problem: String },
+}
+
+/// What the file says of one project.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    #[serde(default, deserialize_with = "given")]
+    metrics_max: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given")]
+    measures_per_second: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given")]
+    request_cost_per_second: Option<Option<u64>>,
+}
+
+/// Tells null from what is not there.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Limits of single projects.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides(HashMap<String, Given>);
+
+impl Overrides {
+    /// # Errors
+    /// What cannot be read, with its line.
+    pub fn load(path: &Path) -> Result<Self, LimitsFileError> {
+        let unreadable = |error| LimitsFileError::Unreadable { path: path.to_owned(), error };
+        if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+            return Err(LimitsFileError::TooLarge { path: path.to_owned() });
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text).map_err(|problem| LimitsFileError::Malformed { path: path.to_owned(), problem })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let projects: Option<HashMap<String, Given>> =
+            serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let projects = projects.unwrap_or_default();
+        for (project, given) in &projects {
+            let rates = [given.measures_per_second, given.request_cost_per_second];
+            if rates.contains(&Some(Some(0))) {
+                return Err(format!(
+                    "project \"{project}\": a rate of 0 would never let anything in again: leave null for no limit, or 1"
+                ));
+            }
+        }
+        Ok(Overrides(projects))
+    }
+
+    /// The limits of each project of the file, where others have these.
+    pub fn over(self, others: ProjectLimits) -> HashMap<String, ProjectLimits> {
+        let limits = |given: Given| ProjectLimits {
+            metrics_max: given.metrics_max.unwrap_or(others.metrics_max),
+            measures_per_second: given.measures_per_second.unwrap_or(others.measures_per_second),
+            request_cost_per_second: given.request_cost_per_second.unwrap_or(others.request_cost_per_second),
+        };
+        self.0.into_iter().map(|(project, given)| (project, limits(given))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_is_as_for_all() {
+        let others = ProjectLimits {
+            metrics_max: Some(5),
+            measures_per_second: Some(6),
+            request_cost_per_second: None,
+        };
+        let text =
+            "# ours\n\"5f\": {metrics_max: 7, measures_per_second: null}\nb:\n  request_cost_per_second: 8\n";
+        let projects = Overrides::parse(text).unwrap().over(others);
+        let expected = |metrics, measures, cost| ProjectLimits {
+            metrics_max: metrics,
+            measures_per_second: measures,
+            request_cost_per_second: cost,
+        };
+        assert_eq!(projects["5f"], expected(Some(7), None, None));
+        assert_eq!(projects["b"], expected(Some(5), Some(6), Some(8)));
+        assert!(Overrides::parse("").unwrap().over(others).is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for text in
+            ["a: 1", "a: {metric_max: 1}", "a: {metrics_max: -1}", "a: {metrics_max: x}", "- a", "a: ["]
+        {
+            let problem = Overrides::parse(text).unwrap_err();
+            assert!(problem.contains("line 1"), "{text}: {problem}");
+        }
+        assert!(Overrides::parse("a: {measures_per_second: 0}").unwrap_err().contains("project \"a\""));
+    }
+}

@@ -1,0 +1,84 @@
+//! Who may do what, and how much of it: the files that say so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_api::{Overrides, Policy, PolicyFiles, ProjectLimits, QuotaOptions};
+
+use crate::config::Config;
+
+/// Where Gnocchi's own packages put the file, when it is not beside the configuration.
+const FOLDER: &str = "/etc/gnocchi";
+
+/// Gnocchi's rules, with those of `[oslo_policy] policy_file` and of the files in `policy_dirs` in their place; warns of what
+/// in the files has no effect.
+pub fn load(config: &Config) -> Result<Policy> {
+    let files = PolicyFiles {
+        files: files(config)?,
+        default_rule: config.text("oslo_policy", "policy_default_rule").unwrap_or_default().to_owned(),
+    };
+    let (policy, warnings) = Policy::load(&files).context("the rules of who may do what")?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    for file in &files.files {
+        tracing::info!(file = %file.display(), "rules were read");
+    }
+    Ok(policy)
+}
+
+fn files(config: &Config) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if let Some(name) = config.text("oslo_policy", "policy_file") {
+        match find(config, name) {
+            Some(file) => files.push(file),
+            None if config.is_set("oslo_policy", "policy_file") => {
+                bail!("{} = {name}: there is no such file", config.place("oslo_policy", "policy_file"));
+            }
+            None => {}
+        }
+    }
+    for name in config.list("oslo_policy", "policy_dirs") {
+        let Some(folder) = find(config, &name) else { continue };
+        let place = || format!("{} = {name}", config.place("oslo_policy", "policy_dirs"));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(place)? {
+            let path = entry.with_context(place)?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if path.is_file() && !is_hidden {
+                found.push(path);
+            }
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+/// The file or folder of a name: beside the configuration file, else where Gnocchi's packages have it.
+fn find(config: &Config, name: &str) -> Option<PathBuf> {
+    let beside = config.files().iter().filter_map(|file| file.parent());
+    beside.chain([Path::new(FOLDER)]).map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+/// `[api] project_...` and `limits_file`.
+pub fn quotas(config: &Config) -> Result<QuotaOptions> {
+    let limit = |name| config.int("api", name).map(i64::cast_unsigned);
+    let limits = ProjectLimits {
+        metrics_max: limit("project_metrics_max"),
+        measures_per_second: limit("project_measures_per_second"),
+        request_cost_per_second: limit("project_request_cost_per_second"),
+    };
+    let overrides = match config.text("api", "limits_file") {
+        Some(file) => Overrides::load(Path::new(file)).with_context(|| config.place("api", "limits_file"))?,
+        None => Overrides::default(),
+    };
+    Ok(QuotaOptions {
+        limits,
+        projects: overrides.over(limits),
+        figures: config.bool("api", "project_figures"),
+    })
+}

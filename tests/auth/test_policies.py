@@ -1,0 +1,147 @@
+"""An operator's file of rules: read at the start, in place of Gnocchi's rules one by one, or refused with file, line and rule."""
+
+import json
+
+import pytest
+
+from support import gnudi as program
+
+POLICY = {"name": "p", "definition": [{"granularity": "1s", "points": 1}]}
+
+
+def with_rules(tmp_path, text, more="", name="policy.yaml"):
+    """The configuration of a server whose rules stand beside its configuration file."""
+    directory = tmp_path / "gnudi-0"
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return more
+
+
+def metric(client):
+    return client.post("/v1/metric", {"archive_policy_name": "low"}).expect(201).json()["id"]
+
+
+def test_rules_count_one_by_one(gnudi, tmp_path):
+    server = gnudi(config=with_rules(tmp_path, '''# what the people of the desk may do
+"desk": "user:desk or rule:context_is_admin"
+"create archive policy": "rule:desk"
+"delete archive policy": [["user:desk", "'p':%(name)s"], "role:admin"]
+"get measures": "not user:desk and rule:creator"
+'''))
+    admin, desk, other = (server.client(name) for name in ["admin", "desk", "other"])
+    other.post("/v1/archive_policy", POLICY).expect(403)
+    desk.post("/v1/archive_policy", POLICY).expect(201)
+    other.delete("/v1/archive_policy/p").expect(403)
+    admin.delete("/v1/archive_policy/p").expect(204)
+    # A rule that has none keeps Gnocchi's.
+    desk.get("/v1/status").expect(403)
+    admin.get("/v1/status").expect(200)
+    own, others = metric(other), metric(desk)
+    other.get(f"/v1/metric/{own}/measures").expect(200)
+    desk.get(f"/v1/metric/{others}/measures").expect(403)
+    admin.get(f"/v1/metric/{own}/measures").expect(403)
+    desk.post(f"/v1/metric/{others}/measures", []).expect(202)
+
+
+def test_things_are_asked_for_what_they_have(gnudi, tmp_path):
+    server = gnudi(config=with_rules(tmp_path, '''
+"create resource": "role:admin or user:%(project_id)s"
+"get resource": "'blue':%(colour)s and not None:%(project_id)s"
+"get metric": "user:%(resource.user_id)s"
+"create metric": "not 'secret':%(name)s"
+"create resource type": "'painted':%(name)s"
+"get archive policy": "'low':%(name)s"
+'''))
+    jd = server.client("jd")
+    jd.post("/v1/resource_type", {"name": "plain"}).expect(403)
+    colour = {"colour": {"type": "string", "required": False}}
+    jd.post("/v1/resource_type", {"name": "painted", "attributes": colour}).expect(201)
+    ids = [f"00000000-0000-0000-0000-{number:012}" for number in range(4)]
+    create = lambda number, **more: jd.post("/v1/resource/painted", {"id": ids[number], **more})
+    create(0).expect(403)
+    create(0, project_id="other").expect(403)
+    create(0, project_id="jd", colour="blue", user_id="jd", metrics={"m": {"archive_policy_name": "low"}}).expect(201)
+    create(1, project_id="jd", colour="red", user_id="other", metrics={"m": {"archive_policy_name": "low"}}).expect(201)
+    create(2, project_id="jd", metrics={"secret": {"archive_policy_name": "low"}}).expect(403)
+    assert [jd.get(f"/v1/resource/painted/{ids[number]}").status for number in range(3)] == [200, 403, 404]
+    assert [jd.get(f"/v1/resource/painted/{ids[number]}/metric/m").status for number in range(2)] == [200, 403]
+    assert [jd.get(f"/v1/archive_policy/{name}").status for name in ["low", "high", "none"]] == [200, 403, 404]
+
+
+def test_lists_are_cut_where_the_file_says_so(gnudi, tmp_path):
+    rules = '''
+"list metric": "rule:admin_or_creator"
+"list resource": "rule:creator"
+"search resource": "role:admin"
+"delete resources": "rule:creator"
+'''
+    server = gnudi(config=with_rules(tmp_path, rules))
+    admin, one, two = (server.client(name) for name in ["admin", "one", "two"])
+    for client in [one, two]:
+        metric(client)
+        client.post("/v1/resource/generic", {"id": f"of {client.user}"}).expect(201)
+    creators = lambda client, path: sorted(item["creator"] for item in client.get(path).expect(200).json())
+    assert creators(admin, "/v1/metric") == ["one", "two"]
+    assert creators(one, "/v1/metric") == ["one"]
+    assert creators(one, "/v1/resource/generic?history=true") == ["one"]
+    one.post("/v1/search/resource/generic", {"=": {"creator": "one"}}).expect(403)
+    assert len(admin.post("/v1/search/resource/generic", {"like": {"creator": "%"}}).expect(200).json()) == 2
+    asked = {"operations": "(metric m mean)", "resource_type": "generic", "search": "creator = 'one'"}
+    assert [client.post("/v1/aggregates", asked).status for client in [admin, one]] == [404, 403]
+    path = "/v1/aggregation/resource/generic/metric/m"
+    assert [client.post(path, {"=": {"creator": "one"}}).status for client in [admin, one]] == [200, 403]
+    everything = {"like": {"creator": "%"}}
+    assert one.request("DELETE", "/v1/resource/generic", everything).expect(200).json() == {"deleted": 1}
+    assert creators(two, "/v1/resource/generic") == ["two"]
+
+
+def test_nobody_takes_a_metric_or_a_resource_of_others(gnudi):
+    server = gnudi()
+    one, two = server.client("one"), server.client("two")
+    theirs = metric(two)
+    one.post("/v1/resource/generic", {"id": "mine", "metrics": {"m": theirs}}).expect(403)
+    one.post("/v1/resource/generic", {"id": "mine"}).expect(201)
+    one.post("/v1/resource/generic/mine/metric", {"m": theirs}).expect(403)
+    one.request("PATCH", "/v1/resource/generic/mine", {"metrics": {"m": theirs}}).expect(403)
+    assert two.get(f"/v1/metric/{theirs}").expect(200).json()["resource"] is None
+    shared = "11111111-1111-1111-1111-111111111111"
+    two.post("/v1/resource/generic", {"id": shared}).expect(201)
+    measures = {shared: {"m": [{"timestamp": 1, "value": 1}]}}
+    path = "/v1/batch/resources/metrics/measures?create_metrics=true"
+    one.post(path, measures).expect(403)
+    assert two.get(f"/v1/resource/generic/{shared}").expect(200).json()["metrics"] == {}
+    two.post(path, measures).expect(202)
+
+
+@pytest.mark.parametrize("text, said", [
+    ('a: "@"\n"get status": "role:admin or"\n', 'policy.yaml, line 2, rule "get status": a check is missing at the end'),
+    ("a: rule:b\nb: rule:a\n", "rules refer to each other in a circle"),
+    ("a: http://127.0.0.1/\n", "asks another server"),
+    ("a: [b\n", "policy.yaml: "),
+    ('"get status":\n', "there is nothing behind the colon"),
+])
+def test_what_is_wrong_stops_the_start(tmp_path, text, said):
+    (tmp_path / "policy.yaml").write_text(text)
+    config = tmp_path / "gnocchi.conf"
+    config.write_text("")
+    ended = program.run("serve", "--config-file", config, "--data-dir", tmp_path / "data", "--port", 0, timeout_s=60)
+    assert ended.returncode != 0 and said in ended.stderr, ended.stderr
+
+
+def test_where_files_are_looked_for(gnudi, tmp_path):
+    folder = tmp_path / "gnudi-0" / "more.d"
+    folder.mkdir(parents=True)
+    (folder / "1.yaml").write_text('"get status": "!"\n"list archive policy": "!"\n')
+    (folder / "2.json").write_text(json.dumps({"get status": "user:jd", "get_status": "@"}))
+    (folder / ".3.yaml").write_text("nonsense: [")
+    (tmp_path / "gnudi-0" / "own.yaml").write_text('"list archive policy": "@"\n"get status": "@"\n')
+    server = gnudi(config="[oslo_policy]\npolicy_file = own.yaml\npolicy_dirs = more.d\n")
+    admin, jd = server.client("admin"), server.client("jd")
+    assert [jd.get("/v1/status").status, admin.get("/v1/status").status] == [200, 403]
+    jd.get("/v1/archive_policy").expect(403)
+    assert 'is "get status" meant?' in server.log(), server.log()
+    config = tmp_path / "other.conf"
+    config.write_text("[oslo_policy]\npolicy_file = missing.yaml\n")
+    ended = program.run("serve", "--config-file", config, "--data-dir", tmp_path / "data", "--port", 0, timeout_s=60)
+    assert ended.returncode != 0 and "missing.yaml: there is no such file" in ended.stderr, ended.stderr
