@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{Bus, BusOpener, OpenError};
 use crate::messaging::{
-    AmqpOutbox, BrokerOptions, Outbox, Outgoing, TlsFiles, TransportUrl,
+    AmqpOutbox, BrokerOptions, Outbox, Outgoing, TransportUrl,
     envelope::{Sealed, Version, seal},
 };
 
@@ -45,7 +45,7 @@ pub fn bus_opener(broker: BrokerOptions, options: BusOptions) -> BusOpener {
         let mut broker = broker.clone();
         if let Some(text) = transport {
             let url: TransportUrl = text.parse().map_err(|error| OpenError(format!("{error}")))?;
-            broker.tls = url.is_secure.then(|| broker.tls.unwrap_or_else(TlsFiles::default));
+            broker.tls = url.is_secure.then(|| broker.tls.unwrap_or_default());
             broker.url = url;
         }
         let outbox = Arc::new(AmqpOutbox::new(broker));

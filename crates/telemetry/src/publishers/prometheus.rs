@@ -106,12 +106,11 @@ fn push<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> String {
     for sample in samples {
         let (name, labels) = (metric_name(&sample.name), labels(sample));
         let value = value(&sample.volume);
-        match places.get(&(name.clone(), labels.clone())) {
-            Some(place) => series[*place].3 = value,
-            None => {
-                places.insert((name.clone(), labels.clone()), series.len());
-                series.push((name, sample.kind, labels, value));
-            }
+        if let Some(place) = places.get(&(name.clone(), labels.clone())) {
+            series[*place].3 = value;
+        } else {
+            places.insert((name.clone(), labels.clone()), series.len());
+            series.push((name, sample.kind, labels, value));
         }
     }
     let mut typed = HashSet::new();

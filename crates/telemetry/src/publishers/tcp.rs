@@ -1,4 +1,4 @@
-//! `tcp://host:port`: sends each sample, signed, as MessagePack behind its length in eight bytes, the lowest first.
+//! `tcp://host:port`: sends each sample, signed, as `MessagePack` behind its length in eight bytes, the lowest first.
 //!
 //! The peer acknowledges nothing, so a receipt means that the connection has taken the bytes. Where that fails the whole
 //! message goes again over a new connection, for as long as it takes: the peer may get a sample twice.

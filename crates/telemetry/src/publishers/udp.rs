@@ -1,4 +1,5 @@
-//! `udp://host:port`: sends each sample as a datagram, signed, as MessagePack. Nobody answers a datagram: what gets lost is lost.
+//! `udp://host:port`: sends each sample as a datagram, signed, as `MessagePack`. Nobody answers a datagram:
+//! what gets lost is lost.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -70,7 +71,7 @@ impl Publisher for UdpPublisher {
     }
 }
 
-/// A message as MessagePack.
+/// A message as `MessagePack`.
 pub fn pack(message: &MeterMessage<'_>) -> Vec<u8> {
     rmp_serde::to_vec_named(message).expect("memory takes all")
 }
