@@ -71,6 +71,7 @@ class Ceph:
             "mgr data": self.directory / "mgr",
             # One that ends is noticed by its closed port, and the others go on. (One that is slow is no reason: what is written
             # meanwhile would be on the other alone.)
+            "osd heartbeat grace": 300,
             "mon osd min down reporters": 1,
             "paxos propose interval": 0.05,
             "osd data": f"{self.directory}/osd$id",
