@@ -136,9 +136,9 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Written>, PolicyError> {
     let written = |(name, value): (Spanned<String>, Value)| {
         let line = name.referenced.line();
         let name = name.value;
-        match value {
-            Value::Source(source) => Ok(Written { path: path.to_owned(), line, name, source }),
-            Value::Wrong(problem) => Err(PolicyError::Rule {
+        match value.into_source() {
+            Ok(source) => Ok(Written { path: path.to_owned(), line, name, source }),
+            Err(problem) => Err(PolicyError::Rule {
                 path: path.to_owned(),
                 line,
                 rule: name,
@@ -152,10 +152,25 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Written>, PolicyError> {
 /// The rules of a file, in its order.
 struct Rules(Vec<(Spanned<String>, Value)>);
 
-/// What stands behind a rule's name.
+/// What stands behind a rule's name, or in a list there.
 enum Value {
-    Source(Source),
+    Text(String),
+    Texts(Vec<String>),
+    Lists(Vec<Vec<String>>),
     Wrong(&'static str),
+}
+
+impl Value {
+    fn into_source(self) -> Result<Source, &'static str> {
+        // Empty items of the outer list do not count.
+        let item = |text: String| if text.is_empty() { Vec::new() } else { vec![text] };
+        match self {
+            Value::Text(text) => Ok(Source::Text(text)),
+            Value::Texts(texts) => Ok(Source::Lists(texts.into_iter().map(item).collect())),
+            Value::Lists(lists) => Ok(Source::Lists(lists)),
+            Value::Wrong(problem) => Err(problem),
+        }
+    }
 }
 
 const NOTHING: &str =
@@ -199,7 +214,7 @@ impl<'de> Deserialize<'de> for Value {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-                Ok(Value::Source(Source::Text(text.to_owned())))
+                Ok(Value::Text(text.to_owned()))
             }
 
             fn visit_unit<E>(self) -> Result<Value, E> {
@@ -231,20 +246,22 @@ impl<'de> Deserialize<'de> for Value {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-                let mut lists = Vec::new();
-                let mut is_right = true;
+                let (mut texts, mut lists, mut is_right) = (Vec::new(), Vec::new(), true);
                 while let Some(item) = items.next_element()? {
                     match item {
-                        Value::Source(Source::Text(text)) if !text.is_empty() => lists.push(vec![text]),
-                        // Empty items do not count.
-                        Value::Source(Source::Text(_)) => lists.push(Vec::new()),
-                        Value::Source(Source::Lists(inner)) if inner.iter().all(|list| list.len() == 1) => {
-                            lists.push(inner.into_iter().flatten().collect());
+                        Value::Text(text) => {
+                            lists.push(if text.is_empty() { Vec::new() } else { vec![text.clone()] });
+                            texts.push(text);
                         }
-                        Value::Source(Source::Lists(_)) | Value::Wrong(_) => is_right = false,
+                        Value::Texts(inner) => lists.push(inner),
+                        Value::Lists(_) | Value::Wrong(_) => is_right = false,
                     }
                 }
-                Ok(if is_right { Value::Source(Source::Lists(lists)) } else { Value::Wrong(NO_RULE) })
+                Ok(match (is_right, texts.len() == lists.len()) {
+                    (false, _) => Value::Wrong(NO_RULE),
+                    (true, true) => Value::Texts(texts),
+                    (true, false) => Value::Lists(lists),
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -299,7 +316,7 @@ mod tests {
         for (text, expected) in [
             ("a: 1\n", "/0.yaml, line 1, rule \"a\": a rule is a text, or a list of lists of texts"),
             (
-                "\"x\": \"@\"\n\"get status\": \"role:\n  admin or\"\n",
+                "\"x\": \"@\"\n\"get status\": \"role:admin\n  or\"\n",
                 "/0.yaml, line 2, rule \"get status\": a check is missing at the end",
             ),
             ("get status:\n", "/0.yaml, line 1, rule \"get status\": there is nothing behind the colon"),

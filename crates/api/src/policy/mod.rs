@@ -53,11 +53,11 @@ impl Policy {
     /// # Errors
     /// Rules that [`language::compile`] refuses.
     fn of(overrides: &[(String, Source)], default_rule: &str) -> Result<Self, language::Refused> {
-        let mut sources: Vec<(String, Source)> = rule::defaults()
+        let kept = rule::defaults()
             .filter(|(name, _)| overrides.iter().all(|(overridden, _)| overridden != name))
-            .map(|(name, text)| (name.to_owned(), Source::Text(text.to_owned())))
-            .collect();
-        sources.extend_from_slice(overrides);
+            .map(|(name, text)| (name.to_owned(), Source::Text(text.to_owned())));
+        // Those of files come first, so that what is wrong is told of them.
+        let sources: Vec<(String, Source)> = overrides.iter().cloned().chain(kept).collect();
         let program = language::compile(&sources, default_rule)?;
         let compiled = |rule: &Rule| {
             let number = program.find(rule.name()).expect("each rule has a default");
