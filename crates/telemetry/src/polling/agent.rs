@@ -1,0 +1,283 @@
+//! The agent: one task for each interval, which polls round after round until it is told to stop.
+//!
+//! A round takes the sources of its interval one after the other, and of each source a few pollsters at a time. A pollster
+//! looks at a resource once a round, however many sources name it. A round that takes longer than its interval delays the
+//! next one: rounds never run side by side.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::stream::{self, StreamExt as _};
+use gnudi_model::Timestamp;
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    cycle::Cycle,
+    discovery::{Discovery, DiscoveryError, Group, split_url},
+    outlet::{Outlet, Sender},
+    partition::Partition,
+    pollster::Pollster,
+    resource::Resource,
+    source::PollingSource,
+};
+
+#[derive(Clone, Debug)]
+pub struct PollingOptions {
+    /// Samples of a message; 0 for one.
+    pub batch_size: usize,
+    /// Pollsters of a source that run at the same time; 0 for all.
+    pub pollsters_max: usize,
+    /// The first round of each interval begins at a moment within this time: agents that start together do not ask together.
+    pub jitter_max: Duration,
+    /// `source` of all samples.
+    pub sample_source: String,
+}
+
+/// Where an agent takes what differs from run to run: tests bring their own.
+pub struct Chance {
+    /// Nanoseconds since the epoch.
+    pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// A new UUID, as text.
+    pub new_id: Box<dyn Fn() -> String + Send + Sync>,
+    /// Seeds the order of pollsters and the first round's moment.
+    pub seed: u64,
+}
+
+/// What has happened, for figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PollingCounts {
+    pub rounds: u64,
+    pub samples: u64,
+    /// Pollsters that could not go on.
+    pub failures: u64,
+    /// Discoveries that found nothing out.
+    pub discovery_failures: u64,
+    pub last_round_ms: u64,
+}
+
+/// Counted while the agent runs, to be shown by whoever has it.
+pub type Counts = Arc<Mutex<PollingCounts>>;
+
+pub struct Agent {
+    pub options: PollingOptions,
+    pub sources: Vec<PollingSource>,
+    pub pollsters: Vec<Arc<dyn Pollster>>,
+    pub discoveries: Vec<Arc<dyn Discovery>>,
+    pub partition: Arc<dyn Partition>,
+    pub sender: Arc<dyn Sender>,
+    pub chance: Chance,
+    pub counts: Counts,
+}
+
+/// A source with the pollsters that it selects.
+struct Work<'a> {
+    source: &'a PollingSource,
+    pollsters: Vec<&'a dyn Pollster>,
+}
+
+impl Agent {
+    /// Polls until `stop` becomes true; what runs then is dropped. Returns at once where no source selects any pollster.
+    pub async fn run(&self, stop: watch::Receiver<bool>) {
+        let mut tasks = BTreeMap::<Duration, Vec<Work<'_>>>::new();
+        for source in &self.sources {
+            let selected = self.pollsters.iter().filter(|pollster| source.meters.takes(pollster.name()));
+            let pollsters: Vec<&dyn Pollster> = selected.map(AsRef::as_ref).collect();
+            if pollsters.is_empty() {
+                tracing::warn!(source = source.name, "none of the source's meters can be polled here");
+            } else {
+                tasks.entry(source.interval).or_default().push(Work { source, pollsters });
+            }
+        }
+        let mut random = Random(self.chance.seed);
+        let rounds = tasks.into_iter().map(|(interval, works)| {
+            let jitter = random.fraction() * self.options.jitter_max.min(interval).as_secs_f64();
+            self.repeat(interval, Duration::from_secs_f64(jitter), works, Random(random.next()))
+        });
+        let all = futures_util::future::join_all(rounds.collect::<Vec<_>>());
+        let mut stop = stop;
+        tokio::select! {
+            _ = all => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+
+    async fn repeat(&self, interval: Duration, jitter: Duration, works: Vec<Work<'_>>, mut random: Random) {
+        tokio::time::sleep(jitter).await;
+        loop {
+            let started = Instant::now();
+            self.round(&works, &mut random).await;
+            let elapsed = started.elapsed();
+            self.count_round(elapsed);
+            if elapsed > interval {
+                tracing::warn!(
+                    elapsed_s = elapsed.as_secs(),
+                    interval_s = interval.as_secs(),
+                    "a round of polling took longer than its interval"
+                );
+            }
+            tokio::time::sleep_until(started + interval).await;
+        }
+    }
+
+    fn count_round(&self, elapsed: Duration) {
+        let mut counts = self.counts.lock();
+        counts.rounds += 1;
+        counts.last_round_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// Polls everything once: for tests, and for whoever asks for one round.
+    pub async fn poll_once(&self) {
+        let works: Vec<Work<'_>> = self
+            .sources
+            .iter()
+            .map(|source| Work {
+                source,
+                pollsters: self
+                    .pollsters
+                    .iter()
+                    .filter(|pollster| source.meters.takes(pollster.name()))
+                    .map(AsRef::as_ref)
+                    .collect(),
+            })
+            .collect();
+        self.round(&works, &mut Random(self.chance.seed)).await;
+    }
+
+    async fn round(&self, works: &[Work<'_>], random: &mut Random) {
+        self.partition.refresh().await;
+        let cycle = Cycle::default();
+        let seen = Mutex::new(HashMap::<String, HashSet<Arc<str>>>::new());
+        let mut order: Vec<&Work<'_>> = works.iter().collect();
+        random.shuffle(&mut order);
+        for work in order {
+            let mut pollsters = work.pollsters.clone();
+            random.shuffle(&mut pollsters);
+            let at_once = match self.options.pollsters_max {
+                0 => pollsters.len().max(1),
+                pollsters_max => pollsters_max,
+            };
+            let (cycle, seen) = (&cycle, &seen);
+            stream::iter(pollsters)
+                .for_each_concurrent(at_once, |pollster| async move {
+                    self.poll(cycle, seen, work.source, pollster).await;
+                })
+                .await;
+        }
+    }
+
+    async fn poll(
+        &self,
+        cycle: &Cycle,
+        seen: &Mutex<HashMap<String, HashSet<Arc<str>>>>,
+        source: &PollingSource,
+        pollster: &dyn Pollster,
+    ) {
+        let mut resources = self.resources(cycle, source, pollster).await;
+        {
+            let mut seen = seen.lock();
+            let seen = seen.entry(pollster.name().to_owned()).or_default();
+            resources.retain(|resource| seen.insert(Arc::clone(&resource.id)));
+        }
+        if resources.is_empty() {
+            tracing::debug!(meter = pollster.name(), source = source.name, "no resources in this round");
+            return;
+        }
+        let mut outlet = Outlet {
+            sender: self.sender.as_ref(),
+            timestamp: naive_utc((self.chance.now)()),
+            source: self.options.sample_source.clone(),
+            new_id: self.chance.new_id.as_ref(),
+            batch_size: self.options.batch_size,
+            waiting: Vec::new(),
+            samples: 0,
+        };
+        let polled = pollster.poll(cycle, &resources, &mut outlet).await;
+        let polled = match outlet.flush().await {
+            Ok(()) => polled,
+            Err(error) => polled.and(Err(error)),
+        };
+        let mut counts = self.counts.lock();
+        counts.samples += outlet.samples;
+        if let Err(error) = polled {
+            counts.failures += 1;
+            tracing::error!(%error, meter = pollster.name(), source = source.name, "cannot be polled in this round");
+        }
+    }
+
+    /// What the source names, or else what the pollster suggests; this agent's share.
+    async fn resources(
+        &self,
+        cycle: &Cycle,
+        source: &PollingSource,
+        pollster: &dyn Pollster,
+    ) -> Vec<Resource> {
+        let named = source.resources.iter().filter(|name| self.partition.is_mine(Group::Everywhere, name));
+        let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
+        for url in &source.discovery {
+            resources.extend(self.discover(cycle, url).await.iter().cloned());
+        }
+        if let (true, Some(url)) = (resources.is_empty(), pollster.default_discovery()) {
+            resources.extend(self.discover(cycle, url).await.iter().cloned());
+        }
+        resources
+    }
+
+    /// This agent's share of what a discovery finds: asked once a round, whoever wants to know.
+    async fn discover(&self, cycle: &Cycle, url: &str) -> Arc<Vec<Resource>> {
+        let ask = || async {
+            self.try_discover(cycle, url).await.unwrap_or_else(|error| {
+                self.counts.lock().discovery_failures += 1;
+                tracing::error!(%error, discovery = url, "no resources in this round");
+                Vec::new()
+            })
+        };
+        cycle.shared(format!("discovery {url}"), ask).await
+    }
+
+    async fn try_discover(&self, cycle: &Cycle, url: &str) -> Result<Vec<Resource>, DiscoveryError> {
+        let (name, parameter) = split_url(url);
+        let discovery = self.discoveries.iter().find(|discovery| discovery.name() == name);
+        let discovery = discovery.ok_or_else(|| DiscoveryError("there is no such discovery".to_owned()))?;
+        let mut resources = discovery.discover(cycle, parameter).await?;
+        let group = discovery.group();
+        resources.retain(|resource| self.partition.is_mine(group, &resource.id));
+        Ok(resources)
+    }
+}
+
+/// `2026-01-31T12:00:00.123456`; without a fraction where it is zero, as Python's `isoformat`.
+pub fn naive_utc(timestamp: Timestamp) -> String {
+    timestamp.to_iso_micros().trim_end_matches("+00:00").to_owned()
+}
+
+/// `SplitMix64`: for orders and moments, never for secrets.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// From 0 to 1.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = (self.next() % (last as u64 + 1)) as usize;
+            items.swap(last, other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

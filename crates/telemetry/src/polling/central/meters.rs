@@ -1,0 +1,295 @@
+//! Meters of what a list tells of each thing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::statuses::{self, Statuses};
+use crate::polling::{
+    cycle::Cycle,
+    outlet::Outlet,
+    pollster::{Meter, PollError, Pollster, owned},
+    resource::Resource,
+};
+
+/// Where the value comes from.
+#[derive(Clone, Copy)]
+enum Volume {
+    One,
+    /// A field as it is; 0 where it is null.
+    Field(&'static str),
+    Status(&'static str, Statuses),
+}
+
+#[derive(Clone, Copy)]
+struct Listed {
+    meter: Meter,
+    discovery: &'static str,
+    volume: Volume,
+    /// Fields of the owner: project, then user.
+    project: &'static [&'static str],
+    user: &'static str,
+    /// Metadata: the sample's name for a field, and the field.
+    fields: &'static [(&'static str, &'static str)],
+}
+
+const PROJECT: &[&str] = &["project_id", "tenant_id"];
+
+macro_rules! fields {
+    ($($name:literal $(= $field:literal)?),* $(,)?) => { &[$(($name, fields!(@ $name $($field)?))),*] };
+    (@ $name:literal) => { $name };
+    (@ $name:literal $field:literal) => { $field };
+}
+
+const IMAGE: &[(&str, &str)] = fields![
+    "status",
+    "visibility",
+    "name",
+    "container_format",
+    "created_at",
+    "disk_format",
+    "updated_at",
+    "min_disk",
+    "is_protected" = "protected",
+    "checksum",
+    "min_ram",
+    "tags",
+    "virtual_size",
+];
+const VOLUME: &[(&str, &str)] = fields![
+    "name",
+    "status",
+    "volume_type",
+    "volume_type_id",
+    "availability_zone",
+    "migration_status" = "os-vol-mig-status-attr:migstat",
+    "attachments",
+    "snapshot_id",
+    "os-vol-host-attr:host",
+    "source_volid",
+];
+const SNAPSHOT: &[(&str, &str)] = fields![
+    "name",
+    "volume_id",
+    "status",
+    "description",
+    "metadata",
+    "os-extended-snapshot-attributes:progress"
+];
+const BACKUP: &[(&str, &str)] =
+    fields!["name", "is_incremental", "object_count", "container", "volume_id", "status", "description"];
+const FLOATING_IP: &[(&str, &str)] = fields![
+    "router_id",
+    "status",
+    "floating_network_id",
+    "fixed_ip_address",
+    "port_id",
+    "floating_ip_address",
+];
+const VPN: &[(&str, &str)] = fields![
+    "is_admin_state_up" = "admin_state_up",
+    "description",
+    "name",
+    "status",
+    "subnet_id",
+    "router_id",
+    "flavor_id",
+    "external_v4_ip",
+    "external_v6_ip",
+];
+const IPSEC: &[(&str, &str)] = fields![
+    "name",
+    "description",
+    "peer_address",
+    "peer_id",
+    "peer_cidrs",
+    "peer_ep_group_id",
+    "initiator",
+    "ikepolicy_id",
+    "ipsecpolicy_id",
+    "vpnservice_id",
+    "mtu",
+    "is_admin_state_up" = "admin_state_up",
+    "status",
+    "project_id",
+];
+const FIREWALL: &[(&str, &str)] = fields![
+    "admin_state_up",
+    "description",
+    "name",
+    "status",
+    "ingress_firewall_policy_id",
+    "egress_firewall_policy_id",
+];
+const POLICY: &[(&str, &str)] = fields!["name", "description", "firewall_rules", "shared", "audited"];
+const LOAD_BALANCER: &[(&str, &str)] = fields![
+    "name",
+    "availability_zone",
+    "vip_address",
+    "vip_port_id",
+    "provisioning_status",
+    "operating_status",
+    "provider",
+    "flavor_id",
+];
+pub(super) const ZONE: &[(&str, &str)] =
+    fields!["name", "email", "ttl", "description", "type", "status", "action", "serial", "pool_id"];
+const SHARE: &[(&str, &str)] = fields![
+    "name",
+    "availability_zone",
+    "protocol" = "share_proto",
+    "share_type",
+    "share_network_id",
+    "status",
+    "host",
+    "is_public",
+];
+
+/// Of things whose owners are told as most services do.
+const fn owned_by(
+    meter: Meter,
+    discovery: &'static str,
+    volume: Volume,
+    fields: &'static [(&'static str, &'static str)],
+) -> Listed {
+    Listed { meter, discovery, volume, project: PROJECT, user: "", fields }
+}
+
+const fn with(listed: Listed, project: &'static [&'static str], user: &'static str) -> Listed {
+    Listed { project, user, ..listed }
+}
+
+const fn gauge(name: &'static str, unit: &'static str) -> Meter {
+    Meter::gauge(name, unit)
+}
+
+const fn status(field: &'static str, statuses: Statuses) -> Volume {
+    Volume::Status(field, statuses)
+}
+
+const SIZE: Volume = Volume::Field("size");
+
+#[rustfmt::skip]
+const LISTED: [Listed; 16] = [
+    with(owned_by(gauge("image.size", "B"), "images", SIZE, IMAGE), &["owner"], ""),
+    with(owned_by(gauge("volume.size", "GiB"), "volumes", SIZE, VOLUME), &["os-vol-tenant-attr:tenant_id"], "user_id"),
+    with(owned_by(gauge("volume.snapshot.size", "GiB"), "volume_snapshots", SIZE, SNAPSHOT), &["os-extended-snapshot-attributes:project_id"], "user_id"),
+    with(owned_by(gauge("volume.backup.size", "GiB"), "volume_backups", SIZE, BACKUP), &["os-backup-project-attr:project_id"], "user_id"),
+    with(owned_by(gauge("ip.floating", "ip"), "fip_services", status("status", statuses::NETWORK), FLOATING_IP), PROJECT, "user_id"),
+    owned_by(gauge("network.services.vpn", "vpnservice"), "vpn_services", status("status", statuses::NETWORK), VPN),
+    owned_by(gauge("network.services.vpn.connections", "ipsec_site_connection"), "ipsec_connections", Volume::One, IPSEC),
+    owned_by(gauge("network.services.firewall", "firewall"), "fw_services", status("status", statuses::NETWORK), FIREWALL),
+    owned_by(gauge("network.services.firewall.policy", "firewall_policy"), "fw_policy", Volume::One, POLICY),
+    owned_by(gauge("loadbalancer.operating", "status"), "lb_services", status("operating_status", statuses::OPERATING), LOAD_BALANCER),
+    owned_by(gauge("loadbalancer.provisioning", "status"), "lb_services", status("provisioning_status", statuses::PROVISIONING), LOAD_BALANCER),
+    owned_by(gauge("dns.zone.status", "status"), "dns_zones", status("status", statuses::ZONE), ZONE),
+    owned_by(gauge("dns.zone.ttl", "second"), "dns_zones", Volume::Field("ttl"), ZONE),
+    owned_by(gauge("dns.zone.serial", "serial"), "dns_zones", Volume::Field("serial"), ZONE),
+    with(owned_by(gauge("manila.share.status", "status"), "manila_shares", status("status", statuses::SHARE), SHARE), PROJECT, "user_id"),
+    with(owned_by(gauge("manila.share.size", "GiB"), "manila_shares", SIZE, SHARE), PROJECT, "user_id"),
+];
+
+pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
+    let listed = LISTED.into_iter().map(|listed| Arc::new(listed) as Arc<dyn Pollster>);
+    listed.chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
+}
+
+/// Fields under the names that samples give them; null for what is not there.
+pub(super) fn metadata(body: &Value, fields: &[(&str, &str)]) -> Map<String, Value> {
+    let field = |field: &str| body.get(field).cloned().unwrap_or_default();
+    fields.iter().map(|(name, from)| ((*name).to_owned(), field(from))).collect()
+}
+
+pub(super) fn project<'a>(resource: &'a Resource, fields: &[&str]) -> Option<&'a str> {
+    fields.iter().find_map(|field| resource.text(field).filter(|project| !project.is_empty()))
+}
+
+impl Listed {
+    fn volume(&self, resource: &Resource) -> Value {
+        let field = |field| resource.body.get(field).cloned().unwrap_or_default();
+        match self.volume {
+            Volume::One => 1.into(),
+            Volume::Field(name) => {
+                Some(field(name)).filter(|value| !value.is_null()).unwrap_or_else(|| 0.into())
+            }
+            Volume::Status(name, statuses) => {
+                let status = field(name);
+                let number = statuses::number(statuses, &status);
+                if number == -1 {
+                    tracing::warn!(%status, id = %resource.id, meter = self.meter.name, "unknown status: -1 is told");
+                }
+                number.into()
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Pollster for Listed {
+    fn name(&self) -> &str {
+        self.meter.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some(self.discovery)
+    }
+
+    async fn poll(
+        &self,
+        _: &Cycle,
+        resources: &[Resource],
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PollError> {
+        for resource in resources {
+            let mut metadata = metadata(&resource.body, self.fields);
+            if self.meter.name == "volume.size" {
+                let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
+                metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
+                metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
+            }
+            let mut sample = self.meter.sample(resource.id.to_string(), self.volume(resource), metadata);
+            sample.user_id = owned(resource.text(self.user));
+            sample.project_id = owned(project(resource, self.project));
+            outlet.push(sample).await?;
+        }
+        Ok(())
+    }
+}
+
+/// How often each alarm was found in each state.
+struct EvaluationResults;
+
+const EVALUATION_RESULT: Meter = Meter::gauge("alarm.evaluation_result", "evaluation_result_count");
+
+#[async_trait]
+impl Pollster for EvaluationResults {
+    fn name(&self) -> &str {
+        EVALUATION_RESULT.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some("alarm")
+    }
+
+    async fn poll(
+        &self,
+        _: &Cycle,
+        resources: &[Resource],
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PollError> {
+        let results = resources.first().and_then(|all| all.body.get("evaluation_results")?.as_array());
+        for result in results.into_iter().flatten() {
+            let text = |key: &str| result.get(key).and_then(Value::as_str);
+            let states = result.get("state_counters").and_then(Value::as_object);
+            for (state, count) in states.into_iter().flatten() {
+                let metadata = Map::from_iter([("alarm_state".to_owned(), state.as_str().into())]);
+                let id = text("alarm_id").unwrap_or_default().to_owned();
+                let mut sample = EVALUATION_RESULT.sample(id, count.clone(), metadata);
+                sample.project_id = owned(text("project_id"));
+                outlet.push(sample).await?;
+            }
+        }
+        Ok(())
+    }
+}

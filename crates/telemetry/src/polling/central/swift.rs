@@ -1,0 +1,183 @@
+//! Swift's accounts: one for each project.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_http::Method;
+use serde_json::{Map, Value};
+
+use super::CentralOptions;
+use crate::polling::{
+    cloud::{Cloud, CloudError},
+    cycle::Cycle,
+    outlet::Outlet,
+    pollster::{Meter, PollError, Pollster, owned},
+    resource::Resource,
+};
+
+/// Containers of a page, as Swift has it unless it is configured otherwise.
+const PAGE_CONTAINERS: usize = 10_000;
+/// More pages has no account.
+const PAGES_MAX: usize = 1_000;
+
+#[derive(Clone, Copy)]
+enum Figure {
+    /// A header of the account.
+    Account(&'static str),
+    /// A number of each container.
+    Container(&'static str),
+}
+
+struct Account {
+    meter: Meter,
+    figure: Figure,
+    cloud: Cloud,
+    service: String,
+    reseller_prefix: String,
+}
+
+const METERS: [(Meter, Figure); 5] = [
+    (Meter::gauge("storage.objects", "object"), Figure::Account("x-account-object-count")),
+    (Meter::gauge("storage.objects.size", "B"), Figure::Account("x-account-bytes-used")),
+    (Meter::gauge("storage.objects.containers", "container"), Figure::Account("x-account-container-count")),
+    (Meter::gauge("storage.containers.objects", "object"), Figure::Container("count")),
+    (Meter::gauge("storage.containers.objects.size", "B"), Figure::Container("bytes")),
+];
+
+pub(super) fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Pollster>> {
+    let account = |(meter, figure)| Account {
+        meter,
+        figure,
+        cloud: cloud.clone(),
+        service: options.service_type("object-store").to_owned(),
+        reseller_prefix: options.reseller_prefix.clone(),
+    };
+    METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
+}
+
+/// The three headers of an account.
+type Headers = Vec<(&'static str, i64)>;
+
+impl Account {
+    async fn url(&self, project: &str) -> Result<String, CloudError> {
+        let endpoint = self.cloud.endpoint(&self.service).await?;
+        let base = endpoint.split("/v1").next().unwrap_or_default().trim_end_matches('/');
+        Ok(format!("{base}/v1/{}{project}", self.reseller_prefix))
+    }
+
+    async fn headers(&self, project: &str) -> Result<Headers, CloudError> {
+        let url = self.url(project).await?;
+        let answer = self.cloud.ask(&Method::HEAD, &url, &[]).await?;
+        let accounts = METERS.iter().filter_map(|(_, figure)| match figure {
+            Figure::Account(header) => Some(*header),
+            Figure::Container(_) => None,
+        });
+        Ok(accounts.filter_map(|header| Some((header, answer.header(header)?.parse().ok()?))).collect())
+    }
+
+    async fn containers(&self, project: &str) -> Result<Vec<Value>, CloudError> {
+        let url = self.url(project).await?;
+        let mut containers: Vec<Value> = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let last = containers.last().and_then(|container| container.get("name")?.as_str());
+            let marker = last.map_or_else(String::new, |name| format!("&marker={}", encoded(name)));
+            let page = self.cloud.get_json(&format!("{url}?format=json{marker}"), &[]).await?;
+            let Value::Array(page) = page else {
+                return Err(CloudError::Failed(format!("{url}: no list of containers")));
+            };
+            let is_last = page.len() < PAGE_CONTAINERS;
+            containers.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        Ok(containers)
+    }
+
+    /// The volumes of a project's samples, with the container where it is one's.
+    async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Vec<(Value, Option<Value>)>, CloudError> {
+        match self.figure {
+            Figure::Account(header) => {
+                let key = format!("swift account {project}");
+                let headers = cycle.shared(key, || self.headers(project)).await;
+                let headers = headers.as_ref().as_ref().map_err(Clone::clone)?;
+                let found = headers.iter().find(|(name, _)| *name == header);
+                let (_, volume) =
+                    found.ok_or_else(|| CloudError::Failed(format!("the account has no header {header}")))?;
+                Ok(vec![((*volume).into(), None)])
+            }
+            Figure::Container(field) => {
+                let key = format!("swift containers {project}");
+                let containers = cycle.shared(key, || self.containers(project)).await;
+                let containers = containers.as_ref().as_ref().map_err(Clone::clone)?;
+                let volume = |container: &Value| container.get(field).cloned().unwrap_or_default();
+                Ok(containers.iter().map(|one| (volume(one), Some(one.clone()))).collect())
+            }
+        }
+    }
+}
+
+/// As a query takes it.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("memory takes all");
+        }
+    }
+    encoded
+}
+
+#[async_trait]
+impl Pollster for Account {
+    fn name(&self) -> &str {
+        self.meter.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some("tenant")
+    }
+
+    async fn poll(
+        &self,
+        cycle: &Cycle,
+        resources: &[Resource],
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PollError> {
+        for project in resources {
+            let volumes = match self.volumes(cycle, &project.id).await {
+                Ok(volumes) => volumes,
+                Err(CloudError::NoService(service)) => {
+                    tracing::warn!(service, meter = self.meter.name, "the catalogue has no such service");
+                    return Ok(());
+                }
+                Err(CloudError::Refused { status: 404, .. }) => {
+                    tracing::warn!(project = %project.id, "Swift has no account of the project");
+                    continue;
+                }
+                Err(error @ CloudError::Refused { status: 403, .. }) => {
+                    tracing::error!(%error, project = %project.id, "the agent may not look into the account");
+                    continue;
+                }
+                Err(error) => return Err(PollError(error.to_string())),
+            };
+            for (volume, container) in volumes {
+                let (id, metadata) = match container {
+                    None => (project.id.to_string(), Map::new()),
+                    Some(container) => {
+                        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+                        let policy = container.get("storage_policy").cloned().unwrap_or_default();
+                        let metadata = Map::from_iter([("storage_policy".to_owned(), policy)]);
+                        (format!("{}/{name}", project.id), metadata)
+                    }
+                };
+                let mut sample = self.meter.sample(id, volume, metadata);
+                sample.project_id = owned(Some(&project.id));
+                outlet.push(sample).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! How many record sets a DNS zone has.
+
+use async_trait::async_trait;
+
+use super::{
+    CentralOptions,
+    listing::ALL_PROJECTS,
+    meters::{ZONE, metadata},
+};
+use crate::polling::{
+    cloud::Cloud,
+    cycle::Cycle,
+    outlet::Outlet,
+    pollster::{Meter, PollError, Pollster, owned},
+    resource::Resource,
+};
+
+pub struct RecordsetCount {
+    cloud: Cloud,
+    service: String,
+}
+
+const RECORDSETS: Meter = Meter::gauge("dns.zone.recordsets", "recordset");
+
+impl RecordsetCount {
+    pub fn new(cloud: &Cloud, options: &CentralOptions) -> Self {
+        RecordsetCount { cloud: cloud.clone(), service: options.service_type("dns").to_owned() }
+    }
+}
+
+#[async_trait]
+impl Pollster for RecordsetCount {
+    fn name(&self) -> &str {
+        RECORDSETS.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some("dns_zones")
+    }
+
+    async fn poll(
+        &self,
+        _: &Cycle,
+        resources: &[Resource],
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PollError> {
+        let failed = |error: crate::polling::cloud::CloudError| PollError(error.to_string());
+        let base = self.cloud.versioned(&self.service, "v2").await.map_err(failed)?;
+        for zone in resources {
+            let url = format!("{base}/zones/{}/recordsets", zone.id);
+            let recordsets = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await.map_err(failed)?;
+            let volume = recordsets.len().into();
+            let mut sample = RECORDSETS.sample(zone.id.to_string(), volume, metadata(&zone.body, ZONE));
+            sample.project_id = owned(zone.text("project_id"));
+            outlet.push(sample).await?;
+        }
+        Ok(())
+    }
+}

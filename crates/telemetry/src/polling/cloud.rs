@@ -1,0 +1,195 @@
+//! The services of a cloud, as one who is logged in asks them.
+//!
+//! There are never more than a named number of requests under way, so that no service is flooded, and a failing service is
+//! asked again in the next round, not before.
+
+use std::{sync::Arc, time::Duration};
+
+use gnudi_http::{Answer, Bytes, HttpClient, Method, Request, StatusCode, Uri};
+use gnudi_keystone::Session;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+/// More pages has no list that ends.
+const PAGES_MAX: usize = 10_000;
+
+/// Why a service gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloudError {
+    /// The catalogue has no such service.
+    #[error("the catalogue has no service {0}")]
+    NoService(String),
+    /// It answered with this status.
+    #[error("{url}: {text}")]
+    Refused { url: String, status: u16, text: String },
+    #[error("{0}")]
+    Failed(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct CloudOptions {
+    /// Requests under way at the same time, to all services together.
+    pub requests_max: usize,
+    pub timeout: Duration,
+}
+
+/// Clones share the limits.
+#[derive(Clone, Debug)]
+pub struct Cloud {
+    http: HttpClient,
+    session: Session,
+    places: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+/// Names and values beside a request.
+pub type Headers<'a> = &'a [(&'a str, &'a str)];
+
+impl Cloud {
+    pub fn new(http: HttpClient, session: Session, options: &CloudOptions) -> Self {
+        let places = Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS)));
+        Cloud { http, session, places, timeout: options.timeout }
+    }
+
+    /// The address of a service as the catalogue has it, without a slash at its end.
+    pub async fn endpoint(&self, service: &str) -> Result<Arc<str>, CloudError> {
+        let endpoint = self.session.endpoint(service).await;
+        let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
+        endpoint.ok_or_else(|| CloudError::NoService(service.to_owned()))
+    }
+
+    /// The same with the version in its path, where the catalogue leaves that out.
+    pub async fn versioned(&self, service: &str, version: &str) -> Result<String, CloudError> {
+        let endpoint = self.endpoint(service).await?;
+        Ok(if has_version(&endpoint) { endpoint.to_string() } else { format!("{endpoint}/{version}") })
+    }
+
+    /// Any answer that is a success, with the own token; a token that is refused is renewed once.
+    pub async fn ask(&self, method: &Method, url: &str, headers: Headers<'_>) -> Result<Answer, CloudError> {
+        self.ask_within(method, url, headers, self.timeout).await
+    }
+
+    pub async fn ask_within(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: Headers<'_>,
+        timeout: Duration,
+    ) -> Result<Answer, CloudError> {
+        let failed = |error: String| CloudError::Failed(format!("{url}: {error}"));
+        let _place = self.places.acquire().await.expect("it is never closed");
+        let mut is_renewed = false;
+        loop {
+            let token = self.session.token().await.map_err(|error| CloudError::Failed(error.to_string()))?;
+            let mut request = Request::builder().method(method).uri(url).header("x-auth-token", &*token);
+            request = request.header("accept", "application/json").header("user-agent", "gnudi");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Bytes::new()).map_err(|error| failed(error.to_string()))?;
+            let answer = self.http.send_within(request, timeout).await.map_err(|error| {
+                // The service may have moved.
+                self.session.forget_endpoints();
+                failed(error.to_string())
+            })?;
+            if answer.status == StatusCode::UNAUTHORIZED && !std::mem::replace(&mut is_renewed, true) {
+                self.session.forget_token(&token);
+                continue;
+            }
+            if answer.status.is_success() {
+                return Ok(answer);
+            }
+            let (status, text) = (answer.status.as_u16(), answer.text());
+            return Err(CloudError::Refused { url: url.to_owned(), status, text });
+        }
+    }
+
+    pub async fn get_json(&self, url: &str, headers: Headers<'_>) -> Result<Value, CloudError> {
+        let answer = self.ask(&Method::GET, url, headers).await?;
+        serde_json::from_slice(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
+    }
+
+    /// All items of a list, page by page.
+    pub async fn list(&self, url: &str, key: &str, headers: Headers<'_>) -> Result<Vec<Value>, CloudError> {
+        let mut items = Vec::new();
+        let mut page_url = url.to_owned();
+        for _ in 0..PAGES_MAX {
+            let mut page = self.get_json(&page_url, headers).await?;
+            let next = next_page(&page, key).map(str::to_owned);
+            let list = page.get_mut(key).and_then(Value::as_array_mut).map(std::mem::take);
+            let list = list.ok_or_else(|| CloudError::Failed(format!("{page_url}: no list {key}")))?;
+            let is_empty = list.is_empty();
+            items.extend(list);
+            match next.and_then(|next| same_origin(&page_url, &next)) {
+                Some(next) if !is_empty && next != page_url => page_url = next,
+                _ => return Ok(items),
+            }
+        }
+        Err(CloudError::Failed(format!("{url}: a list without an end")))
+    }
+}
+
+fn has_version(endpoint: &str) -> bool {
+    let path = endpoint.parse::<Uri>().map(|uri| uri.path().to_owned()).unwrap_or_default();
+    path.split('/').any(|part| {
+        let digits = part.strip_prefix('v').unwrap_or_default();
+        digits.starts_with(|first: char| first.is_ascii_digit())
+            && digits.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+    })
+}
+
+/// Where the next page is, as the services write it: `KEY_links` with `rel`, `next`, or `links.next`.
+fn next_page<'a>(page: &'a Value, key: &str) -> Option<&'a str> {
+    let links = page.get(format!("{key}_links")).and_then(Value::as_array);
+    let next = links.into_iter().flatten().find(|link| link.get("rel").is_some_and(|rel| rel == "next"));
+    next.and_then(|link| link.get("href"))
+        .or_else(|| page.get("next"))
+        .or_else(|| page.pointer("/links/next"))?
+        .as_str()
+        .filter(|next| !next.is_empty())
+}
+
+/// A link's path at the place that was asked: services behind a proxy do not know their own names, and the token is for nobody else.
+pub(super) fn same_origin(asked: &str, link: &str) -> Option<String> {
+    let asked: Uri = asked.parse().ok()?;
+    let link: Uri = link.parse().ok()?;
+    Some(format!("{}://{}{}", asked.scheme_str()?, asked.authority()?, link.path_and_query()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn next_pages_are_found_as_services_write_them() {
+        let next = |page: Value| next_page(&page, "volumes").map(str::to_owned);
+        assert_eq!(next(json!({"volumes": []})), None);
+        let links = json!([{"rel": "self", "href": "/a"}, {"rel": "next", "href": "/b"}]);
+        assert_eq!(next(json!({ "volumes_links": links })).as_deref(), Some("/b"));
+        assert_eq!(next(json!({"next": "/v2/images?marker=1"})).as_deref(), Some("/v2/images?marker=1"));
+        assert_eq!(next(json!({"links": {"self": "/x", "next": "/y"}})).as_deref(), Some("/y"));
+        assert_eq!(next(json!({"next": null})), None);
+    }
+
+    #[test]
+    fn links_stay_where_the_service_is() {
+        let to = |link| same_origin("https://a:1/v3/volumes?x=1", link).unwrap();
+        assert_eq!(to("/v3/volumes?marker=2"), "https://a:1/v3/volumes?marker=2");
+        assert_eq!(to("http://elsewhere/v3/volumes?marker=2"), "https://a:1/v3/volumes?marker=2");
+    }
+
+    #[test]
+    fn versions_are_added_where_they_lack() {
+        for (endpoint, has) in [
+            ("http://a:9292", false),
+            ("http://a/image", false),
+            ("http://a/volume/v3/0123", true),
+            ("http://v1.example/x", false),
+            ("http://a:9696/v2.0", true),
+        ] {
+            assert_eq!(has_version(endpoint), has, "{endpoint}");
+        }
+    }
+}

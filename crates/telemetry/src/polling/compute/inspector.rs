@@ -1,0 +1,106 @@
+//! What a hypervisor tells of an instance.
+
+use async_trait::async_trait;
+use serde_json::{Map, Number};
+
+/// Why a hypervisor tells nothing of one instance.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InspectError {
+    /// It is gone since it was found.
+    #[error("there is no such instance any more")]
+    NotFound,
+    #[error("the instance is shut off")]
+    ShutOff,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// An instance as its hypervisor describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainDescription {
+    pub uuid: String,
+    /// The hypervisor's name for it.
+    pub name: String,
+    /// `virDomainState`
+    pub state: u8,
+    /// libvirt's XML.
+    pub xml: String,
+    /// What Nova has left there, as XML; `None` for an instance that is not Nova's.
+    pub metadata_xml: Option<String>,
+}
+
+/// `None` for what the hypervisor does not tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InstanceStatistics {
+    pub power_state: Option<Number>,
+    pub vcpus: Option<Number>,
+    pub cpu_time_ns: Option<Number>,
+    pub memory_actual_mib: Option<f64>,
+    pub memory_available_mib: Option<f64>,
+    pub memory_usage_mib: Option<f64>,
+    pub memory_resident_mib: Option<f64>,
+    pub memory_swap_in_mib: Option<f64>,
+    pub memory_swap_out_mib: Option<f64>,
+    pub cpu_cycles: Option<Number>,
+    pub instructions: Option<Number>,
+    pub cache_references: Option<Number>,
+    pub cache_misses: Option<Number>,
+}
+
+/// A network interface, and what went through it since the instance was started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vnic {
+    pub name: String,
+    pub mac: Option<String>,
+    /// The filter that Neutron has put on it.
+    pub filter: Option<String>,
+    /// The filter's parameters, the port's id and the bridge.
+    pub parameters: Map<String, serde_json::Value>,
+    pub rx_bytes: i64,
+    pub rx_packets: i64,
+    pub rx_errors: i64,
+    pub rx_drop: i64,
+    /// Since the last inspection; 0 at the first.
+    pub rx_bytes_delta: i64,
+    pub tx_bytes: i64,
+    pub tx_packets: i64,
+    pub tx_errors: i64,
+    pub tx_drop: i64,
+    pub tx_bytes_delta: i64,
+}
+
+/// A disk, and what went through it since the instance was started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    pub device: String,
+    pub read_requests: i64,
+    pub read_bytes: i64,
+    pub write_requests: i64,
+    pub write_bytes: i64,
+    pub read_time_ns: Option<Number>,
+    pub write_time_ns: Option<Number>,
+}
+
+/// A disk's size, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskSize {
+    pub device: String,
+    pub capacity: u64,
+    pub allocation: u64,
+    pub physical: u64,
+}
+
+/// A hypervisor on this machine.
+#[async_trait]
+pub trait Inspector: Send + Sync {
+    /// All instances, running or not.
+    async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError>;
+
+    async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError>;
+
+    async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError>;
+
+    async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError>;
+
+    async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError>;
+}

@@ -1,0 +1,366 @@
+//! libvirt as the hypervisor.
+//!
+//! Its calls block, for as long as a hypervisor hangs: they run on threads of their own, a few at a time, and who waits for one
+//! does so until a deadline. A thread that hangs keeps its place until it is back.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use gnudi_libvirt::{Connection, Domain, Error, InterfaceStatistics, Libvirt};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::{
+    inspector::{Disk, DiskSize, DomainDescription, InspectError, Inspector, InstanceStatistics, Vnic},
+    statistics::{number, running, stopped},
+};
+use crate::xml::Element;
+
+/// The shared library, by the name that it has everywhere.
+pub const LIBRARY: &str = Libvirt::NAME;
+
+/// Calls at the same time, those that hang too.
+const CALLS_MAX: usize = 4;
+/// `VIR_DOMAIN_SHUTOFF`
+const SHUT_OFF: u8 = 5;
+/// Where Nova leaves what it knows; the newest first.
+const NOVA_NAMESPACES: [&str; 2] =
+    ["http://openstack.org/xmlns/libvirt/nova/1.1", "http://openstack.org/xmlns/libvirt/nova/1.0"];
+
+#[derive(Clone, Debug)]
+pub struct LibvirtOptions {
+    /// `qemu:///system` and the like.
+    pub uri: String,
+    /// The shared library.
+    pub library: PathBuf,
+    /// Of what is asked of one instance.
+    pub timeout: Duration,
+    /// Whether figures are told of instances that are shut off: state, processors, memory and the sizes of disks.
+    pub report_stopped: bool,
+}
+
+/// The address by the kind of domains, where none is given.
+pub fn uri_of(kind: &str) -> &'static str {
+    match kind {
+        "parallels" => "parallels:///system",
+        "lxc" => "lxc:///",
+        _ => "qemu:///system",
+    }
+}
+
+#[derive(Clone)]
+pub struct LibvirtInspector(Arc<Inner>);
+
+struct Inner {
+    options: LibvirtOptions,
+    link: Mutex<Link>,
+    calls: Arc<Semaphore>,
+    /// Bytes received and sent, by instance and interface, when it was last looked at.
+    before: Mutex<HashMap<(String, String), (i64, i64)>>,
+}
+
+#[derive(Default)]
+struct Link {
+    library: Option<Libvirt>,
+    connection: Option<Connection>,
+}
+
+impl Inner {
+    /// The connection; made, or made again, where there is none that stands.
+    fn connection(&self) -> Result<Connection, Error> {
+        let mut link = self.link.lock();
+        if let Some(connection) = link.connection.as_ref().filter(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        if link.library.is_none() {
+            link.library = Some(Libvirt::load(&self.options.library)?);
+        }
+        let library = link.library.as_ref().expect("it was just loaded");
+        let connection = Connection::open(library, &self.options.uri)?;
+        link.connection = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// Runs `ask` once more where the connection turns out to be gone.
+    fn ask<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+        match ask(&self.connection()?) {
+            Err(Failure::Libvirt(error)) if error.is_disconnection() => {
+                self.link.lock().connection = None;
+                ask(&self.connection()?)
+            }
+            answer => answer,
+        }
+    }
+
+    fn domain(&self, connection: &Connection, uuid: &str, stopped_too: bool) -> Result<Domain, Failure> {
+        let domain = match connection.domain(uuid) {
+            Err(error) if error.is_no_domain() => return Err(InspectError::NotFound.into()),
+            domain => domain?,
+        };
+        if !(stopped_too && self.options.report_stopped) && domain.info()?.state == SHUT_OFF {
+            return Err(InspectError::ShutOff.into());
+        }
+        Ok(domain)
+    }
+}
+
+/// What goes wrong on a thread of libvirt's.
+enum Failure {
+    Libvirt(Error),
+    Inspect(InspectError),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Libvirt(error)
+    }
+}
+
+impl From<InspectError> for Failure {
+    fn from(error: InspectError) -> Self {
+        Failure::Inspect(error)
+    }
+}
+
+impl From<Failure> for InspectError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Libvirt(error) => InspectError::Failed(error.to_string()),
+            Failure::Inspect(error) => error,
+        }
+    }
+}
+
+impl LibvirtInspector {
+    /// Loads the library and connects with the first question.
+    pub fn new(options: LibvirtOptions) -> Self {
+        LibvirtInspector(Arc::new(Inner {
+            options,
+            link: Mutex::default(),
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            before: Mutex::default(),
+        }))
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&Inner, &Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, InspectError> {
+        let timeout = self.0.options.timeout;
+        let late =
+            |_| InspectError::Failed(format!("libvirt does not answer within {} s", timeout.as_secs()));
+        let answer = async {
+            let place = Arc::clone(&self.0.calls).acquire_owned().await.expect("it is never closed");
+            let inner = Arc::clone(&self.0);
+            let task = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                inner.ask(|connection| ask(&inner, connection))
+            });
+            match task.await {
+                Ok(answer) => answer.map_err(InspectError::from),
+                Err(error) => Err(InspectError::Failed(error.to_string())),
+            }
+        };
+        tokio::time::timeout(timeout, answer).await.map_err(late)?
+    }
+
+    /// What came since the last look; the first look tells of none, and a counter that was reset has begun at 0.
+    fn delta(&self, uuid: &str, name: &str, now: InterfaceStatistics) -> (i64, i64) {
+        let key = (uuid.to_owned(), name.to_owned());
+        let before = self.0.before.lock().insert(key, (now.rx_bytes, now.tx_bytes));
+        let since = |now: i64, before: i64| if now < before { now } else { now - before };
+        before.map_or((0, 0), |(rx, tx)| (since(now.rx_bytes, rx), since(now.tx_bytes, tx)))
+    }
+}
+
+#[async_trait]
+impl Inspector for LibvirtInspector {
+    async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError> {
+        let domains = self
+            .call(|_, connection| connection.domains()?.iter().map(describe).collect::<Result<Vec<_>, _>>())
+            .await?;
+        let domains: Vec<DomainDescription> = domains.into_iter().flatten().collect();
+        // Forget the interfaces of instances that are gone.
+        self.0.before.lock().retain(|(uuid, _), _| domains.iter().any(|domain| domain.uuid == *uuid));
+        Ok(domains)
+    }
+
+    async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError> {
+        let uuid = uuid.to_owned();
+        self.call(move |inner, connection| {
+            let domain = inner.domain(connection, &uuid, true)?;
+            let info = domain.info()?;
+            if info.state == SHUT_OFF {
+                return Ok(stopped(info.state, info.vcpus, info.memory_max_kib));
+            }
+            let memory = domain.memory_statistics()?;
+            let statistics = domain.statistics()?;
+            Ok(running(info.state, &memory, &statistics))
+        })
+        .await
+    }
+
+    async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError> {
+        let id = uuid.to_owned();
+        let vnics = self
+            .call(move |inner, connection| {
+                let domain = inner.domain(connection, &id, false)?;
+                let mut told = Vec::new();
+                for vnic in interfaces(&parse(&domain.xml()?)?) {
+                    match domain.interface_statistics(&vnic.name) {
+                        Ok(statistics) => told.push((vnic, statistics)),
+                        Err(error) if error.is_disconnection() => return Err(error.into()),
+                        Err(error) => {
+                            tracing::warn!(%error, instance = id, "an interface is left out");
+                        }
+                    }
+                }
+                Ok(told)
+            })
+            .await?;
+        Ok(vnics
+            .into_iter()
+            .map(|(vnic, now)| {
+                let (rx_bytes_delta, tx_bytes_delta) = self.delta(uuid, &vnic.name, now);
+                Vnic {
+                    rx_bytes: now.rx_bytes,
+                    rx_packets: now.rx_packets,
+                    rx_errors: now.rx_errors,
+                    rx_drop: now.rx_drop,
+                    rx_bytes_delta,
+                    tx_bytes: now.tx_bytes,
+                    tx_packets: now.tx_packets,
+                    tx_errors: now.tx_errors,
+                    tx_drop: now.tx_drop,
+                    tx_bytes_delta,
+                    ..vnic
+                }
+            })
+            .collect())
+    }
+
+    async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError> {
+        let uuid = uuid.to_owned();
+        self.call(move |inner, connection| {
+            let domain = inner.domain(connection, &uuid, false)?;
+            let mut told = Vec::new();
+            for device in disk_devices(&parse(&domain.xml()?)?) {
+                match disk(&domain, &device) {
+                    Ok(disk) => told.push(disk),
+                    Err(error) if error.is_disconnection() => return Err(error.into()),
+                    // During a live migration, for one.
+                    Err(error) => tracing::warn!(%error, instance = uuid, "a disk is left out"),
+                }
+            }
+            Ok(told)
+        })
+        .await
+    }
+
+    async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError> {
+        let uuid = uuid.to_owned();
+        self.call(move |inner, connection| {
+            let domain = inner.domain(connection, &uuid, true)?;
+            let mut sizes = Vec::new();
+            for device in disk_devices(&parse(&domain.xml()?)?) {
+                let info = domain.block_info(&device)?;
+                sizes.push(DiskSize {
+                    device,
+                    // Of a CD, which is aligned, the capacity may be less than what it takes.
+                    capacity: info.capacity.max(info.physical),
+                    allocation: info.allocation,
+                    physical: info.physical,
+                });
+            }
+            Ok(sizes)
+        })
+        .await
+    }
+}
+
+fn parse(xml: &str) -> Result<Element, Failure> {
+    Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
+}
+
+/// `Ok(None)` for a domain that has gone meanwhile.
+fn describe(domain: &Domain) -> Result<Option<DomainDescription>, Failure> {
+    let description = || -> Result<DomainDescription, Error> {
+        Ok(DomainDescription {
+            uuid: domain.uuid()?,
+            name: domain.name()?,
+            state: domain.info()?.state,
+            xml: domain.xml()?,
+            metadata_xml: nova_metadata(domain)?,
+        })
+    };
+    match description() {
+        Err(error) if error.is_no_domain() => Ok(None),
+        description => Ok(Some(description?)),
+    }
+}
+
+fn nova_metadata(domain: &Domain) -> Result<Option<String>, Error> {
+    for namespace in NOVA_NAMESPACES {
+        match domain.metadata(namespace) {
+            Err(error) if error.is_no_metadata() => {}
+            metadata => return metadata.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+fn disk(domain: &Domain, device: &str) -> Result<Disk, Error> {
+    let statistics = domain.block_statistics(device)?;
+    let more = domain.block_parameters(device)?;
+    let time = |name| more.get(name).and_then(number);
+    Ok(Disk {
+        device: device.to_owned(),
+        read_requests: statistics.read_requests,
+        read_bytes: statistics.read_bytes,
+        write_requests: statistics.write_requests,
+        write_bytes: statistics.write_bytes,
+        read_time_ns: time("rd_total_times"),
+        write_time_ns: time("wr_total_times"),
+    })
+}
+
+/// The devices of disks that have a medium.
+fn disk_devices(domain: &Element) -> Vec<String> {
+    let disks = domain.child("devices").into_iter().flat_map(|devices| devices.all("disk"));
+    disks
+        .filter(|disk| disk.child("source").is_some())
+        .filter_map(|disk| disk.child("target")?.attribute("dev"))
+        .filter(|device| !device.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The interfaces that have a device and an address, without figures.
+fn interfaces(domain: &Element) -> Vec<Vnic> {
+    let interfaces = domain.child("devices").into_iter().flat_map(|devices| devices.all("interface"));
+    interfaces.filter_map(interface).collect()
+}
+
+fn interface(interface: &Element) -> Option<Vnic> {
+    let name = interface.child("target")?.attribute("dev")?.to_owned();
+    let mac = interface.child("mac")?.attribute("address").map(str::to_owned);
+    let filter = interface.child("filterref");
+    let text = |text: Option<&str>| text.map_or(Value::Null, Value::from);
+    let mut parameters = Map::new();
+    for parameter in interface.all("filterref").flat_map(|filter| filter.all("parameter")) {
+        let key = parameter.attribute("name").unwrap_or_default().to_lowercase();
+        parameters.insert(key, text(parameter.attribute("value")));
+    }
+    let port = interface.find("virtualport/parameters");
+    parameters.insert("interfaceid".to_owned(), text(port.and_then(|port| port.attribute("interfaceid"))));
+    let source = interface.child("source");
+    parameters.insert("bridge".to_owned(), text(source.and_then(|source| source.attribute("bridge"))));
+    Some(Vnic {
+        name,
+        mac,
+        filter: filter.and_then(|filter| filter.attribute("filter")).map(str::to_owned),
+        parameters,
+        ..Vnic::default()
+    })
+}

@@ -1,0 +1,258 @@
+//! The meters of instances.
+
+use std::{future::Future, sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use serde_json::{Map, Number, Value};
+
+use super::{
+    inspector::{Disk, DiskSize, InspectError, Inspector, InstanceStatistics, Vnic},
+    instance::{self, ReservedMetadata, whole},
+};
+use crate::{
+    polling::{
+        cycle::Cycle,
+        outlet::Outlet,
+        pollster::{Meter, PollError, Pollster, owned},
+        resource::Resource,
+    },
+    sample::SampleKind,
+};
+
+/// Where a meter's value comes from.
+#[derive(Clone, Copy)]
+enum Figure {
+    Instance(fn(&InstanceStatistics) -> Option<Value>),
+    Vnic(fn(&Vnic) -> i64),
+    Disk(fn(&Disk) -> Option<Value>),
+    DiskSize(fn(&DiskSize) -> u64),
+    /// Of the flavor.
+    RootSize,
+    EphemeralSize,
+    /// libvirt tells none: there are never samples.
+    Rate,
+}
+
+const fn delta(name: &'static str, unit: &'static str) -> Meter {
+    Meter { name, kind: SampleKind::Delta, unit }
+}
+
+fn number(number: Option<&Number>) -> Option<Value> {
+    number.cloned().map(Value::Number)
+}
+
+/// All meters of the namespace `compute`.
+#[rustfmt::skip]
+const METERS: [(Meter, Figure); 36] = [
+    (Meter::gauge("power.state", ""), Figure::Instance(|told| number(told.power_state.as_ref()))),
+    (Meter::cumulative("cpu", "ns"), Figure::Instance(|told| number(told.cpu_time_ns.as_ref()))),
+    (Meter::gauge("vcpus", "vcpu"), Figure::Instance(|told| number(told.vcpus.as_ref()))),
+    (Meter::gauge("memory", "MiB"), Figure::Instance(|told| told.memory_actual_mib.map(Value::from))),
+    (Meter::gauge("memory.available", "MiB"), Figure::Instance(|told| told.memory_available_mib.map(Value::from))),
+    (Meter::gauge("memory.usage", "MiB"), Figure::Instance(|told| told.memory_usage_mib.map(Value::from))),
+    (Meter::gauge("memory.resident", "MiB"), Figure::Instance(|told| told.memory_resident_mib.map(Value::from))),
+    (Meter::cumulative("memory.swap.in", "MiB"), Figure::Instance(|told| told.memory_swap_in_mib.map(Value::from))),
+    (Meter::cumulative("memory.swap.out", "MiB"), Figure::Instance(|told| told.memory_swap_out_mib.map(Value::from))),
+    (Meter::gauge("perf.cpu.cycles", ""), Figure::Instance(|told| number(told.cpu_cycles.as_ref()))),
+    (Meter::gauge("perf.instructions", ""), Figure::Instance(|told| number(told.instructions.as_ref()))),
+    (Meter::gauge("perf.cache.references", ""), Figure::Instance(|told| number(told.cache_references.as_ref()))),
+    (Meter::gauge("perf.cache.misses", ""), Figure::Instance(|told| number(told.cache_misses.as_ref()))),
+    (Meter::cumulative("network.incoming.bytes", "B"), Figure::Vnic(|vnic| vnic.rx_bytes)),
+    (Meter::cumulative("network.incoming.packets", "packet"), Figure::Vnic(|vnic| vnic.rx_packets)),
+    (Meter::cumulative("network.outgoing.bytes", "B"), Figure::Vnic(|vnic| vnic.tx_bytes)),
+    (Meter::cumulative("network.outgoing.packets", "packet"), Figure::Vnic(|vnic| vnic.tx_packets)),
+    (Meter::gauge("network.incoming.bytes.rate", "B/s"), Figure::Rate),
+    (Meter::gauge("network.outgoing.bytes.rate", "B/s"), Figure::Rate),
+    (Meter::cumulative("network.incoming.packets.drop", "packet"), Figure::Vnic(|vnic| vnic.rx_drop)),
+    (Meter::cumulative("network.outgoing.packets.drop", "packet"), Figure::Vnic(|vnic| vnic.tx_drop)),
+    (Meter::cumulative("network.incoming.packets.error", "packet"), Figure::Vnic(|vnic| vnic.rx_errors)),
+    (Meter::cumulative("network.outgoing.packets.error", "packet"), Figure::Vnic(|vnic| vnic.tx_errors)),
+    (delta("network.incoming.bytes.delta", "B"), Figure::Vnic(|vnic| vnic.rx_bytes_delta)),
+    (delta("network.outgoing.bytes.delta", "B"), Figure::Vnic(|vnic| vnic.tx_bytes_delta)),
+    (Meter::cumulative("disk.device.read.requests", "request"), Figure::Disk(|disk| Some(disk.read_requests.into()))),
+    (Meter::cumulative("disk.device.read.bytes", "B"), Figure::Disk(|disk| Some(disk.read_bytes.into()))),
+    (Meter::cumulative("disk.device.write.requests", "request"), Figure::Disk(|disk| Some(disk.write_requests.into()))),
+    (Meter::cumulative("disk.device.write.bytes", "B"), Figure::Disk(|disk| Some(disk.write_bytes.into()))),
+    (Meter::cumulative("disk.device.read.latency", "ns"), Figure::Disk(|disk| number(disk.read_time_ns.as_ref()))),
+    (Meter::cumulative("disk.device.write.latency", "ns"), Figure::Disk(|disk| number(disk.write_time_ns.as_ref()))),
+    (Meter::gauge("disk.device.capacity", "B"), Figure::DiskSize(|size| size.capacity)),
+    (Meter::gauge("disk.device.allocation", "B"), Figure::DiskSize(|size| size.allocation)),
+    (Meter::gauge("disk.device.usage", "B"), Figure::DiskSize(|size| size.physical)),
+    (Meter::gauge("disk.root.size", "GiB"), Figure::RootSize),
+    (Meter::gauge("disk.ephemeral.size", "GiB"), Figure::EphemeralSize),
+];
+
+/// All pollsters of the namespace `compute`.
+pub fn pollsters(inspector: &Arc<dyn Inspector>, reserved: &ReservedMetadata) -> Vec<Arc<dyn Pollster>> {
+    let started = Instant::now();
+    METERS
+        .into_iter()
+        .map(|(meter, figure)| {
+            let (inspector, reserved) = (Arc::clone(inspector), reserved.clone());
+            Arc::new(InstancePollster { meter, figure, inspector, reserved, started }) as Arc<dyn Pollster>
+        })
+        .collect()
+}
+
+struct InstancePollster {
+    meter: Meter,
+    figure: Figure,
+    inspector: Arc<dyn Inspector>,
+    reserved: ReservedMetadata,
+    /// The beginning of the monotonic time that samples tell.
+    started: Instant,
+}
+
+/// One sample, as far as it is its own: the resource's id where it is not the instance's, the value, and more metadata.
+type Part = (Option<String>, Value, Map<String, Value>);
+
+/// What the hypervisor told, and when.
+type Told<T> = (f64, Result<T, InspectError>);
+
+impl InstancePollster {
+    /// Asks once a cycle, whichever of the meters needs it first.
+    async fn told<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Arc<Told<T>>
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = Result<T, InspectError>>,
+    {
+        cycle
+            .shared(key, || async {
+                let answer = ask().await;
+                (self.started.elapsed().as_secs_f64(), answer)
+            })
+            .await
+    }
+
+    /// The samples of an instance, and the monotonic time of the figures.
+    async fn parts(&self, cycle: &Cycle, instance: &Resource) -> Result<(f64, Vec<Part>), InspectError> {
+        let id = &instance.id;
+        let inspector = &self.inspector;
+        let parts = match self.figure {
+            Figure::Instance(figure) => {
+                let told = self.told(cycle, format!("instance {id}"), || inspector.instance(id)).await;
+                let volume = figure(told.1.as_ref().map_err(Clone::clone)?).ok_or_else(unavailable)?;
+                let mut more = Map::new();
+                if self.meter.name == "cpu" {
+                    let vcpus = told.1.as_ref().ok().and_then(|told| number(told.vcpus.as_ref()));
+                    more.insert("cpu_number".to_owned(), vcpus.unwrap_or_default());
+                }
+                (told.0, vec![(None, volume, more)])
+            }
+            Figure::Vnic(figure) => {
+                let told = self.told(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
+                let vnics = told.1.as_ref().map_err(Clone::clone)?;
+                (told.0, vnics.iter().map(|vnic| vnic_part(instance, vnic, figure(vnic))).collect())
+            }
+            Figure::Disk(figure) => {
+                let told = self.told(cycle, format!("disks {id}"), || inspector.disks(id)).await;
+                let disks = told.1.as_ref().map_err(Clone::clone)?;
+                let part = |disk: &Disk| -> Result<Part, InspectError> {
+                    Ok(disk_part(id, &disk.device, figure(disk).ok_or_else(unavailable)?))
+                };
+                (told.0, disks.iter().map(part).collect::<Result<_, InspectError>>()?)
+            }
+            Figure::DiskSize(figure) => {
+                let told = self.told(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await;
+                let sizes = told.1.as_ref().map_err(Clone::clone)?;
+                let part = |size: &DiskSize| disk_part(id, &size.device, figure(size).into());
+                (told.0, sizes.iter().map(part).collect())
+            }
+            Figure::RootSize | Figure::EphemeralSize => {
+                let size = self.flavor_size(instance).ok_or_else(unavailable)?;
+                (self.started.elapsed().as_secs_f64(), vec![(None, size.into(), Map::new())])
+            }
+            Figure::Rate => (0.0, Vec::new()),
+        };
+        Ok(parts)
+    }
+
+    fn flavor_size(&self, instance: &Resource) -> Option<i64> {
+        let flavor = instance.body.get("flavor")?;
+        let ephemeral = whole(flavor.get("ephemeral")?)?;
+        match self.figure {
+            Figure::RootSize => Some(whole(flavor.get("disk")?)? - ephemeral),
+            _ => Some(ephemeral),
+        }
+    }
+}
+
+fn unavailable() -> InspectError {
+    InspectError::Failed("the hypervisor does not tell".to_owned())
+}
+
+fn disk_part(id: &str, device: &str, volume: Value) -> Part {
+    let more = Map::from_iter([("disk_name".to_owned(), device.into())]);
+    (Some(format!("{id}-{device}")), volume, more)
+}
+
+fn vnic_part(instance: &Resource, vnic: &Vnic, volume: i64) -> Part {
+    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let vnic_name = vnic.filter.as_ref().unwrap_or(&vnic.name);
+    let more = Map::from_iter([
+        ("name".to_owned(), vnic.name.as_str().into()),
+        ("mac".to_owned(), text(&vnic.mac)),
+        ("fref".to_owned(), text(&vnic.filter)),
+        ("parameters".to_owned(), Value::Object(vnic.parameters.clone())),
+        ("vnic_name".to_owned(), vnic_name.as_str().into()),
+    ]);
+    let id = vnic.filter.clone().unwrap_or_else(|| {
+        let name = instance.text("OS-EXT-SRV-ATTR:instance_name").unwrap_or("None");
+        format!("{name}-{}-{}", instance.id, vnic.name)
+    });
+    (Some(id), volume.into(), more)
+}
+
+#[async_trait]
+impl Pollster for InstancePollster {
+    fn name(&self) -> &str {
+        self.meter.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some("local_instances")
+    }
+
+    async fn poll(
+        &self,
+        cycle: &Cycle,
+        resources: &[Resource],
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PollError> {
+        if matches!(self.figure, Figure::Rate) {
+            return Ok(());
+        }
+        for instance in resources {
+            let meter = self.meter.name;
+            let metadata = match instance::metadata(&instance.body, &self.reserved) {
+                Ok(metadata) => metadata,
+                Err(error) => {
+                    tracing::error!(error, meter, instance = %instance.id, "no sample");
+                    continue;
+                }
+            };
+            let (monotonic_time, parts) = match self.parts(cycle, instance).await {
+                Ok(parts) => parts,
+                Err(error @ (InspectError::NotFound | InspectError::ShutOff)) => {
+                    tracing::debug!(%error, meter, instance = %instance.id, "no sample");
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, meter, instance = %instance.id, "no sample");
+                    continue;
+                }
+            };
+            for (resource_id, volume, more) in parts {
+                let mut metadata = metadata.clone();
+                metadata.extend(more);
+                let resource_id = resource_id.unwrap_or_else(|| instance.id.to_string());
+                let mut sample = self.meter.sample(resource_id, volume, metadata);
+                sample.user_id = owned(instance.text("user_id"));
+                sample.project_id = owned(instance.text("tenant_id"));
+                sample.monotonic_time = Some(monotonic_time);
+                outlet.push(sample).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! Instances on this machine: found by their hypervisor, and asked of it.
+//!
+//! [`instance`] is what Nova would say of one; [`inspector`] what hypervisors tell of a running one, and [`libvirt`] the one
+//! hypervisor there is; [`meters`] makes samples of both.
+
+pub mod discovery;
+pub mod inspector;
+pub mod instance;
+pub mod libvirt;
+pub mod meters;
+pub mod nova;
+mod statistics;
+
+pub use discovery::LocalInstances;
+pub use inspector::Inspector;
+pub use libvirt::{LibvirtInspector, LibvirtOptions};
+pub use meters::pollsters;
+pub use nova::NovaInstances;

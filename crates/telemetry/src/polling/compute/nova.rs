@@ -1,0 +1,175 @@
+//! The instances on this machine as Nova lists them, for clouds that do not leave their metadata with libvirt.
+//!
+//! Nova is asked once a round at most, whatever is polled; flavors and images are asked for once each. Hosts that begin at the
+//! same moment are kept apart by the rounds' jitter.
+
+use std::{collections::HashMap, time::Duration};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::polling::{
+    cloud::{Cloud, CloudError},
+    cycle::Cycle,
+    discovery::{Discovery, DiscoveryError, Group},
+    resource::Resource,
+};
+
+/// Flavors and images that are remembered.
+const REMEMBERED_MAX: usize = 4096;
+/// Of an image, what is no property of its contents.
+const NO_PROPERTIES: [&str; 6] = ["id", "name", "metadata", "kernel_id", "ramdisk_id", "tags"];
+
+/// `local_instances`, as Nova tells.
+pub struct NovaInstances {
+    cloud: Cloud,
+    host: String,
+    compute: String,
+    image: String,
+    /// Nova is not asked again before; 0 for every round.
+    interval: Duration,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    instances: Vec<Resource>,
+    asked: Option<Instant>,
+    /// Null for what is gone.
+    flavors: HashMap<String, Value>,
+    images: HashMap<String, Value>,
+}
+
+impl NovaInstances {
+    pub fn new(cloud: Cloud, host: String, compute: String, image: String, interval: Duration) -> Self {
+        NovaInstances { cloud, host, compute, image, interval, known: Mutex::default() }
+    }
+
+    async fn list(&self, known: &mut Known) -> Result<Vec<Resource>, CloudError> {
+        let base = self.cloud.versioned(&self.compute, "v2.1").await?;
+        let url = format!("{base}/servers/detail?host={}&all_tenants=True", self.host);
+        let mut instances = Vec::new();
+        for mut server in self.cloud.list(&url, "servers", &[]).await? {
+            let state = server.get("OS-EXT-STS:vm_state").and_then(Value::as_str);
+            if matches!(state, Some("deleted" | "error")) {
+                continue;
+            }
+            let Some(id) = server.get("id").and_then(Value::as_str).map(str::to_owned) else { continue };
+            self.add_flavor(&base, &mut server, &mut known.flavors).await?;
+            self.add_image(&mut server, &mut known.images).await?;
+            instances.push(Resource::new(id, server));
+        }
+        Ok(instances)
+    }
+
+    async fn add_flavor(
+        &self,
+        base: &str,
+        server: &mut Value,
+        known: &mut HashMap<String, Value>,
+    ) -> Result<(), CloudError> {
+        let Some(id) = server.pointer("/flavor/id").and_then(Value::as_str).map(str::to_owned) else {
+            return Ok(());
+        };
+        let url = format!("{base}/flavors/{id}");
+        let found = self.remembered(known, &id, &url).await?;
+        let flavor = found.get("flavor").unwrap_or(&Value::Null);
+        let unknown = || Value::from(format!("unknown-id-{id}"));
+        let field = |key: &str| flavor.get(key).cloned();
+        let zero = || Value::from(0);
+        let fields = [
+            ("name", field("name").unwrap_or_else(unknown)),
+            ("vcpus", field("vcpus").unwrap_or_else(zero)),
+            ("ram", field("ram").unwrap_or_else(zero)),
+            ("disk", field("disk").unwrap_or_else(zero)),
+            ("ephemeral", field("OS-FLV-EXT-DATA:ephemeral").unwrap_or_else(zero)),
+        ];
+        for (key, value) in fields {
+            server["flavor"][key] = value;
+        }
+        Ok(())
+    }
+
+    async fn add_image(
+        &self,
+        server: &mut Value,
+        known: &mut HashMap<String, Value>,
+    ) -> Result<(), CloudError> {
+        let Some(id) = server.pointer("/image/id").and_then(Value::as_str).map(str::to_owned) else {
+            // Of one that was started from a volume it is an empty text.
+            for key in ["image", "kernel_id", "ramdisk_id"] {
+                server[key] = Value::Null;
+            }
+            return Ok(());
+        };
+        let url = format!("{}/images/{id}", self.cloud.versioned(&self.image, "v2").await?);
+        let image = self.remembered(known, &id, &url).await?;
+        let name = image.get("name").cloned();
+        server["image"]["name"] = name.unwrap_or_else(|| format!("unknown-id-{id}").into());
+        for key in ["kernel_id", "ramdisk_id"] {
+            server[key] = image.get(key).cloned().unwrap_or_default();
+        }
+        server["image_meta"] = Value::Object(image_meta(&id, image));
+        Ok(())
+    }
+
+    /// What is at an address, asked for once; null where there is nothing.
+    async fn remembered<'a>(
+        &self,
+        known: &'a mut HashMap<String, Value>,
+        id: &str,
+        url: &str,
+    ) -> Result<&'a Value, CloudError> {
+        if !known.contains_key(id) {
+            let found = match self.cloud.get_json(url, &[]).await {
+                Err(CloudError::Refused { status: 404, .. }) => Value::Null,
+                found => found?,
+            };
+            if known.len() >= REMEMBERED_MAX {
+                known.clear();
+            }
+            known.insert(id.to_owned(), found);
+        }
+        Ok(&known[id])
+    }
+}
+
+/// An image's plain properties as texts, as Nova's notifications tell them; nothing of one that is gone.
+fn image_meta(id: &str, image: &Value) -> Map<String, Value> {
+    let mut meta = Map::new();
+    let Some(image) = image.as_object() else { return meta };
+    meta.insert("base_image_ref".to_owned(), id.into());
+    for (key, value) in image.iter().filter(|(key, _)| !NO_PROPERTIES.contains(&key.as_str())) {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => continue,
+        };
+        meta.insert(key.clone(), text.into());
+    }
+    meta
+}
+
+#[async_trait]
+impl Discovery for NovaInstances {
+    fn name(&self) -> &'static str {
+        "local_instances"
+    }
+
+    fn group(&self) -> Group {
+        Group::ThisHost
+    }
+
+    async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
+        let mut known = self.known.lock().await;
+        if known.asked.is_none_or(|asked| asked.elapsed() >= self.interval) {
+            let listed = self.list(&mut known).await;
+            known.instances = listed.map_err(|error| DiscoveryError(error.to_string()))?;
+            known.asked = Some(Instant::now());
+        }
+        Ok(known.instances.clone())
+    }
+}

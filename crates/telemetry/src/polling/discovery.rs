@@ -1,0 +1,54 @@
+//! What finds resources.
+
+use async_trait::async_trait;
+
+use super::{cycle::Cycle, resource::Resource};
+
+/// Why nothing could be found out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DiscoveryError(pub String);
+
+#[async_trait]
+pub trait Discovery: Send + Sync {
+    /// As polling files name it.
+    fn name(&self) -> &'static str;
+
+    /// Agents whose discoveries find the same share it: those of one group.
+    fn group(&self) -> Group {
+        Group::Everywhere
+    }
+
+    /// All resources there are, whoever polls them. `parameter` is what stands behind the name's colon.
+    async fn discover(&self, cycle: &Cycle, parameter: Option<&str>)
+    -> Result<Vec<Resource>, DiscoveryError>;
+}
+
+/// Who finds the same resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Every agent of the cloud.
+    Everywhere,
+    /// The agents of this machine.
+    ThisHost,
+}
+
+/// `name`, or `name:parameter`, or `name://parameter`.
+pub fn split_url(url: &str) -> (&str, Option<&str>) {
+    match url.split_once(':') {
+        Some((name, parameter)) => (name, Some(parameter.strip_prefix("//").unwrap_or(parameter))),
+        None => (url, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_stand_behind_a_colon() {
+        assert_eq!(split_url("tenant"), ("tenant", None));
+        assert_eq!(split_url("endpoint:volume"), ("endpoint", Some("volume")));
+        assert_eq!(split_url("endpoint://volume"), ("endpoint", Some("volume")));
+    }
+}

@@ -1,0 +1,81 @@
+//! Answers as documents, and the way into them.
+
+use serde_json::{Map, Value};
+
+use super::definition::Handler;
+use crate::xml::Element;
+
+/// The document by the first handler that can read it. `Err` has what each of them said.
+pub fn read(body: &[u8], handlers: &[Handler]) -> Result<Value, String> {
+    let text = String::from_utf8_lossy(body);
+    let mut problems = Vec::new();
+    for handler in handlers {
+        let read = match handler {
+            Handler::Json => serde_json::from_str(&text).map_err(|error| format!("JSON: {error}")),
+            Handler::Xml => Element::parse(&text).map_err(|error| error.to_string()).map(|root| {
+                let name = root.name.clone();
+                Value::Object(Map::from_iter([(name, of_element(&root))]))
+            }),
+            Handler::Text => Ok(serde_json::json!([{ "out": text }])),
+        };
+        match read {
+            Ok(document) => return Ok(document),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    Err(problems.join("; "))
+}
+
+/// Attributes behind `@`, children by name (a list where there are several), the text as `#text`; a text alone is a text,
+/// nothing at all is null.
+fn of_element(element: &Element) -> Value {
+    let mut map = Map::new();
+    for (name, value) in &element.attributes {
+        map.insert(format!("@{name}"), value.as_str().into());
+    }
+    for child in &element.children {
+        let value = of_element(child);
+        match map.get_mut(&child.name) {
+            None => {
+                map.insert(child.name.clone(), value);
+            }
+            Some(Value::Array(items)) => items.push(value),
+            Some(other) => *other = Value::Array(vec![other.take(), value]),
+        }
+    }
+    let text = element.whole_text.trim();
+    match (map.is_empty(), text.is_empty()) {
+        (true, true) => Value::Null,
+        (true, false) => text.into(),
+        (false, true) => Value::Object(map),
+        (false, false) => {
+            map.insert("#text".to_owned(), text.into());
+            Value::Object(map)
+        }
+    }
+}
+
+/// What lies at the end of a way; `None` where the way ends before.
+pub fn look<'a>(document: &'a Value, steps: &[String]) -> Option<&'a Value> {
+    steps.iter().try_fold(document, |value, step| value.get(step.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_read_in_the_handlers_order() {
+        let xml = b"<?xml version='1.0'?><a x='1'><b>2</b><b>3</b><c/><d y='4'>text</d></a>";
+        let document =
+            json!({"a": {"@x": "1", "b": ["2", "3"], "c": null, "d": {"@y": "4", "#text": "text"}}});
+        assert_eq!(read(xml, &[Handler::Json, Handler::Xml]).unwrap(), document);
+        assert_eq!(read(b"{\"a\": 1}", &[Handler::Json, Handler::Text]).unwrap(), json!({"a": 1}));
+        assert_eq!(read(b"7", &[Handler::Text]).unwrap(), json!([{"out": "7"}]));
+        assert!(read(b"<", &[Handler::Json, Handler::Xml]).unwrap_err().contains("; "));
+        assert_eq!(look(&document, &["a".to_owned(), "@x".to_owned()]), Some(&json!("1")));
+        assert_eq!(look(&document, &["a".to_owned(), "z".to_owned()]), None);
+    }
+}

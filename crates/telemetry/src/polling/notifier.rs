@@ -1,0 +1,99 @@
+//! Samples on their way to the notification agents, through the broker.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use gnudi_model::Timestamp;
+use serde_json::value::RawValue;
+
+use super::{agent::naive_utc, outlet::Sender, pollster::PollError};
+use crate::{
+    messaging::{
+        Outbox, Outgoing,
+        envelope::{Sealed, Version, seal},
+    },
+    sample::Sample,
+    wire::{Signer, samples_payload},
+};
+
+/// Who polling agents say they are.
+const PUBLISHER_ID: &str = "ceilometer.polling";
+const EVENT_TYPE: &str = "telemetry.polling";
+const PRIORITY: &str = "SAMPLE";
+
+#[derive(Clone, Debug)]
+pub struct NotifierOptions {
+    /// `ceilometer`
+    pub exchange: String,
+    /// `notifications`, and whatever else is configured: each gets all.
+    pub topics: Vec<String>,
+    pub version: Version,
+    /// How long a message is tried before its samples are given up: the next round has newer ones.
+    pub timeout: std::time::Duration,
+}
+
+/// Publishes samples as notifications `telemetry.polling` of priority SAMPLE, signed.
+pub struct Notifier {
+    pub options: NotifierOptions,
+    pub signer: Signer,
+    pub outbox: Arc<dyn Outbox>,
+    pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Makes the messages' ids: UUIDs as text.
+    pub new_id: Box<dyn Fn() -> String + Send + Sync>,
+    /// Messages published.
+    pub messages: AtomicU64,
+}
+
+#[async_trait]
+impl Sender for Notifier {
+    async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
+        let payload = samples_payload(samples, &self.signer);
+        let payload = RawValue::from_string(payload).map_err(|error| PollError(error.to_string()))?;
+        let (message_id, unique_id) = ((self.new_id)(), (self.new_id)().replace('-', ""));
+        let body = seal(
+            &Sealed {
+                request_id: None,
+                message_id: &message_id,
+                publisher_id: PUBLISHER_ID,
+                event_type: EVENT_TYPE,
+                priority: PRIORITY,
+                payload: &payload,
+                timestamp: &spaced((self.now)()),
+                unique_id: &unique_id,
+            },
+            self.options.version,
+        );
+        for topic in &self.options.topics {
+            let message = Outgoing {
+                exchange: self.options.exchange.clone(),
+                routing_key: format!("{topic}.{}", PRIORITY.to_lowercase()),
+                body: body.clone(),
+                headers: Vec::new(),
+            };
+            let late =
+                |_| PollError(format!("the broker has not confirmed {} samples in time", samples.len()));
+            let published = tokio::time::timeout(self.options.timeout, self.outbox.publish(&message));
+            published.await.map_err(late)?.map_err(|error| PollError(error.to_string()))?;
+            self.messages.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// `YYYY-MM-DD HH:MM:SS.ffffff`, UTC.
+fn spaced(timestamp: Timestamp) -> String {
+    naive_utc(timestamp).replace('T', " ")
+}
+
+/// For agents that publish nothing.
+pub struct Nowhere;
+
+#[async_trait]
+impl Sender for Nowhere {
+    async fn send(&self, _: &[Sample<'_>]) -> Result<(), PollError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! The polling file: what is polled, and how often.
+
+use std::{path::Path, time::Duration};
+
+use crate::{
+    located::{Located, Node},
+    pipeline::Selection,
+    yaml::YamlError,
+};
+
+/// One of the file's sources.
+#[derive(Clone, Debug)]
+pub struct PollingSource {
+    pub name: String,
+    pub interval: Duration,
+    pub meters: Selection,
+    /// Resources that need not be found.
+    pub resources: Vec<String>,
+    /// Instead of those that the pollsters suggest.
+    pub discovery: Vec<String>,
+}
+
+/// Reads a polling file.
+pub fn load(path: &Path) -> Result<Vec<PollingSource>, YamlError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
+    parse(path, &text)
+}
+
+/// Reads a text; `path` is for errors.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<PollingSource>, YamlError> {
+    let file = Located::parse(path, text)?;
+    let list = file.get("sources").ok_or_else(|| wrong(path, &file, "sources", "required"))?;
+    let sources = list.list().ok_or_else(|| wrong(path, list, "sources", "should be a list of sources"))?;
+    sources.iter().map(|source| parse_source(path, source)).collect()
+}
+
+fn wrong(path: &Path, at: &Located, key: &str, problem: &str) -> YamlError {
+    let problem = format!("line {}: {key}: {problem}", at.line);
+    YamlError::Malformed { path: path.to_owned(), problem }
+}
+
+fn parse_source(path: &Path, source: &Located) -> Result<PollingSource, YamlError> {
+    let needed = |key: &str| source.get(key).ok_or_else(|| wrong(path, source, key, "missing in a source"));
+    let name = match &needed("name")?.node {
+        Node::Text(text) => text.clone(),
+        Node::Integer(number) => number.to_string(),
+        _ => return Err(wrong(path, needed("name")?, "name", "should be a text")),
+    };
+    needed("meters")?;
+    let meters = Selection::new(&texts(path, source, "meters")?)
+        .map_err(|error| wrong(path, source, "meters", &error.to_string()))?;
+    let interval = needed("interval")?;
+    let seconds = match &interval.node {
+        Node::Integer(number) => Some(*number),
+        Node::Float(number) => Some(*number as i64),
+        Node::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .ok_or_else(|| wrong(path, interval, "interval", "should be a number of seconds"))?;
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| wrong(path, interval, "interval", "should be greater than 0"))?;
+    if let Some(expression) =
+        source.get("group_id_coordination_expression").filter(|expression| !expression.is_empty())
+    {
+        let problem = "Python expressions are not evaluated; agents share resources by their namespaces, hosts and \
+                       [polling] partitioning_group_prefix";
+        return Err(wrong(path, expression, "group_id_coordination_expression", problem));
+    }
+    Ok(PollingSource {
+        name,
+        interval: Duration::from_secs(seconds),
+        meters,
+        resources: texts(path, source, "resources")?,
+        discovery: texts(path, source, "discovery")?,
+    })
+}
+
+fn texts(path: &Path, source: &Located, key: &str) -> Result<Vec<String>, YamlError> {
+    let Some(value) = source.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
+    let list = value.list().ok_or_else(|| wrong(path, value, key, "should be a list"))?;
+    list.iter()
+        .map(|item| item.text().map(str::to_owned).ok_or_else(|| wrong(path, item, key, "should be texts")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<PollingSource>, YamlError> {
+        super::parse(Path::new("polling.yaml"), text)
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let sources = parse(
+            "---\nsources:\n  - name: all\n    interval: 300\n    meters:\n      - cpu\n      - 'disk.*'\n\
+             \n  - {name: b, interval: '60', meters: ['*'], resources: [a, b], discovery: ['endpoint:x']}\n",
+        )
+        .unwrap();
+        assert_eq!(sources.len(), 2);
+        assert_eq!((sources[0].name.as_str(), sources[0].interval.as_secs()), ("all", 300));
+        assert!(sources[0].meters.takes("disk.root.size") && !sources[0].meters.takes("memory"));
+        assert_eq!(sources[1].resources, ["a", "b"]);
+        assert_eq!(sources[1].discovery, ["endpoint:x"]);
+    }
+
+    #[test]
+    fn errors_name_file_line_and_key() {
+        for (text, line, key) in [
+            ("a: 1\n", 1, "sources"),
+            ("sources: 1\n", 1, "sources"),
+            ("sources:\n- interval: 1\n  meters: [a]\n", 2, "name"),
+            ("sources:\n- name: a\n  meters: [a]\n", 2, "interval"),
+            ("sources:\n- name: a\n  interval: 0\n  meters: [a]\n", 3, "interval"),
+            ("sources:\n- name: a\n  interval: soon\n  meters: [a]\n", 3, "interval"),
+            ("sources:\n- name: a\n  interval: 1\n", 2, "meters"),
+            ("sources:\n- name: a\n  interval: 1\n  meters: [a, '!b']\n", 2, "meters"),
+            ("sources:\n- name: a\n  interval: 1\n  meters: a\n", 4, "meters"),
+            ("sources:\n- name: a\n  interval: 1\n  meters: [a]\n  resources: x\n", 5, "resources"),
+            ("sources:\n- name: a\n  interval: 1\n  meters: [a]\n  discovery: {a: b}\n", 5, "discovery"),
+            (
+                "sources:\n- name: a\n  interval: 1\n  meters: [a]\n  group_id_coordination_expression: 1+1\n",
+                5,
+                "group_id_coordination_expression",
+            ),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("polling.yaml: line {line}: {key}: ")), "{text}: {error}");
+        }
+    }
+}
