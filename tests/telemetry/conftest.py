@@ -1,8 +1,10 @@
-"""Ours and Ceilometer's, one process each for a module's tests."""
+"""Ours and Ceilometer's, one process each for a module's tests; a broker for each module, and agents that end with their test."""
 
 import pytest
 
 from support import ceilometer_oracle
+from support.rabbitmq import Rabbitmq
+from telemetry.agents import Agent
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +19,29 @@ def theirs(tmp_path_factory):
     side = ceilometer_oracle.theirs(tmp_path_factory.mktemp("theirs"))
     yield side
     side.stop()
+
+
+@pytest.fixture(scope="module")
+def rabbitmq(shared_dir, request):
+    """One node for a module, so that no module sees another's queues."""
+    broker = Rabbitmq(shared_dir / f"rabbitmq-{request.module.__name__.rsplit('.', 1)[-1]}")
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """Makes agents: `agent(broker, config=..., ...)` answers one that is not started yet."""
+    agents = []
+
+    def make(broker, **kwargs):
+        made = Agent(tmp_path / f"agent-{len(agents)}", broker, **kwargs)
+        agents.append(made)
+        return made
+
+    yield make
+    for made in agents:
+        if made.process is not None and made.process.running():
+            made.kill()

@@ -1,10 +1,12 @@
-//! The command line: gnudi's own, and those of Gnocchi's programs when called by their names.
+//! The command line: gnudi's own, and those of Gnocchi's and Ceilometer's programs when called by their names.
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gnudi_client::Trust;
 use gnudi_model::SackCount;
+
+use crate::config::options::{CEILOMETER, Catalogue, GNOCCHI};
 
 /// The metric store and telemetry pipeline for clouds.
 #[derive(Debug, Parser)]
@@ -35,12 +37,57 @@ pub enum Command {
     Statsd(CollectorArgs),
     /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
     Amqpd(CollectorArgs),
+    /// Take notifications, in place of one of Ceilometer's agents and with its files.
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// Measure gnudi and other servers with the same API.
     Benchmark(Box<gnudi_bench::Benchmark>),
     /// Write a flame graph of where a running server spends its processor time.
     Profile(ProfileArgs),
     /// Print every option with its default and meaning.
-    Config,
+    Config(ConfigArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Take what services put on the bus and bring it to the store (also: ceilometer-agent-notification).
+    Notification(AgentArgs),
+}
+
+/// What all agents take.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AgentArgs {
+    /// Ceilometer's configuration file; of several the last counts most [default: /etc/ceilometer/ceilometer.conf].
+    #[arg(long, value_name = "FILE")]
+    pub config_file: Vec<PathBuf>,
+    /// A directory of such files (*.conf), read after them.
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Vec<PathBuf>,
+    /// Show the agent's figures at http://HOST:PORT/metrics [default: `[agent] metrics_listen`, else nowhere].
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics_listen: Option<String>,
+    /// Without effect: logs go to standard error.
+    #[arg(long, alias = "logfile", value_name = "FILE", hide = true)]
+    pub log_file: Option<PathBuf>,
+    /// Log at level debug.
+    #[arg(short, long)]
+    pub debug: bool,
+    /// Log at level info (the default).
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct ConfigArgs {
+    /// Those of ceilometer.conf instead of gnocchi.conf.
+    #[arg(long)]
+    pub ceilometer: bool,
+}
+
+impl ConfigArgs {
+    pub fn catalogue(self) -> Catalogue {
+        if self.ceilometer { CEILOMETER } else { GNOCCHI }
+    }
 }
 
 /// What every program that opens the store takes.
@@ -89,9 +136,13 @@ pub struct ServeArgs {
     /// Leave a collector out. `host`: this machine's own figures.
     #[arg(long, value_name = "COLLECTOR", value_parser = ["host"])]
     pub without: Vec<String>,
-    /// Run a collector in this process too. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0.
-    #[arg(long, value_name = "COLLECTOR", value_parser = ["statsd", "amqpd"])]
+    /// Run a collector in this process too. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0, `notification`: what
+    /// services put on the bus.
+    #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification"])]
     pub with: Vec<String>,
+    /// With `--with notification`: Ceilometer's configuration file [default: /etc/ceilometer/ceilometer.conf].
+    #[arg(long, value_name = "FILE")]
+    pub ceilometer_config_file: Vec<PathBuf>,
 }
 
 /// Whose certificates are believed where an endpoint is https.
@@ -244,23 +295,24 @@ impl UpgradeArgs {
     }
 }
 
-/// Gnocchi's programs, and the command that each is.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("gnocchi-api", "api"),
-    ("gnocchi-metricd", "metricd"),
-    ("gnocchi-upgrade", "upgrade"),
-    ("gnocchi-change-sack-size", "change-sack-size"),
-    ("gnocchi-statsd", "statsd"),
-    ("gnocchi-amqpd", "amqpd"),
+/// Gnocchi's and Ceilometer's programs, and the words of the command that each is.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("gnocchi-api", &["api"]),
+    ("gnocchi-metricd", &["metricd"]),
+    ("gnocchi-upgrade", &["upgrade"]),
+    ("gnocchi-change-sack-size", &["change-sack-size"]),
+    ("gnocchi-statsd", &["statsd"]),
+    ("gnocchi-amqpd", &["amqpd"]),
+    ("ceilometer-agent-notification", &["agent", "notification"]),
 ];
 
-/// Reads the command line; called by the name of a Gnocchi program (through a link), the binary is that program.
+/// Reads the command line; called by the name of one of those programs (through a link), the binary is that program.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut words: Vec<OsString> = words.into_iter().collect();
     let name = words.first().map(PathBuf::from).and_then(|path| path.file_name().map(OsString::from));
     let program = PROGRAMS.iter().find(|(program, _)| name.as_deref().is_some_and(|name| name == *program));
     if let Some((_, command)) = program {
-        words.insert(1, OsString::from(command));
+        words.splice(1..1, command.iter().map(OsString::from));
     }
     Cli::try_parse_from(words)
 }
@@ -282,7 +334,12 @@ mod tests {
         let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
         assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
         assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
-        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config));
+        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config(_)));
+        let cli = parse(words("ceilometer-agent-notification --logfile x --config-file a --config-file b"))
+            .unwrap();
+        assert!(
+            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.config_file.len() == 2)
+        );
         for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
             let cli = parse(words(line)).unwrap();
             assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));

@@ -10,7 +10,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use args::Command;
+use args::{AgentCommand, Command};
 use commands::serve::Role;
 
 /// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
@@ -41,8 +41,9 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Profile(args) => commands::profile::run(&args),
-        Command::Config => {
-            print!("{}", config::print_all(config::options::GNOCCHI));
+        Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
+        Command::Config(args) => {
+            print!("{}", config::print_all(args.catalogue()));
             Ok(())
         }
     };

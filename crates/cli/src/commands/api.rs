@@ -21,9 +21,9 @@ pub async fn serve(
     store: &Store,
     options: ApiOptions,
     workers: &Handle,
+    mut registry: Registry,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
-    let mut registry = Registry::default();
     registry.register_collector(Box::new(StoreFigures::of(store)));
     let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
     registry.register_collector(Box::new(ProcessFigures::of(runtimes)));

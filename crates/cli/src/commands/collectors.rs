@@ -6,10 +6,12 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_telemetry::{amqp1, statsd};
+use prometheus_client::registry::Registry;
 use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use crate::{
-    args::{CollectorArgs, ServeArgs, StoreArgs},
+    args::{AgentArgs, CollectorArgs, ServeArgs, StoreArgs},
+    commands::agent::{self, notification::NotificationAgent},
     config::Config,
     logging,
 };
@@ -129,7 +131,12 @@ pub struct Collectors {
 
 impl Collectors {
     /// Starts those that the command line asks for.
-    pub async fn start(args: &ServeArgs, config: &Config, sink: &Sink) -> Result<Self> {
+    pub async fn start(
+        args: &ServeArgs,
+        config: &Config,
+        sink: &Sink,
+        registry: &mut Registry,
+    ) -> Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = Vec::new();
         for name in &args.with {
@@ -140,6 +147,15 @@ impl Collectors {
             };
             tasks.push(match name.as_str() {
                 "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
+                "notification" => {
+                    let files = AgentArgs {
+                        config_file: args.ceilometer_config_file.clone(),
+                        ..AgentArgs::default()
+                    };
+                    let config = agent::load(&files)?;
+                    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                    tokio::spawn(NotificationAgent::new(&config, Some(sink), registry)?.run(stop))
+                }
                 _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
             });
         }

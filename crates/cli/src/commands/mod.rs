@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod agent;
 pub mod api;
 pub mod collectors;
 pub mod metricd;
@@ -31,8 +32,9 @@ fn processors() -> usize {
 
 /// Threads for requests.
 fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime> {
-    let threads =
-        threads.or(config.int("DEFAULT", "parallel_operations")).map_or_else(processors, |n| n as usize);
+    let threads = threads
+        .or_else(|| config.int("DEFAULT", "parallel_operations"))
+        .map_or_else(processors, |n| n as usize);
     Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)

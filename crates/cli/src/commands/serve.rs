@@ -8,6 +8,7 @@ use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
+use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, runtime::Handle};
 use uuid::Uuid;
 
@@ -86,7 +87,8 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let endpoint = endpoint(args, address, tls.is_some());
     let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
     let listener = Listener { socket, tls };
-    let collectors = Collectors::start(args, config, &sink).await?;
+    let mut registry = Registry::default();
+    let collectors = Collectors::start(args, config, &sink, &mut registry).await?;
     // An API among others leaves the machine's figures to whoever collects them for all.
     let host = match &part {
         Part::Workers(_) => start_host_collector(args, config, sink)?,
@@ -97,7 +99,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         super::collectors::until_told_to_stop().await;
         collectors.finish().await;
     };
-    let served = super::api::serve(listener, &store, options, workers, stop).await;
+    let served = super::api::serve(listener, &store, options, workers, registry, stop).await;
     tracing::info!("stopping");
     if let Some(host) = host {
         host.abort();

@@ -229,6 +229,11 @@ impl Config {
         candidates.chain(beside).find(|path| path.is_file())
     }
 
+    /// Where files that options name are looked for.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
     fn spec(&self, section: &str, name: &str) -> &'static Spec {
         let spec = self.catalogue.find(section, name);
         spec.unwrap_or_else(|| panic!("[{section}] {name} is not in the options"))

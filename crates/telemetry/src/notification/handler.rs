@@ -8,23 +8,15 @@ use super::{
     BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled, polled::EVENT_TYPE, read,
 };
 use crate::{
+    definitions::LookupError,
     event::Event,
+    events::EventDefinitions,
     messaging::envelope,
+    meters::MeterDefinitions,
+    pipeline::Pipelines,
     publishers::{Publisher, Receipt},
     sample::Sample,
 };
-
-/// Makes samples of notifications: the definitions of meters.
-pub trait SampleConverter: Send + Sync {
-    /// None where no definition is for it.
-    fn samples(&self, notification: &Notification<'_>) -> Vec<Sample<'static>>;
-}
-
-/// Makes events of notifications: the definitions of events.
-pub trait EventConverter: Send + Sync {
-    /// `None` where none is wanted.
-    fn event(&self, notification: &Notification<'_>) -> Option<Event>;
-}
 
 /// One try to publish a message.
 pub enum Attempt {
@@ -38,10 +30,13 @@ pub enum Attempt {
     Malformed(Malformed),
 }
 
-/// The pipelines, and what makes samples and events for them. What is `None` is not wanted.
+/// The pipelines, and what makes samples and events for them.
 pub struct Handler {
-    pub samples: Option<(Arc<dyn SampleConverter>, Arc<dyn Publisher>)>,
-    pub events: Option<(Arc<dyn EventConverter>, Arc<dyn Publisher>)>,
+    pub pipelines: Arc<dyn Publisher>,
+    /// `None`: no samples are wanted but those that polling agents send.
+    pub meters: Option<MeterDefinitions>,
+    /// `None`: no events are wanted.
+    pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
     pub duplicates: Mutex<Duplicates>,
 }
@@ -78,36 +73,47 @@ impl Handler {
         };
         let mut receipts = Vec::new();
         let mut bad = None;
-        if let Some((converter, pipeline)) = &self.samples
-            && (is_sample || is_info)
-        {
-            if is_sample && notification.event_type == EVENT_TYPE {
-                let Polled { samples, bad: bad_ones } = polled(notification.payload.get())?;
-                self.figures.samples.add(samples.len());
-                self.figures.bad_samples.add(bad_ones.as_ref().map_or(0, |bad| bad.count));
-                receipts.push(pipeline.samples(&samples));
-                bad = bad_ones;
-            } else {
-                let samples = converter.samples(notification);
-                if !samples.is_empty() {
-                    self.figures.samples.add(samples.len());
-                    receipts.push(pipeline.samples(&samples));
-                }
-            }
+        if is_sample && notification.event_type == EVENT_TYPE {
+            let Polled { samples, bad: bad_ones } = polled(notification.payload.get())?;
+            self.figures.samples.add(samples.len());
+            self.figures.bad_samples.add(bad_ones.as_ref().map_or(0, |bad| bad.count));
+            receipts.push(self.pipelines.samples(&samples));
+            bad = bad_ones;
         }
-        if let Some((converter, pipeline)) = &self.events
-            && (is_info || is_error)
-            && let Some(event) = converter.event(notification)
-        {
+        let event_type = &*notification.event_type;
+        let meters = self.meters.as_ref().filter(|_| is_info || is_sample && event_type != EVENT_TYPE);
+        let meters = meters.filter(|meters| meters.matches(event_type));
+        let events =
+            self.events.as_ref().filter(|events| (is_info || is_error) && events.matches(event_type));
+        if meters.is_none() && events.is_none() {
+            return Ok((Receipt::all(receipts), bad));
+        }
+        // Both are made before either is published: what cannot be converted is set aside whole.
+        let document = notification.document();
+        let unusable = |error: LookupError| Malformed(error.0);
+        let samples =
+            meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;
+        let event =
+            events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
+        if let Some(samples) = samples.filter(|samples| !samples.is_empty()) {
+            self.figures.samples.add(samples.len());
+            receipts.push(self.pipelines.samples(&samples));
+        }
+        if let Some(event) = event.flatten() {
             self.figures.events.add(1);
-            receipts.push(pipeline.events(&[event]));
+            receipts.push(self.pipelines.events(&[event]));
         }
-        let receipt = match receipts.len() {
-            0 => Receipt::done(),
-            1 => receipts.remove(0),
-            _ => Receipt::all(receipts),
-        };
-        Ok((receipt, bad))
+        Ok((Receipt::all(receipts), bad))
+    }
+}
+
+impl Publisher for Pipelines {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        Pipelines::samples(self, samples)
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        Pipelines::events(self, events)
     }
 }
 

@@ -16,7 +16,7 @@ mod text;
 pub use agent::{Agent, AgentOptions};
 pub use duplicates::Duplicates;
 pub use figures::{Figures, FiguresCollector};
-pub use handler::{EventConverter, Handler, SampleConverter};
+pub use handler::Handler;
 pub use message::Notification;
 pub use polled::{BadSamples, Polled, polled};
 pub use read::{Malformed, read};

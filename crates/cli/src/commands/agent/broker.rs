@@ -1,0 +1,102 @@
+//! From options of ceilometer.conf to what connects to RabbitMQ, and to what is listened to.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_telemetry::messaging::{
+    BrokerOptions, Listening, Login, Pauses, QueueOptions, QuorumOptions, TlsFiles, TransportUrl,
+};
+
+use crate::config::Config;
+
+const RABBIT: &str = "oslo_messaging_rabbit";
+const NOTIFICATIONS: &str = "oslo_messaging_notifications";
+
+/// Messages that the broker sends ahead to each queue's consumer, where no number is configured. What keeps memory within
+/// bounds is `in_flight_bytes_max`; this keeps the broker's queues busy while a batch is on its way to the store.
+const PREFETCH: u16 = 400;
+
+/// Where notifications are published to, and come from where `[notification] messaging_urls` says nothing.
+pub fn main_broker(config: &Config, name: &str) -> Result<BrokerOptions> {
+    let (section, option) = match config.text(NOTIFICATIONS, "transport_url") {
+        Some(_) => (NOTIFICATIONS, "transport_url"),
+        None => ("DEFAULT", "transport_url"),
+    };
+    let url = config.text(section, option).unwrap_or("rabbit://");
+    let url: TransportUrl = url.parse().with_context(|| config.place(section, option))?;
+    broker(config, url, name)
+}
+
+/// All brokers that are listened to.
+pub fn brokers(config: &Config, name: &str) -> Result<Vec<BrokerOptions>> {
+    let urls = config.list("notification", "messaging_urls");
+    if urls.is_empty() {
+        return Ok(vec![main_broker(config, name)?]);
+    }
+    let place = || config.place("notification", "messaging_urls");
+    urls.iter().map(|url| broker(config, url.parse().with_context(place)?, name)).collect()
+}
+
+fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOptions> {
+    let seconds = |name| Duration::from_secs(config.size(RABBIT, name) as u64);
+    let number = |name| u32::try_from(config.size(RABBIT, name)).unwrap_or(u32::MAX);
+    let login = match config.text(RABBIT, "rabbit_login_method") {
+        Some("PLAIN") => Login::Plain,
+        Some("EXTERNAL") => Login::External,
+        Some("RABBIT-CR-DEMO") => Login::RabbitCrDemo,
+        _ => Login::AmqPlain,
+    };
+    let is_secure = url.is_secure || config.bool(RABBIT, "ssl");
+    Ok(BrokerOptions {
+        tls: if is_secure { Some(tls(config)?) } else { None },
+        login,
+        heartbeat_s: config.size(RABBIT, "heartbeat_timeout_threshold") as u16,
+        shuffled: config.text(RABBIT, "kombu_failover_strategy") == Some("shuffle"),
+        pauses: Pauses {
+            first: seconds("rabbit_retry_interval"),
+            step: seconds("rabbit_retry_backoff"),
+            longest: seconds("rabbit_interval_max"),
+        },
+        queues: QueueOptions {
+            durable: config.bool(RABBIT, "amqp_durable_queues"),
+            auto_delete: config.bool(RABBIT, "amqp_auto_delete"),
+            quorum: config.bool(RABBIT, "rabbit_quorum_queue").then(|| QuorumOptions {
+                delivery_limit: number("rabbit_quorum_delivery_limit"),
+                memory_length_max: number("rabbit_quorum_max_memory_length"),
+                memory_bytes_max: number("rabbit_quorum_max_memory_bytes"),
+            }),
+        },
+        ..BrokerOptions::new(url, name)
+    })
+}
+
+fn tls(config: &Config) -> Result<TlsFiles> {
+    let file = |name| config.text(RABBIT, name).map(PathBuf::from);
+    let identity = match (file("ssl_cert_file"), file("ssl_key_file")) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        (Some(_), None) => bail!("{}: needs ssl_key_file beside it", config.place(RABBIT, "ssl_cert_file")),
+        (None, Some(_)) => bail!("{}: needs ssl_cert_file beside it", config.place(RABBIT, "ssl_key_file")),
+    };
+    Ok(TlsFiles { authorities: file("ssl_ca_file"), identity })
+}
+
+/// Exchanges, topics and limits of the notification agent.
+pub fn listening(config: &Config) -> Listening {
+    Listening {
+        exchanges: distinct(config.list("notification", "notification_control_exchanges")),
+        topics: distinct(config.list(NOTIFICATIONS, "topics")),
+        pool: config.text("notification", "pool").map(str::to_owned),
+        prefetch: match config.size(RABBIT, "rabbit_qos_prefetch_count") {
+            0 => PREFETCH,
+            count => count as u16,
+        },
+        in_flight_bytes_max: config.size("notification", "in_flight_bytes_max"),
+    }
+}
+
+fn distinct(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}

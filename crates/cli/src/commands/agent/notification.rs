@@ -1,0 +1,212 @@
+//! `gnudi agent notification`, and the same within `gnudi serve --with notification`.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use futures_util::future::join_all;
+use gnudi_telemetry::{
+    events::{EventDefinitions, EventOptions},
+    messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
+    meters::{MeterDefinitions, SampleOptions},
+    notification::{Agent, AgentOptions, Duplicates, Figures, FiguresCollector, Handler},
+    pipeline::{Origin, PipelineFigures, Pipelines},
+    publishers::{
+        BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers, bus_opener,
+        gnocchi,
+    },
+    wire::Signer,
+};
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use super::{broker, credentials, metrics};
+use crate::{
+    args::AgentArgs,
+    commands::collectors::{Sink, until_told_to_stop},
+    config::Config,
+};
+
+/// `gnudi agent notification`
+pub fn run(args: &AgentArgs) -> Result<()> {
+    let config = super::prepare(args)?;
+    let threads = config.int("notification", "workers");
+    let threads = threads.unwrap_or_else(|| crate::commands::processors() as i64);
+    crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
+        let mut registry = Registry::default();
+        let agent = NotificationAgent::new(&config, None, &mut registry)?;
+        if let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) {
+            metrics::serve(address, registry).await?;
+        }
+        agent.run(until_told_to_stop()).await;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// The agent as ceilometer.conf asks for it.
+pub struct NotificationAgent {
+    agent: Agent,
+    /// One for each broker that is listened to.
+    consumers: Vec<(Consumer, Inbox)>,
+    outbox: Arc<AmqpOutbox>,
+}
+
+impl NotificationAgent {
+    /// Reads all files, and starts to connect. `own` is the server in this process, if there is one. Must be called within a
+    /// Tokio runtime.
+    pub fn new(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Self> {
+        let pipelines = pipelines(config, own, registry.sub_registry_with_prefix("gnudi"))?;
+        let figures = Arc::new(Figures::default());
+        registry.register_collector(Box::new(FiguresCollector(figures.clone())));
+        let handler = Handler {
+            meters: meters(config, &pipelines)?,
+            events: events(config, &pipelines)?,
+            pipelines: Arc::new(pipelines),
+            figures,
+            duplicates: Duplicates::default().into(),
+        };
+        let name = format!("gnudi agent notification on {}", super::host(config));
+        let options = AgentOptions {
+            tries_max: u32::try_from(config.size("notification", "tries_max")).unwrap_or(u32::MAX),
+            aside_queue: config.text("notification", "aside_queue").unwrap_or_default().to_owned(),
+            graceful_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
+        };
+        let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
+        let agent = Agent::new(handler, outbox.clone(), options);
+        let mut consumers = Vec::new();
+        for broker in broker::brokers(config, &name)? {
+            let consumer = Consumer::start(broker, broker::listening(config)).context("what to listen to")?;
+            consumers.push(consumer);
+        }
+        Ok(NotificationAgent { agent, consumers, outbox })
+    }
+
+    /// Takes notifications until `stop`, and ends what is in flight.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let (told, stopped) = watch::channel(false);
+        let running = self.consumers.into_iter().map(|(consumer, inbox)| {
+            let mut stopped = stopped.clone();
+            self.agent.run(consumer, inbox, async move {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            })
+        });
+        let stopping = async {
+            stop.await;
+            tracing::info!("stopping");
+            let _ = told.send(true);
+        };
+        tokio::join!(join_all(running), stopping);
+        self.outbox.close().await;
+    }
+}
+
+fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Pipelines> {
+    let names = config.list("notification", "pipelines");
+    if let Some(other) = names.iter().find(|name| !matches!(name.as_str(), "meter" | "event")) {
+        bail!("{} = {other}: there are meter and event", config.place("notification", "pipelines"));
+    }
+    let origin = |pipeline: &str, option: &str| {
+        if names.iter().any(|name| name == pipeline) {
+            pipeline_file(config, option)
+        } else {
+            Ok(Origin::Nowhere)
+        }
+    };
+    let publishers = publishers(config, own, registry)?;
+    let figures = PipelineFigures::default();
+    figures.register(registry);
+    let pipelines = Pipelines::load(
+        &origin("meter", "pipeline_cfg_file")?,
+        &origin("event", "event_pipeline_cfg_file")?,
+        &|url, purpose| publishers.open(url, purpose),
+        figures,
+    )?;
+    for publisher in pipelines.publishers_left_out() {
+        tracing::error!(publisher, "a publisher that cannot be opened is left out");
+    }
+    Ok(pipelines)
+}
+
+/// A file that somebody names must be there; without one the defaults count.
+fn pipeline_file(config: &Config, option: &str) -> Result<Origin> {
+    let name = config.text("DEFAULT", option).unwrap_or_default();
+    if let Some(path) = config.find_file(name) {
+        return Ok(Origin::File(path));
+    }
+    if config.is_set("DEFAULT", option) {
+        bail!("{} = {name}: there is no such file", config.place("DEFAULT", option));
+    }
+    tracing::info!(file = name, "there is none: everything goes to the store");
+    Ok(Origin::Defaults)
+}
+
+fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Publishers> {
+    let figures = PublisherFigures::default();
+    figures.register(registry);
+    let host = super::host(config);
+    let topic = |name| config.text("publisher_notifier", name).unwrap_or_default().to_owned();
+    let broker = broker::main_broker(config, &format!("gnudi publisher on {host}"))?;
+    let bus = BusOptions {
+        exchange: config.text("DEFAULT", "control_exchange").unwrap_or_default().to_owned(),
+        version: match config.text("publisher_notifier", "telemetry_driver") {
+            Some("messaging") => Version::Bare,
+            _ => Version::Two,
+        },
+        host: host.clone(),
+    };
+    let mut publishers = Publishers::built_in(PublisherContext {
+        host,
+        signer: Signer::new(config.text("publisher", "telemetry_secret").unwrap_or_default()),
+        notifier: NotifierOptions {
+            metering_topic: topic("metering_topic"),
+            event_topic: topic("event_topic"),
+            open: bus_opener(broker, bus),
+        },
+        figures,
+    });
+    let figures = gnocchi::Figures::default();
+    figures.register(registry);
+    match credentials::gnocchi(config, own) {
+        Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),
+        // Only where a pipeline wants it, it matters.
+        Err(error) => {
+            let error = format!("{error:#}");
+            publishers.add("gnocchi", move |_, _| Err(OpenError(error.clone())));
+        }
+    }
+    Ok(publishers)
+}
+
+/// `None` where no pipeline takes what they make.
+fn meters(config: &Config, pipelines: &Pipelines) -> Result<Option<MeterDefinitions>> {
+    if !pipelines.take_samples() {
+        return Ok(None);
+    }
+    let folders: Vec<PathBuf> =
+        config.list("meter", "meter_definitions_dirs").into_iter().map(PathBuf::from).collect();
+    let options = SampleOptions {
+        sample_source: config.text("DEFAULT", "sample_source").unwrap_or_default().to_owned(),
+        reserved_metadata_namespace: config.list("DEFAULT", "reserved_metadata_namespace"),
+        reserved_metadata_keys: config.list("DEFAULT", "reserved_metadata_keys"),
+        reserved_metadata_length: config.size("DEFAULT", "reserved_metadata_length"),
+    };
+    let is_set = config.is_set("meter", "meter_definitions_dirs");
+    Ok(Some(MeterDefinitions::load(is_set.then_some(folders.as_slice()), options)?))
+}
+
+/// The same for events.
+fn events(config: &Config, pipelines: &Pipelines) -> Result<Option<EventDefinitions>> {
+    if !pipelines.take_events() {
+        return Ok(None);
+    }
+    let name = config.text("event", "definitions_cfg_file").unwrap_or_default();
+    let file = config.find_file(name);
+    if file.is_none() && config.is_set("event", "definitions_cfg_file") {
+        bail!("{} = {name}: there is no such file", config.place("event", "definitions_cfg_file"));
+    }
+    let options = EventOptions {
+        drop_unmatched_notifications: config.bool("event", "drop_unmatched_notifications"),
+        store_raw: config.list("event", "store_raw"),
+    };
+    Ok(Some(EventDefinitions::load(file.as_deref(), &options)?))
+}

@@ -1,0 +1,105 @@
+"""A RabbitMQ of one's own in a directory: loopback only, its own epmd, node name and home; gone when the test run ends."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+
+from support.process import Process, free_port, wait_until
+
+START_TIMEOUT_S = 180
+PROGRAMS = pathlib.Path("/usr/lib/rabbitmq/bin")
+
+
+class RabbitmqMissing(Exception):
+    """No RabbitMQ server on this machine."""
+
+
+class Rabbitmq:
+    """A node with the user `guest`; may be stopped or killed and started again on its data, on the same port."""
+
+    def __init__(self, directory, certificates=None):
+        """`certificates`: also speak TLS, with them."""
+        if not (PROGRAMS / "rabbitmq-server").exists():
+            raise RabbitmqMissing("RabbitMQ is missing: run scripts/install-test-deps, or install `rabbitmq-server`")
+        self.directory = pathlib.Path(directory)
+        self.certificates = certificates
+        self.port, self.tls_port, self.distribution_port, self.epmd_port = (free_port() for _ in range(4))
+        self.node = f"gnudi{self.port}@localhost"
+        self.process = self.epmd = None
+
+    def env(self):
+        directory = self.directory
+        return {
+            "HOME": str(directory),
+            "RABBITMQ_NODENAME": self.node,
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            "RABBITMQ_DIST_PORT": str(self.distribution_port),
+            "ERL_EPMD_PORT": str(self.epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none",
+        }
+
+    def start(self):
+        for name in ("mnesia", "log"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        lines = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "vm_memory_high_watermark.absolute = 512MB",
+                 "disk_free_limit.absolute = 50MB", "loopback_users.guest = true"]
+        if self.certificates:
+            lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}",
+                      f"ssl_options.cacertfile = {self.certificates.root}",
+                      f"ssl_options.certfile = {self.certificates.certificate}",
+                      f"ssl_options.keyfile = {self.certificates.key}", "ssl_options.verify = verify_none"]
+        (self.directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+        (self.directory / "plugins").write_text("[].\n")
+        if self.epmd is None:
+            self.epmd = Process([shutil.which("epmd")], self.directory / "epmd.log", env=self.env())
+        self.process = Process([PROGRAMS / "rabbitmq-server"], self.directory / "out", env=self.env())
+        self.process.wait_ready(self.listening, START_TIMEOUT_S)
+        return self
+
+    def listening(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.tls_port if self.certificates else self.port), 1):
+                return True
+        except OSError:
+            return False
+
+    def stop(self):
+        """Ends the node and what it started."""
+        if self.process is not None and self.process.running():
+            self.process.terminate(120)
+        if self.epmd is not None:
+            self.epmd.kill()
+            self.epmd = None
+
+    def kill(self):
+        self.process.kill()
+
+    def restart(self):
+        """A clean stop and start: durable queues and persistent messages stay."""
+        self.process.terminate(120)
+        self.start()
+
+    def url(self, password="guest", tls=False):
+        port = self.tls_port if tls else self.port
+        return f"rabbit://guest:{password}@127.0.0.1:{port}/"
+
+    def ctl(self, *arguments):
+        done = subprocess.run([str(PROGRAMS / "rabbitmqctl"), "-q", *arguments], env={**os.environ, **self.env()},
+                              capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    def depths(self):
+        """Messages of each queue, those that are delivered and not acknowledged included."""
+        rows = (line.split("\t") for line in self.ctl("list_queues", "--no-table-headers", "name", "messages").splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+
+    def wait_empty(self, queues, timeout_s=120):
+        wait_until(lambda: not any(self.depths().get(queue, 0) for queue in queues), timeout_s, f"empty {queues}")
