@@ -52,6 +52,21 @@ pub enum Command {
 pub enum AgentCommand {
     /// Take what services put on the bus and bring it to the store (also: ceilometer-agent-notification).
     Notification(AgentArgs),
+    /// Ask hypervisors and services at intervals and publish what they say (also: ceilometer-polling).
+    Polling(PollingArgs),
+}
+
+/// What the polling agent takes besides.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PollingArgs {
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// What is polled: compute, central [default: `polling_namespaces`, else both].
+    #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',')]
+    pub polling_namespaces: Vec<String>,
+    /// Poll everything once and end.
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// What all agents take.
@@ -304,6 +319,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("gnocchi-statsd", &["statsd"]),
     ("gnocchi-amqpd", &["amqpd"]),
     ("ceilometer-agent-notification", &["agent", "notification"]),
+    ("ceilometer-polling", &["agent", "polling"]),
 ];
 
 /// Reads the command line; called by the name of one of those programs (through a link), the binary is that program.
@@ -339,6 +355,11 @@ mod tests {
             .unwrap();
         assert!(
             matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.config_file.len() == 2)
+        );
+        let cli =
+            parse(words("ceilometer-polling --polling-namespaces compute central --config-file a")).unwrap();
+        assert!(
+            matches!(cli.command, Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2)
         );
         for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
             let cli = parse(words(line)).unwrap();

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         },
         Command::Profile(args) => commands::profile::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
+        Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),
         Command::Config(args) => {
             print!("{}", config::print_all(args.catalogue()));
             Ok(())

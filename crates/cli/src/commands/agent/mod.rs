@@ -6,6 +6,8 @@ pub mod broker;
 pub mod credentials;
 mod metrics;
 pub mod notification;
+mod partition;
+pub mod polling;
 
 use anyhow::Result;
 

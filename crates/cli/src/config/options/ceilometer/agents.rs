@@ -6,6 +6,7 @@ use super::{ANY, Kind, POSITIVE, Spec, idle, option, secret};
 /// Those that Ceilometer listens to.
 const EXCHANGES: &str = "nova\nglance\nneutron\ncinder\nheat\nkeystone\ntrove\nzaqar\nswift\nceilometer\nmagnum\ndns\nironic\naodh";
 const CACHE: &str = "caches are in the process";
+const NOT_SHOWN: &str = "samples go to the broker; a pipeline with prometheus:// shows them";
 const DRIVEN: &str = "publishers gather by themselves";
 
 pub const OPTIONS: &[Spec] = &[
@@ -156,13 +157,7 @@ pub const OPTIONS: &[Spec] = &[
         "/etc/ceilometer/pollsters.d",
         "Directories of dynamic pollsters (*.yaml).",
     ),
-    option(
-        "polling",
-        "identity_name_discovery",
-        Kind::Bool,
-        "false",
-        "Look up the names of users and projects.",
-    ),
+    idle("polling", "identity_name_discovery", "false", "names of users and projects are not looked up"),
     option("polling", "enable_notifications", Kind::Bool, "true", "Publish samples to the broker."),
     option(
         "polling",
@@ -174,21 +169,43 @@ pub const OPTIONS: &[Spec] = &[
     option(
         "polling",
         "threads_to_process_pollsters",
-        POSITIVE,
+        ANY,
         "1",
-        "Pollsters of a source that run at the same time.",
+        "Pollsters of a source that run at the same time; 0 for all.",
+    ),
+    idle("polling", "enable_prometheus_exporter", "false", NOT_SHOWN),
+    idle("polling", "prometheus_listen_addresses", "127.0.0.1:9101", NOT_SHOWN),
+    idle("polling", "prometheus_tls_enable", "false", NOT_SHOWN),
+    idle("polling", "prometheus_tls_certfile", "", NOT_SHOWN),
+    idle("polling", "prometheus_tls_keyfile", "", NOT_SHOWN),
+    option(
+        "polling",
+        "jitter",
+        Kind::Seconds,
+        "30",
+        "gnudi: the first round begins within this many seconds, so that agents that start together do not ask together.",
     ),
     option(
         "polling",
-        "enable_prometheus_exporter",
-        Kind::Bool,
-        "false",
-        "Show what was polled to Prometheus.",
+        "requests_max",
+        POSITIVE,
+        "4",
+        "gnudi: requests of an agent under way at the same time, to all services together.",
     ),
-    option("polling", "prometheus_listen_addresses", Kind::List, "127.0.0.1:9101", "Where to show it."),
-    option("polling", "prometheus_tls_enable", Kind::Bool, "false", "Show it over TLS."),
-    option("polling", "prometheus_tls_certfile", Kind::Text, "", "Certificate, in PEM."),
-    option("polling", "prometheus_tls_keyfile", Kind::Text, "", "Its key, in PEM."),
+    option(
+        "polling",
+        "libvirt_timeout",
+        Kind::Seconds,
+        "10",
+        "gnudi: seconds that libvirt may take for one instance.",
+    ),
+    option(
+        "polling",
+        "publish_timeout",
+        Kind::Seconds,
+        "60",
+        "gnudi: seconds after which samples are given up that the broker has not confirmed.",
+    ),
     idle("polling", "heartbeat_socket_dir", "", "look at /metrics"),
     option(
         "compute",
@@ -204,22 +221,21 @@ pub const OPTIONS: &[Spec] = &[
         "0",
         "Seconds between two questions to Nova; 0 for every time.",
     ),
-    option("compute", "resource_cache_expiry", ANY, "3600", "Seconds that an instance found is remembered."),
+    idle(
+        "compute",
+        "resource_cache_expiry",
+        "3600",
+        "each question to Nova brings all of this host's instances",
+    ),
     option(
         "compute",
         "report_stopped_instance_metrics",
         Kind::Bool,
         "false",
-        "Report zeros of stopped instances.",
+        "Tell state, processors, memory and the sizes of disks of instances that are shut off, too.",
     ),
-    option(
-        "compute",
-        "fetch_extra_metadata",
-        Kind::Bool,
-        "false",
-        "Ask Nova for the rest of instances' metadata.",
-    ),
-    option("ipmi", "polling_retry", ANY, "3", "Failures in a row before a sensor is asked no more."),
+    idle("compute", "fetch_extra_metadata", "false", "a user's own metadata come with notifications"),
+    idle("ipmi", "polling_retry", "3", "sensors are not polled"),
     secret(
         "coordination",
         "backend_url",

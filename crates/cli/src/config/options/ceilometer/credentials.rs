@@ -21,6 +21,7 @@ pub const SERVICE: [Spec; COUNT] = [
             "password",
             "v3password",
             "v3applicationcredential",
+            "none",
             "gnocchi-basic",
             "gnocchi-noauth",
         ]),

@@ -79,7 +79,7 @@ pub const OPTIONS: &[Spec] = &[
         "polling_namespaces",
         Kind::Lines,
         "",
-        "What `agent polling` polls: compute, central, ipmi. Unset: compute and central.",
+        "What `agent polling` polls: compute, central. Unset: both.",
     ),
     option("DEFAULT", "libvirt_uri", Kind::Text, "", "How to connect to libvirt. Unset: by libvirt_type."),
     option(

@@ -1,0 +1,326 @@
+//! `gnudi agent polling`, and the same within `gnudi serve --with polling`.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_keystone::Session;
+use gnudi_model::Timestamp;
+use gnudi_telemetry::{
+    messaging::{AmqpOutbox, envelope::Version},
+    polling::{
+        agent::{Agent, Chance, PollingOptions},
+        central::{self, CentralOptions},
+        cloud::{Cloud, CloudOptions},
+        compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances},
+        discovery::Discovery,
+        dynamic,
+        notifier::{Notifier, NotifierOptions, Nowhere},
+        outlet::Sender,
+        partition::{Alone, Partition},
+        pollster::Pollster,
+        source::{self, PollingSource},
+    },
+    wire::Signer,
+};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{
+    broker, credentials,
+    partition::{self, Members},
+};
+use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
+
+/// What is polled where nobody says.
+const NAMESPACES: [&str; 2] = ["compute", "central"];
+const POLLING: &str = "polling";
+/// What Ceilometer polls unless it is told otherwise.
+const DEFAULT_FILE: &str = "\
+sources:
+- name: some_pollsters
+  interval: 300
+  meters: [power.state, cpu, memory.available, memory.usage, network.incoming.bytes, network.incoming.packets,
+    network.outgoing.bytes, network.outgoing.packets, disk.device.read.bytes, disk.device.read.requests,
+    disk.device.write.bytes, disk.device.write.requests, volume.size, volume.snapshot.size, volume.backup.size]
+";
+
+/// `gnudi agent polling`
+pub fn run(args: &PollingArgs) -> Result<()> {
+    let config = super::prepare(&args.agent)?;
+    crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
+        let agent = PollingAgent::new(&config, &args.polling_namespaces).await?;
+        if args.once {
+            agent.poll_once().await;
+        } else {
+            agent.run(until_told_to_stop()).await;
+        }
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// The agent as ceilometer.conf asks for it.
+pub struct PollingAgent {
+    agent: Agent,
+    members: Option<Arc<Members>>,
+    outbox: Option<Arc<AmqpOutbox>>,
+}
+
+impl PollingAgent {
+    /// Reads all files. No namespaces: those of the configuration. Must be called within a Tokio runtime.
+    pub async fn new(config: &Config, namespaces: &[String]) -> Result<Self> {
+        let namespaces = namespaces_of(config, namespaces)?;
+        let host = super::host(config);
+        let (pollsters, discoveries) = parts(config, &namespaces, &host)?;
+        let group = group(config, &namespaces);
+        let members = partition::members(config, &group, &host).await?;
+        let outbox = outbox(config, &host)?;
+        let agent = Agent {
+            options: PollingOptions {
+                batch_size: config.size(POLLING, "batch_size"),
+                pollsters_max: config.size(POLLING, "threads_to_process_pollsters"),
+                jitter_max: config.seconds(POLLING, "jitter"),
+                sample_source: config.text("DEFAULT", "sample_source").unwrap_or("openstack").to_owned(),
+            },
+            sources: sources(config)?,
+            pollsters,
+            discoveries,
+            partition: members
+                .clone()
+                .map_or_else(|| Arc::new(Alone) as Arc<dyn Partition>, |members| members),
+            sender: sender(config, outbox.clone()),
+            chance: Chance {
+                now: Box::new(now),
+                new_id: Box::new(new_id),
+                seed: u64::from_ne_bytes(Uuid::new_v4().as_bytes()[..8].try_into().expect("eight bytes")),
+            },
+            counts: gnudi_telemetry::polling::agent::Counts::default(),
+        };
+        Ok(PollingAgent { agent, members, outbox })
+    }
+
+    /// Polls until `stop`.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let keeping = self.members.as_ref().map(Members::keep);
+        let (told, stopped) = watch::channel(false);
+        let stopping = async {
+            stop.await;
+            tracing::info!("stopping");
+            let _ = told.send(true);
+        };
+        tokio::join!(self.agent.run(stopped), stopping);
+        if let Some(keeping) = keeping {
+            keeping.abort();
+        }
+        self.end().await;
+    }
+
+    /// One round.
+    pub async fn poll_once(self) {
+        self.agent.poll_once().await;
+        self.end().await;
+    }
+
+    async fn end(&self) {
+        if let Some(members) = &self.members {
+            members.leave().await;
+        }
+        if let Some(outbox) = &self.outbox {
+            outbox.close().await;
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+fn new_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+fn namespaces_of(config: &Config, asked: &[String]) -> Result<Vec<String>> {
+    let mut namespaces =
+        if asked.is_empty() { config.list("DEFAULT", "polling_namespaces") } else { asked.to_vec() };
+    if namespaces.is_empty() {
+        namespaces = NAMESPACES.map(str::to_owned).to_vec();
+    }
+    namespaces.sort();
+    namespaces.dedup();
+    for namespace in &namespaces {
+        match namespace.as_str() {
+            "compute" | "central" => {}
+            "ipmi" => {
+                bail!("polling namespace ipmi: sensors are not polled; leave them to Ceilometer's agent")
+            }
+            other => bail!("polling namespace {other}: there are compute and central"),
+        }
+    }
+    Ok(namespaces)
+}
+
+/// Agents that poll the same share it.
+fn group(config: &Config, namespaces: &[String]) -> String {
+    match config.text(POLLING, "partitioning_group_prefix") {
+        Some(prefix) => format!("{}-{prefix}", namespaces.join("-")),
+        None => namespaces.join("-"),
+    }
+}
+
+type Parts = (Vec<Arc<dyn Pollster>>, Vec<Arc<dyn Discovery>>);
+
+fn parts(config: &Config, namespaces: &[String], host: &str) -> Result<Parts> {
+    let has = |name: &str| namespaces.iter().any(|namespace| namespace == name);
+    let (mut pollsters, mut discoveries) = (Vec::new(), Vec::new());
+    let cloud = cloud(config)?;
+    if has("compute") {
+        let (more_pollsters, discovery) = instances(config, host, cloud.as_ref())?;
+        pollsters.extend(more_pollsters);
+        discoveries.push(discovery);
+    }
+    let Some(cloud) = cloud else {
+        if has("central") {
+            tracing::warn!("[service_credentials] auth_url is not set: no service is polled");
+        }
+        return Ok((pollsters, discoveries));
+    };
+    let options = central_options(config);
+    if has("central") {
+        pollsters.extend(central::pollsters(&cloud, &options));
+        discoveries.extend(central::discoveries(&cloud, &options));
+    } else {
+        discoveries.push(Arc::new(central::listing::Endpoints(cloud.clone())));
+    }
+    let directories = config.list(POLLING, "pollsters_definitions_dirs");
+    let directories: Vec<PathBuf> = directories.into_iter().map(PathBuf::from).collect();
+    pollsters.extend(dynamic::pollsters(&directories, namespaces, &cloud));
+    Ok((pollsters, discoveries))
+}
+
+fn instances(
+    config: &Config,
+    host: &str,
+    cloud: Option<&Cloud>,
+) -> Result<(Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>)> {
+    let kind = config.text("DEFAULT", "libvirt_type").unwrap_or("kvm");
+    let uri = config.text("DEFAULT", "libvirt_uri");
+    let inspector: Arc<dyn Inspector> = Arc::new(LibvirtInspector::new(LibvirtOptions {
+        uri: uri.unwrap_or_else(|| compute::libvirt::uri_of(kind)).to_owned(),
+        library: PathBuf::from(compute::libvirt::LIBRARY),
+        timeout: config.seconds(POLLING, "libvirt_timeout"),
+        report_stopped: config.bool("compute", "report_stopped_instance_metrics"),
+    }));
+    let reserved = compute::instance::ReservedMetadata {
+        prefixes: config.list("DEFAULT", "reserved_metadata_namespace"),
+        keys: config.list("DEFAULT", "reserved_metadata_keys"),
+        value_length_max: config.size("DEFAULT", "reserved_metadata_length"),
+    };
+    let pollsters = compute::pollsters(&inspector, &reserved);
+    let method = config.text("compute", "instance_discovery_method").unwrap_or("libvirt_metadata");
+    let discovery: Arc<dyn Discovery> = match (method, cloud) {
+        ("libvirt_metadata", _) => Arc::new(LocalInstances { inspector, host: host.to_owned() }),
+        (_, Some(cloud)) => Arc::new(compute::NovaInstances::new(
+            cloud.clone(),
+            host.to_owned(),
+            config.text("service_types", "nova").unwrap_or("compute").to_owned(),
+            config.text("service_types", "glance").unwrap_or("image").to_owned(),
+            config.seconds("compute", "resource_update_interval"),
+        )),
+        (method, None) => bail!(
+            "{} = {method}: needs [service_credentials] auth_url",
+            config.place("compute", "instance_discovery_method")
+        ),
+    };
+    Ok((pollsters, discovery))
+}
+
+/// `None` where nobody says who logs in.
+fn cloud(config: &Config) -> Result<Option<Cloud>> {
+    let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
+    let timeout = keystone.timeout;
+    let options = gnudi_http::HttpOptions {
+        trust: keystone.trust.clone(),
+        timeout,
+        ..gnudi_http::HttpOptions::default()
+    };
+    let http = gnudi_http::HttpClient::new(&options)?;
+    let session = Session::new(keystone)?;
+    let requests_max = config.size(POLLING, "requests_max");
+    Ok(Some(Cloud::new(http, session, &CloudOptions { requests_max, timeout })))
+}
+
+fn central_options(config: &Config) -> CentralOptions {
+    let types = [
+        ("image", "glance"),
+        ("volumev3", "cinder"),
+        ("network", "neutron"),
+        ("object-store", "swift"),
+        ("load-balancer", "octavia"),
+        ("dns", "designate"),
+        ("sharev2", "manila"),
+        ("alarming", "aodh"),
+    ];
+    let service_type = |(usual, option): (&str, &str)| {
+        config.text("service_types", option).map(|instead| (usual.to_owned(), instead.to_owned()))
+    };
+    CentralOptions {
+        service_types: types.into_iter().filter_map(service_type).collect(),
+        reseller_prefix: config.text("DEFAULT", "reseller_prefix").unwrap_or("AUTH_").to_owned(),
+        ignore_disabled_projects: config.bool(POLLING, "ignore_disabled_projects"),
+    }
+}
+
+fn sources(config: &Config) -> Result<Vec<PollingSource>> {
+    let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
+    if let Some(path) = config.find_file(name) {
+        return Ok(source::load(&path)?);
+    }
+    if config.is_set(POLLING, "cfg_file") {
+        bail!("{} = {name}: there is no such file", config.place(POLLING, "cfg_file"));
+    }
+    tracing::info!(file = name, "there is none: instances and volumes are polled, every 5 minutes");
+    Ok(source::parse(Path::new(name), DEFAULT_FILE)?)
+}
+
+fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {
+    if !config.bool(POLLING, "enable_notifications") {
+        return Ok(None);
+    }
+    let name = format!("gnudi agent polling on {host}");
+    let broker = broker::main_broker(config, &name).context("where samples are published")?;
+    Ok(Some(Arc::new(AmqpOutbox::new(broker))))
+}
+
+fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
+    let driver = config.text("publisher_notifier", "telemetry_driver").unwrap_or("messagingv2");
+    let outbox = match outbox {
+        Some(outbox) if driver != "noop" => outbox,
+        _ => {
+            tracing::warn!("samples are published nowhere");
+            return Arc::new(Nowhere);
+        }
+    };
+    let secret = config.text("publisher", "telemetry_secret").unwrap_or_default();
+    let mut topics = config.list("oslo_messaging_notifications", "topics");
+    if topics.is_empty() {
+        topics.push("notifications".to_owned());
+    }
+    Arc::new(Notifier {
+        options: NotifierOptions {
+            exchange: config.text("DEFAULT", "control_exchange").unwrap_or("ceilometer").to_owned(),
+            topics,
+            version: if driver == "messaging" { Version::Bare } else { Version::Two },
+            timeout: config.seconds(POLLING, "publish_timeout").max(Duration::from_secs(1)),
+        },
+        signer: Signer::new(secret),
+        outbox,
+        now: Box::new(now),
+        new_id: Box::new(new_id),
+        messages: std::sync::atomic::AtomicU64::default(),
+    })
+}
