@@ -16,10 +16,10 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @functools.cache
-def configuration(folder, secret="", host="h"):
+def configuration(folder, secret="", host="h", broker="rabbit://"):
     path = f"{folder}/ceilometer.conf"
     with open(path, "w") as file:
-        file.write(f"[DEFAULT]\nhost = {host}\n[publisher]\ntelemetry_secret = {secret}\n")
+        file.write(f"[DEFAULT]\nhost = {host}\ntransport_url = {broker}\n[publisher]\ntelemetry_secret = {secret}\n")
     return service.prepare_service(argv=[], config_files=[path])
 
 
@@ -73,7 +73,7 @@ def route(line, conf):
 
 
 def publish(line, folder):
-    conf = configuration(folder, line["secret"], line["host"])
+    conf = configuration(folder, line["secret"], line["host"], line.get("broker", "rabbit://"))
     purpose = "event" if "events" in line else "sample"
     publisher = get_publisher(conf, line["publish"], f"ceilometer.{purpose}.publisher")
     if purpose == "event":
@@ -82,7 +82,21 @@ def publish(line, folder):
         publisher.publish_samples([sample.Sample(**fields) for fields in line["samples"]])
 
 
+def drain(line):
+    """All messages that wait in a queue."""
+    import kombu
+
+    bodies = []
+    with kombu.Connection(line["broker"].replace("rabbit:", "amqp:")) as connection:
+        channel = connection.channel()
+        while message := channel.basic_get(line["drain"], no_ack=True):
+            bodies.append(message.body if isinstance(message.body, str) else message.body.decode())
+    return bodies
+
+
 def answer(line, folder):
+    if "drain" in line:
+        return drain(line)
     if "sign" in line:
         return utils.compute_signature(line["sign"], line["secret"])
     if "verify" in line:

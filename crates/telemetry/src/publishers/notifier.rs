@@ -8,7 +8,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -85,8 +88,10 @@ struct Shared {
     sends: Semaphore,
     /// Of the policy `queue`; the oldest first.
     queue: Mutex<VecDeque<Message>>,
-    /// Told when something is put into the queue.
-    queued: Notify,
+    /// Set when nothing more can come into the queue.
+    is_closed: AtomicBool,
+    /// Told when something is put into the queue, and when it is closed.
+    changed: Notify,
     trouble: Trouble,
     counts: Counts,
 }
@@ -129,20 +134,20 @@ impl NotifierPublisher {
             policy,
             sends: Semaphore::new(SENDS_MAX),
             queue: Mutex::default(),
-            queued: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            changed: Notify::new(),
             trouble: Trouble::new(url),
             counts,
         });
         if matches!(policy, Policy::Queue { .. }) {
-            // Ends with the publisher: then nobody can put anything into the queue.
-            let weak = Arc::downgrade(&shared);
+            let shared = shared.clone();
             tokio::spawn(async move {
-                while let Some(shared) = weak.upgrade() {
+                loop {
                     shared.empty_queue().await;
-                    tokio::select! {
-                        () = shared.queued.notified() => {}
-                        () = tokio::time::sleep(std::time::Duration::from_mins(1)) => {}
+                    if shared.is_closed.load(Ordering::Acquire) && shared.queue.lock().is_empty() {
+                        return;
                     }
+                    shared.changed.notified().await;
                 }
             });
         }
@@ -179,6 +184,14 @@ impl NotifierPublisher {
             }
             Ok(())
         })
+    }
+}
+
+/// What waits in the queue is sent all the same, as long as the runtime is there.
+impl Drop for NotifierPublisher {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Release);
+        self.shared.changed.notify_one();
     }
 }
 
@@ -264,7 +277,7 @@ impl Shared {
         let lost: u64 = queue.drain(..beyond).map(|message| message.items).sum();
         drop(queue);
         self.counts.lost.inc_by(lost);
-        self.queued.notify_one();
+        self.changed.notify_one();
     }
 
     /// Sends what waits. Meanwhile the oldest message is not in the queue, and so is not forgotten.

@@ -1,0 +1,81 @@
+"""The notifier publisher, against Ceilometer's: the same notifications on the same broker."""
+
+import json
+import random
+import re
+import time
+
+import pytest
+
+from support.rabbitmq import Rabbitmq
+from telemetry import values
+
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    server = Rabbitmq(tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+def notifications(theirs, broker, topic):
+    """What waits in a topic's queue, without what differs from one message to the next."""
+    told = []
+    for body in theirs.ask({"drain": f"{topic}.sample", "broker": broker.url()}):
+        envelope = json.loads(body)
+        assert envelope.pop("oslo.version") == "2.0"
+        message = json.loads(envelope.pop("oslo.message"))
+        assert not envelope
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", message.pop("timestamp"))
+        assert re.fullmatch("[0-9a-f]{32}", message.pop("_unique_id"))
+        assert re.fullmatch("[0-9a-f-]{36}", message.pop("message_id"))
+        told.append({name: value for name, value in message.items() if not name.startswith("_context_")})
+    return told
+
+
+@pytest.mark.parametrize("options, topics", [
+    ("", ["metering"]),
+    ("?per_meter_topic=1&policy=drop", ["metering"]),
+    ("?topic=one&topic=two&policy=queue&max_queue_length=10", ["one", "two"]),
+    ("{netloc}/?topic=three", ["three"]),
+])
+def test_samples_come_as_from_ceilometer(ours, theirs, broker, seed, rounds, options, topics):
+    rng = random.Random(seed)
+    netloc = broker.url().removeprefix("rabbit://").rstrip("/")
+    for _ in range(rounds):
+        line = {
+            "publish": "notifier://" + options.replace("{netloc}", netloc),
+            "samples": [values.sample(rng) for _ in range(rng.randrange(1, 6))],
+            "secret": "s", "host": "a-host", "broker": broker.url(),
+        }
+        assert theirs.ask(line) is None
+        expected = [notifications(theirs, broker, topic) for topic in topics]
+        assert all(expected)
+        assert ours.ask(line) is None
+        assert [waiting(theirs, broker, topic, len(some)) for topic, some in zip(topics, expected)] == expected
+
+
+def waiting(theirs, broker, topic, count):
+    """With the policy `queue` they come when they come."""
+    told = []
+    deadline = time.monotonic() + 60
+    while len(told) < count and time.monotonic() < deadline:
+        told += notifications(theirs, broker, topic)
+    return told
+
+
+def test_events_come_as_from_ceilometer(ours, theirs, broker, seed, rounds):
+    rng = random.Random(seed)
+    for _ in range(rounds):
+        line = {
+            "publish": "notifier://", "events": [values.event(rng) for _ in range(rng.randrange(1, 6))],
+            "secret": "s", "host": "a-host", "broker": broker.url(),
+        }
+        assert theirs.ask(line) is None
+        expected = notifications(theirs, broker, "event")
+        assert ours.ask(line) is None
+        assert notifications(theirs, broker, "event") == expected
