@@ -25,13 +25,15 @@ file_basepath = {directory}/store
 class Gnocchi:
     """One server on a free loopback port.
 
-    `config` is appended to its configuration file; `metricd`: process what is pending in the background.
+    `config` is appended to its configuration file; `metricd`: process what is pending in the background; `python`: of the
+    environment that it runs in, this one unless told.
     """
 
-    def __init__(self, directory, postgres, prefix="", config="", metricd=False):
+    def __init__(self, directory, postgres, prefix="", config="", metricd=False, python=sys.executable):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.postgres, self.prefix, self.config, self.metricd = postgres, prefix, config, metricd
+        self.python = python
         self.port = None
         self.process = None
 
@@ -40,11 +42,12 @@ class Gnocchi:
         config = self.directory / "gnocchi.conf"
         config.write_text(CONFIG.format(directory=self.directory, database=database, more=self.config))
         self.port = free_port()
-        command = [sys.executable, "-m", "support.gnocchi_app", "--config-file", config,
+        command = [self.python, "-m", "support.gnocchi_app", "--config-file", config,
                    "--port", self.port]
         command += ["--prefix", self.prefix] if self.prefix else []
         command += ["--metricd"] if self.metricd else []
-        self.process = Process(command, self.directory / "log", cwd=TESTS)
+        # keystonemiddleware finds the configuration by the project's name only: in the home directory.
+        self.process = Process(command, self.directory / "log", cwd=TESTS, env={"HOME": str(self.directory)})
         self.process.wait_ready(self.healthy, START_TIMEOUT_S)
         return self
 

@@ -44,6 +44,8 @@ pub enum Command {
     Benchmark(Box<gnudi_bench::Benchmark>),
     /// Write a flame graph of where a running server spends its processor time.
     Profile(ProfileArgs),
+    /// Give a user of a file of passwords a new one, or take the user out; asks for it, or takes a line from standard input.
+    Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
     Config(ConfigArgs),
 }
@@ -221,6 +223,19 @@ pub struct ProfileArgs {
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
     pub output: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PasswdArgs {
+    /// The file that `[api] password_file` names; made where there is none.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Whose password it is; `admin` is the administrator.
+    #[arg(value_name = "USER")]
+    pub user: String,
+    /// Take the user out of the file.
+    #[arg(long)]
+    pub delete: bool,
 }
 
 #[derive(Clone, Debug, Default, Args)]

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Profile(args) => commands::profile::run(&args),
+        Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
         Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),
         Command::Config(args) => {

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod api;
 pub mod collectors;
 pub mod metricd;
+pub mod passwd;
 pub mod policy;
 pub mod profile;
 pub mod serve;
