@@ -28,7 +28,7 @@ const fn experiment(
     Experiment { table, title, small, full }
 }
 
-pub const ALL: [Experiment; 11] = [
+pub const ALL: [Experiment; 12] = [
     experiment(
         "R1",
         "metric create, as gnocchiclient does it",
@@ -94,6 +94,12 @@ pub const ALL: [Experiment; 11] = [
         "disk of a metric's history",
         "growth --only disk",
         "growth --scale full --only disk",
+    ),
+    experiment(
+        "growth",
+        "what the validation of tokens costs, with a warm cache",
+        "authentication --rounds 5 --turn-ms 300",
+        "authentication --rounds 30",
     ),
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! A command measures; how its findings are shown is `format`'s.
 
+pub mod authentication;
 pub mod count;
 pub mod engines;
 pub mod growth;
@@ -46,6 +47,7 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Authentication(authentication::Options),
     Engines(engines::Options),
     Growth(growth::Options),
     Measures(measures::Options),
@@ -81,6 +83,7 @@ impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         match self {
+            Command::Authentication(options) => authentication::run(options, context).map(Some),
             Command::Engines(options) => engines::run(options, context).map(Some),
             Command::Growth(options) => growth::run(options, context).map(Some),
             Command::Measures(options) => measures::run(options, context).map(Some),

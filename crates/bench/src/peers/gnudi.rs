@@ -75,7 +75,7 @@ fn started(
     leftovers: &Leftovers,
 ) -> Result<Vec<Guarded>> {
     let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
-    process.wait_ready(START_DELAY_MAX, || answers(address, "/v1/status?details=false"))?;
+    process.wait_ready(START_DELAY_MAX, || answers(address, "/healthcheck"))?;
     Ok(vec![process])
 }
 
