@@ -17,8 +17,8 @@ from support import cloud_venv
 from support.http import Client
 from support.process import Process, free_port, wait_until
 
-START_TIMEOUT_S = 120
-COMMAND_TIMEOUT_S = 240
+START_TIMEOUT_S = 300
+COMMAND_TIMEOUT_S = 600
 REGION = "RegionOne"
 ADMIN_PASSWORD = "secret"
 
@@ -71,6 +71,18 @@ class User:
     name: str
     id: str
     password: str
+
+
+class TokenClient(Client):
+    """Requests to one server with one token (None: without), and without any other credentials."""
+
+    def __init__(self, server, token, timeout_s=60):
+        super().__init__("127.0.0.1", server.port, server.prefix, None, timeout_s)
+        self.token = token
+
+    def request(self, method, path, body=None, headers=None):
+        sent = {"X-Auth-Token": self.token, **(headers or {})}
+        return super().request(method, path, body, sent)
 
 
 class KeystoneError(Exception):
@@ -206,6 +218,11 @@ class Keystone:
         """A new endpoint of the service of that id."""
         wanted = {"interface": interface, "service_id": service, "region_id": region, "url": url}
         return self._done("POST", "/endpoints", {"endpoint": wanted})["endpoint"]["id"]
+
+    def region(self, name):
+        """A new region, by its name."""
+        self._done("POST", "/regions", {"region": {"id": name}})
+        return name
 
     def metric_service(self, url):
         """The service of type `metric`, all of whose endpoints are at `url` from now on; made where there is none."""

@@ -3,6 +3,7 @@
 It knows of HTTP only how to answer 503, and that is to connections which it takes while it is told to refuse.
 """
 
+import re
 import socket
 import threading
 import time
@@ -104,3 +105,41 @@ class Proxy:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+
+class CountingProxy(Proxy):
+    """Writes down which requests pass: `requests` has method and path of each, in their order."""
+
+    def __init__(self, target):
+        super().__init__(target)
+        self.requests = []
+
+    def count(self, method, path):
+        """How many requests to the path, whatever their arguments, have passed."""
+        return sum(1 for found, asked in list(self.requests) if found == method and asked.split("?")[0] == path)
+
+    def _pass(self, source, target):
+        if target.getpeername()[1] == self.target:
+            source = _Watched(source, self.requests)
+        super()._pass(source, target)
+
+
+class _Watched:
+    """A socket whose reader notes the request lines that it reads."""
+
+    LINE = re.compile(rb"([A-Z]+) (/\S*) HTTP/1\.1$")
+
+    def __init__(self, source, requests):
+        self.source, self.requests, self.rest = source, requests, b""
+
+    def recv(self, size):
+        data = self.source.recv(size)
+        # What has no end of a line yet may go on in the next piece; bodies here have none.
+        *lines, self.rest = (self.rest + data).split(b"\r\n")
+        for line in lines:
+            if found := self.LINE.search(line):
+                self.requests.append((found[1].decode(), found[2].decode()))
+        return data
+
+    def shutdown(self, how):
+        self.source.shutdown(how)

@@ -9,7 +9,7 @@ use gnudi_model::Timestamp;
 use hyper::{
     Method, Request, StatusCode,
     body::{Body, Incoming},
-    header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER},
+    header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
     http::request::Parts,
 };
 use parking_lot::Mutex;
@@ -180,8 +180,14 @@ impl App {
         parts: &Parts,
         body: &mut RequestBody<'_>,
     ) -> Result<Response, ApiError> {
+        let path = parts.uri.path();
+        let path = path.strip_prefix(&self.options.path_prefix).unwrap_or(path);
+        let auth_mode = &self.options.auth_mode;
+        let caller =
+            if auth_mode.guards(path) { Some(auth_mode.caller(parts, self.now()).await?) } else { None };
         let found = found?;
-        let handled = AssertUnwindSafe(crate::router::call(self, &found, parts, body)).catch_unwind().await;
+        let handled =
+            AssertUnwindSafe(crate::router::call(self, &found, parts, body, caller)).catch_unwind().await;
         handled.unwrap_or_else(|panic| {
             let reason = panic
                 .downcast_ref::<String>()
@@ -219,6 +225,11 @@ fn refuse(error: &ApiError, parts: &Parts) -> Response {
     if !error.allow.is_empty() {
         let allow = HeaderValue::from_str(&error.allow.join(", ")).expect("methods are tokens");
         headers.insert(ALLOW, allow);
+    }
+    if let Some(challenge) = &error.challenge
+        && let Ok(challenge) = HeaderValue::from_str(challenge)
+    {
+        headers.insert(WWW_AUTHENTICATE, challenge);
     }
     if error.is_retryable() {
         headers.insert(RETRY_AFTER, error.retry_after_seconds.into());

@@ -19,6 +19,9 @@ pub struct Asked<'a> {
 
 /// A content type and the text.
 pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
+    if error.challenge.is_some() {
+        return ("application/json", unauthenticated().to_json());
+    }
     let accept = asked.accept.unwrap_or("");
     let wants_text = accept.is_empty() || accept.to_ascii_lowercase().contains("text/");
     let preferred = acceptable(accept, &["text/plain", "text/html", "application/json"]);
@@ -52,6 +55,16 @@ pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
             ("text/plain; charset=UTF-8", format!("{status}\n\n{body}"))
         }
     }
+}
+
+/// Where keystonemiddleware stands before the API, it says so itself, to everybody in JSON.
+fn unauthenticated() -> Value {
+    let error = Value::object([
+        ("code", Value::Int(i64::from(StatusCode::UNAUTHORIZED.as_u16()))),
+        ("title", title(StatusCode::UNAUTHORIZED).into()),
+        ("message", "The request you have made requires authentication.".into()),
+    ]);
+    Value::object([("error", error)])
 }
 
 /// The title of a status, where that of `WebOb` differs from the registered one.

@@ -3,6 +3,8 @@
 //! `document` turns it into the JSON, HTML or plain text that the client accepts; this file says which error is which
 //! status, and nowhere else does an error of a lower layer become a status.
 
+use std::sync::Arc;
+
 use gnudi_drivers::{aggregates::StoreError, incoming::IncomingError};
 use gnudi_engine::{CrossMeasuresError, EngineError};
 use gnudi_indexer::IndexerError;
@@ -31,6 +33,8 @@ pub struct ApiError {
     pub rule: Option<Rule>,
     /// Who was refused, for the log, where that is known.
     pub caller: Option<Box<Caller>>,
+    /// How a 401 says in `WWW-Authenticate` that callers make themselves known; keystonemiddleware's.
+    pub challenge: Option<Arc<str>>,
 }
 
 impl ApiError {
@@ -42,6 +46,7 @@ impl ApiError {
             retry_after_seconds: RETRY_AFTER_SECONDS,
             rule: None,
             caller: None,
+            challenge: None,
         }
     }
 
@@ -76,6 +81,11 @@ impl ApiError {
     pub fn limit_exceeded(detail: impl Into<Value>, retry_after_seconds: u64) -> Self {
         let retry_after_seconds = retry_after_seconds.max(RETRY_AFTER_SECONDS);
         ApiError { retry_after_seconds, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail) }
+    }
+
+    /// The same with what tells the caller how to make itself known.
+    pub fn with_challenge(self, challenge: Arc<str>) -> Self {
+        ApiError { challenge: Some(challenge), ..self }
     }
 
     pub fn method_not_allowed(allow: Vec<&'static str>) -> Self {

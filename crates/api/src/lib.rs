@@ -49,7 +49,9 @@ mod stream;
 mod tls;
 
 pub use app::App;
-pub use auth::{AuthMode, Own, Passwords, PasswordsError, RemoteUser, RemoteUserError};
+pub use auth::{
+    AuthMode, KeystoneAuth, KeystoneAuthOptions, Own, Passwords, PasswordsError, RemoteUser, RemoteUserError,
+};
 pub use connection::Watch;
 pub use cors::CorsOptions;
 pub use error::ApiError;

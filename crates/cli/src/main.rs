@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod figures;
+mod keystone;
 mod logging;
 mod process_figures;
 mod store;

@@ -1,6 +1,7 @@
 //! Authentication: who calls. What the caller may do is `policy`'s question.
 
 pub mod basic;
+pub mod keystone;
 pub mod own;
 pub mod passwords;
 pub mod remoteuser;
@@ -11,6 +12,7 @@ use gnudi_model::Timestamp;
 use hyper::http::request::Parts;
 
 use crate::{error::ApiError, policy::Caller};
+pub use keystone::{KeystoneAuth, KeystoneAuthOptions};
 pub use own::Own;
 pub use passwords::{Passwords, PasswordsError};
 pub use remoteuser::{RemoteUser, RemoteUserError};
@@ -25,6 +27,8 @@ pub enum AuthMode {
     Basic { passwords: Option<Arc<Passwords>> },
     /// A header that a proxy writes.
     RemoteUser(Arc<RemoteUser>),
+    /// A token of Keystone's.
+    Keystone(Arc<KeystoneAuth>),
 }
 
 /// The address at the other end of a request's connection: an extension of the request, where the mode asks for it.
@@ -43,8 +47,16 @@ impl AuthMode {
     pub fn trusts_everybody(&self) -> bool {
         match self {
             AuthMode::Basic { passwords } => passwords.is_none(),
-            AuthMode::RemoteUser(_) => false,
+            AuthMode::RemoteUser(_) | AuthMode::Keystone(_) => false,
         }
+    }
+
+    /// Whether callers must make themselves known before anything else is said of a path, be it that there is no such thing:
+    /// in Gnocchi keystonemiddleware stands before all of version 1, and knows nothing of what lies behind.
+    pub(crate) fn guards(&self, path: &str) -> bool {
+        let is_version_1 =
+            || path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        matches!(self, AuthMode::Keystone(_)) && is_version_1()
     }
 
     /// Whether it matters from where a request comes.
@@ -55,11 +67,13 @@ impl AuthMode {
     /// The caller of a request that came at `now`.
     ///
     /// # Errors
-    /// 401 where the headers name none, or with a wrong password; 503 where too many passwords wait to be checked.
-    pub async fn caller(&self, parts: &Parts, _now: Timestamp) -> Result<Caller, ApiError> {
+    /// 401 where the headers name none, or with a wrong password; 503 where too many passwords wait to be checked, or
+    /// Keystone does not answer.
+    pub async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, ApiError> {
         match self {
             AuthMode::Basic { passwords } => basic::caller(&parts.headers, passwords.as_deref()).await,
             AuthMode::RemoteUser(remote_user) => remote_user.caller(parts),
+            AuthMode::Keystone(keystone) => keystone.caller(parts, now).await,
         }
     }
 
@@ -67,7 +81,7 @@ impl AuthMode {
     pub(crate) async fn follow(&self) -> io::Result<()> {
         match self {
             AuthMode::Basic { passwords: Some(passwords) } => passwords.follow().await,
-            AuthMode::Basic { passwords: None } | AuthMode::RemoteUser(_) => Ok(()),
+            AuthMode::Basic { passwords: None } | AuthMode::RemoteUser(_) | AuthMode::Keystone(_) => Ok(()),
         }
     }
 }

@@ -171,12 +171,13 @@ impl Call<'_> {
     }
 }
 
-/// Asks the guard, then the handler.
+/// Asks the guard, then the handler. `caller` is who calls, where that is known already.
 pub async fn call(
     app: &App,
     found: &Found<'_>,
     parts: &Parts,
     body: &mut RequestBody<'_>,
+    caller: Option<Caller>,
 ) -> Result<Response, ApiError> {
     let arguments =
         parts.uri.query().map_or(0, |query| query.bytes().filter(|byte| *byte == b'&').count() + 1);
@@ -186,8 +187,11 @@ pub async fn call(
     }
     let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
     let is_open = guard == Guard::Open && found.lookup == Lookup::Nothing;
-    let caller =
-        if is_open { Caller::default() } else { app.options().auth_mode.caller(parts, app.now()).await? };
+    let caller = match caller {
+        Some(caller) => caller,
+        None if is_open => Caller::default(),
+        None => app.options().auth_mode.caller(parts, app.now()).await?,
+    };
     let mut call = Call {
         app,
         parts,

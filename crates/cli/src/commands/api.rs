@@ -80,9 +80,7 @@ pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode
             Ok(AuthMode::Basic { passwords })
         }
         "remoteuser" => remote_user(config, own),
-        mode => {
-            bail!("{} = {mode}: this version has basic and remoteuser only", config.place("api", "auth_mode"))
-        }
+        _ => Ok(AuthMode::Keystone(Arc::new(crate::keystone::auth(config, own)?))),
     }
 }
 

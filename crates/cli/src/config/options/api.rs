@@ -23,7 +23,7 @@ pub const OPTIONS: &[Spec] = &[
         Kind::Choice(&["basic", "keystone", "remoteuser"]),
         "basic",
         "Who callers are. basic: the user's name counts, the password only with password_file, and `admin` is the administrator. \
-         remoteuser: a proxy in front names the user.",
+         remoteuser: a proxy in front names the user. keystone: by the tokens that they bring.",
     ),
     option(
         "api",

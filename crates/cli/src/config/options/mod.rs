@@ -11,6 +11,7 @@ mod engines;
 mod host;
 mod incoming;
 mod indexer;
+mod keystone;
 mod metricd;
 mod oslo_policy;
 mod python;
@@ -104,6 +105,7 @@ const WSGI: &str = "belongs to Gnocchi's Python web server";
 const GROUPS: &[&[Spec]] = &[
     default::OPTIONS,
     api::OPTIONS,
+    keystone::OPTIONS,
     host::OPTIONS,
     &engines::STORAGE,
     storage::OPTIONS,

@@ -1,0 +1,191 @@
+//! What `[keystone_authtoken]` says, as `gnudi_keystone` and the API take it. Asks nobody.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_api::{KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_keystone::{
+    Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef, Validator,
+    ValidatorOptions,
+};
+
+use crate::config::Config;
+
+const SECTION: &str = "keystone_authtoken";
+
+/// A revoked token is never taken longer, whatever the configuration says.
+const CACHE_SECONDS_MAX: i64 = 300;
+
+/// How callers are let in by Keystone's tokens. `own` is what this program's own collectors call with.
+pub fn auth(config: &Config, own: Own) -> Result<KeystoneAuth> {
+    let options = options(config)?;
+    let www_authenticate_uri = text(config, "www_authenticate_uri").unwrap_or(options.auth_url.as_str());
+    let auth_options = KeystoneAuthOptions {
+        www_authenticate_uri: www_authenticate_uri.to_owned(),
+        service_token_roles: config.list(SECTION, "service_token_roles"),
+        service_token_roles_required: config.bool(SECTION, "service_token_roles_required"),
+        service_type: text(config, "service_type").map(str::to_owned),
+    };
+    let session = Session::new(options).with_context(|| format!("[{SECTION}]"))?;
+    let validator = Validator::new(
+        session,
+        ValidatorOptions { cache_time: cache_time(config), tokens_max: config.size(SECTION, "tokens_max") },
+    );
+    Ok(KeystoneAuth::new(validator, auth_options, own))
+}
+
+fn options(config: &Config) -> Result<KeystoneOptions> {
+    let timeout = Duration::from_secs(config.size(SECTION, "http_connect_timeout") as u64);
+    Ok(KeystoneOptions {
+        auth_url: needed(config, "auth_url", "auth_mode = keystone")?,
+        credentials: credentials(config)?,
+        region_name: text(config, "region_name").map(str::to_owned),
+        interface: match text(config, "interface") {
+            Some("public") => Interface::Public,
+            Some("admin") => Interface::Admin,
+            _ => Interface::Internal,
+        },
+        trust: gnudi_http::Trust::asked(
+            text(config, "cafile").map(Into::into),
+            config.bool(SECTION, "insecure"),
+        ),
+        timeout,
+    })
+}
+
+fn credentials(config: &Config) -> Result<Credentials> {
+    if text(config, "auth_type") == Some("v3applicationcredential") {
+        let needed = |name| needed(config, name, "auth_type = v3applicationcredential");
+        return Ok(Credentials::ApplicationCredential {
+            id: needed("application_credential_id")?,
+            secret: needed("application_credential_secret")?,
+        });
+    }
+    let user = match (text(config, "user_id"), text(config, "username")) {
+        (Some(id), _) => UserRef::Id(id.to_owned()),
+        (None, Some(name)) => UserRef::Name { name: name.to_owned(), domain: domain(config, "user")? },
+        (None, None) => {
+            bail!("{}: auth_type = password needs it, or user_id", config.place(SECTION, "username"))
+        }
+    };
+    let project = match (text(config, "project_id"), text(config, "project_name")) {
+        (Some(id), _) => ProjectRef::Id(id.to_owned()),
+        (None, Some(name)) => ProjectRef::Name { name: name.to_owned(), domain: domain(config, "project")? },
+        (None, None) => bail!(
+            "{}: auth_type = password needs it, or project_id: who is in no project may not validate tokens",
+            config.place(SECTION, "project_name")
+        ),
+    };
+    let password = needed(config, "password", "auth_type = password")?;
+    Ok(Credentials::Password { user, password, project: Some(project) })
+}
+
+/// The domain of the user or of the project, which are named by a name.
+fn domain(config: &Config, whose: &str) -> Result<DomainRef> {
+    for prefix in [whose, "default"] {
+        if let Some(id) = text(config, &format!("{prefix}_domain_id")) {
+            return Ok(DomainRef::Id(id.to_owned()));
+        }
+        if let Some(name) = text(config, &format!("{prefix}_domain_name")) {
+            return Ok(DomainRef::Name(name.to_owned()));
+        }
+    }
+    bail!(
+        "{}: needed where the {whose} is named by its name; {whose}_domain_id would do as well",
+        config.place(SECTION, &format!("{whose}_domain_name"))
+    )
+}
+
+fn cache_time(config: &Config) -> Duration {
+    let seconds = config.int(SECTION, "token_cache_time").expect("has a default");
+    if seconds > CACHE_SECONDS_MAX {
+        tracing::warn!(
+            "{} = {seconds}: tokens are remembered for {CACHE_SECONDS_MAX} seconds at most",
+            config.place(SECTION, "token_cache_time")
+        );
+    }
+    Duration::from_secs(seconds.clamp(0, CACHE_SECONDS_MAX) as u64)
+}
+
+fn text<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
+    config.text(SECTION, name)
+}
+
+fn needed(config: &Config, name: &str, by: &str) -> Result<String> {
+    match text(config, name) {
+        Some(value) => Ok(value.to_owned()),
+        None => bail!("{}: {by} needs it", config.place(SECTION, name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn load(text: &str) -> Config {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "[keystone_authtoken]\n{text}").unwrap();
+        Config::load(Some(file.path())).unwrap()
+    }
+
+    const PASSWORD: &str = "auth_url = http://h:5000\nusername = gnocchi\nuser_domain_name = Default\npassword = pw\n\
+                            project_name = service\nproject_domain_id = default\n";
+
+    #[test]
+    fn a_user_logs_in_by_names_or_ids() {
+        let Credentials::Password { user, password, project } = credentials(&load(PASSWORD)).unwrap() else {
+            panic!("a password was configured");
+        };
+        let domain = DomainRef::Name("Default".to_owned());
+        assert_eq!(user, UserRef::Name { name: "gnocchi".to_owned(), domain });
+        let domain = DomainRef::Id("default".to_owned());
+        assert_eq!(project, Some(ProjectRef::Name { name: "service".to_owned(), domain }));
+        assert_eq!(password, "pw");
+        let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = pw\n");
+        let Credentials::Password { user, project, .. } = credentials(&ids).unwrap() else {
+            panic!("a password was configured");
+        };
+        assert_eq!((user, project), (UserRef::Id("u".to_owned()), Some(ProjectRef::Id("p".to_owned()))));
+        let default = load(
+            "auth_url = http://h\nusername = u\nproject_name = p\npassword = pw\ndefault_domain_id = default\n",
+        );
+        assert!(credentials(&default).is_ok());
+    }
+
+    #[test]
+    fn an_application_credential_has_an_id_and_a_secret() {
+        let text =
+            "auth_type = v3applicationcredential\nauth_url = http://h\napplication_credential_id = a\n";
+        let error = credentials(&load(text)).unwrap_err().to_string();
+        assert!(error.contains("application_credential_secret: auth_type"), "{error}");
+        let found = credentials(&load(&format!("{text}application_credential_secret = s\n"))).unwrap();
+        assert_eq!(found, Credentials::ApplicationCredential { id: "a".to_owned(), secret: "s".to_owned() });
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for missing in
+            ["auth_url", "username", "user_domain_name", "password", "project_name", "project_domain_id"]
+        {
+            let lines = PASSWORD.lines().filter(|line| !line.starts_with(&format!("{missing} ")));
+            let text: String = lines.map(|line| format!("{line}\n")).collect();
+            let error = options(&load(&text)).unwrap_err().to_string();
+            let named = missing.replace("project_domain_id", "project_domain_name");
+            assert!(error.contains(&format!("[keystone_authtoken] {named}: ")), "{error}");
+            assert!(!error.contains("pw"), "{error}");
+        }
+        let text = format!("{PASSWORD}cafile = /nonexistent.pem\n");
+        let error = format!("{:#}", auth(&load(&text), Own::new("own".to_owned())).unwrap_err());
+        assert!(error.contains("/nonexistent.pem"), "{error}");
+    }
+
+    #[test]
+    fn tokens_are_never_remembered_for_long() {
+        for (seconds, expected) in [("-1", 0), ("0", 0), ("60", 60), ("300", 300), ("86400", 300)] {
+            let config = load(&format!("token_cache_time = {seconds}\n"));
+            assert_eq!(cache_time(&config), Duration::from_secs(expected), "{seconds}");
+        }
+    }
+}
