@@ -188,7 +188,9 @@ impl Metrics for MemoryIndexer {
         let mut found: Vec<_> = tables
             .metrics
             .values()
-            .filter(|metric| accepts(&listing.filter, metric) && tables.is_in(&listing.filter.scope, metric))
+            .filter(|metric| {
+                accepts(&listing.filter, metric) && tables.is_in(listing.filter.scope.as_ref(), metric)
+            })
             .filter(|metric| marker.as_ref().is_none_or(|marker| compare(metric, marker, &order).is_gt()))
             .cloned()
             .collect();
@@ -282,7 +284,7 @@ impl Tables {
 }
 
 impl Tables {
-    fn is_in(&self, scope: &Option<MetricScope>, metric: &Metric) -> bool {
+    fn is_in(&self, scope: Option<&MetricScope>, metric: &Metric) -> bool {
         let Some(scope) = scope else { return true };
         let resource = metric.resource_id.and_then(|id| self.resources.get(&id));
         let project = resource.and_then(|resource| resource.project_id.as_deref());
