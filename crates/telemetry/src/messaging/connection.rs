@@ -186,6 +186,7 @@ pub(super) fn random_fraction() -> f64 {
     (random() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(super) fn error(error: lapin::Error) -> MessagingError {
     MessagingError(error.to_string())
 }

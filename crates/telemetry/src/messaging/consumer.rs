@@ -236,7 +236,7 @@ impl Worker {
         loop {
             tokio::select! {
                 delivery = consumers.streams.next(), if !consumers.streams.is_empty() => {
-                    self.take(consumers, delivery).await?;
+                    self.take(consumers, delivery)?;
                 }
                 outcome = self.outcomes.recv() => {
                     let Some((ticket, outcome)) = outcome else { return Ok(()) };
@@ -276,9 +276,9 @@ impl Worker {
         }
     }
 
-    async fn take(
+    fn take(
         &mut self,
-        consumers: &mut Consumers,
+        consumers: &Consumers,
         delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
     ) -> Result<(), MessagingError> {
         // The last stream has ended: all consumers were cancelled, by us or, with a queue that is gone, by the broker.

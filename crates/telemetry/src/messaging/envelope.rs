@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::unescape::unescape;
 
-/// A larger message is refused; those of OpenStack have kilobytes.
+/// A larger message is refused; those of `OpenStack` have kilobytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Which form is published.

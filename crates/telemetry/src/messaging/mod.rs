@@ -1,6 +1,6 @@
-//! The message bus: RabbitMQ by AMQP 0.9.1, used as oslo.messaging uses it.
+//! The message bus: `RabbitMQ` by AMQP 0.9.1, used as oslo.messaging uses it.
 //!
-//! `url` reads transport_url, `connection` connects to one of its hosts, `topology` declares exchanges and queues, `inbox`
+//! `url` reads `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues, `inbox`
 //! is what a reader of messages sees (any source may fill it, a test too), `consumer` fills it from the broker, `ledger`
 //! decides which acknowledgements to send, `outbox` publishes, and `envelope` opens and seals oslo's envelopes. Nothing here
 //! knows what messages mean.

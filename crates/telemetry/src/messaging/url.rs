@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 const PORT: u16 = 5672;
 
-/// What RabbitMQ has from the start.
+/// What `RabbitMQ` has from the start.
 const USER: &str = "guest";
 
 /// One broker of a cluster, and as whom to log in there.
