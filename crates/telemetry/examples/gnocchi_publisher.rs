@@ -1,6 +1,6 @@
 //! Publishes samples and events to a store, as the tests want them: JSON lines on standard input, JSON lines on standard output.
 //!
-//! usage: gnocchi_publisher STORE [URL] [CONFIG FOLDER], where STORE is such as `http://127.0.0.1:8041` and URL `gnocchi://`.
+//! usage: `gnocchi_publisher STORE [URL] [FOLDER ...]`, where STORE is such as `http://127.0.0.1:8041` and URL `gnocchi://`.
 //!
 //! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each, `{"wait": true}` waits for all that went before and
 //! answers what became of each message (`null`, or the error), `{"upgrade": true}` makes types of resources, and

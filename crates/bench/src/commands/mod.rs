@@ -8,6 +8,7 @@ pub mod engines;
 pub mod growth;
 pub mod measures;
 pub mod metric;
+pub mod notification;
 pub mod pg_split;
 pub mod processing;
 pub mod rados;
@@ -52,6 +53,7 @@ enum Command {
     Growth(growth::Options),
     Measures(measures::Options),
     Metric(metric::Options),
+    Notification(notification::Options),
     Processing(processing::Options),
     PgSplit(pg_split::Options),
     Rados(rados::Options),
@@ -88,6 +90,7 @@ impl Command {
             Command::Growth(options) => growth::run(options, context).map(Some),
             Command::Measures(options) => measures::run(options, context).map(Some),
             Command::Metric(options) => metric::run(options, context).map(Some),
+            Command::Notification(options) => notification::run(options, context).map(Some),
             Command::Scheduling(options) => scheduling::run(options, context).map(Some),
             Command::SackSplit(options) => sack_split::run(options, context).map(Some),
             Command::Samples(options) => samples::run(options, context).map(Some),

@@ -7,6 +7,7 @@ mod gnocchi;
 mod gnudi;
 pub mod influxdb;
 pub mod postgres;
+pub mod rabbitmq;
 mod victoria_metrics;
 
 use std::{

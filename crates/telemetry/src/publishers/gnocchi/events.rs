@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     definitions::{Operation, naive, quoted},
     delivery,
-    publisher::Shared,
+    publisher::{Shared, now},
     store::segment,
 };
 
@@ -105,7 +105,7 @@ async fn update(shared: &Shared, definition: u16, id: &str, attributes: Map<Stri
 
 async fn end(shared: &Shared, definition: u16, id: &str) {
     let definition = shared.definitions.definition(definition);
-    let ended_at = json!({ "ended_at": naive(shared.now().0) });
+    let ended_at = json!({ "ended_at": naive(now().0) });
     end_one(shared, &definition.resource_type, id, &ended_at).await;
     // Within the query's own quotation marks.
     let id = quoted(id);

@@ -89,7 +89,7 @@ async fn list(
             .map_err(|error| KeystoneError::Unavailable(format!("{url}: {error}")))?;
         match answer.status {
             StatusCode::UNAUTHORIZED if !std::mem::replace(&mut has_renewed, true) => {
-                session.forget_token(&token)
+                session.forget_token(&token);
             }
             status if status.is_success() => {
                 let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();

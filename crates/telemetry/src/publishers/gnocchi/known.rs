@@ -184,13 +184,11 @@ impl State {
         let project = sample.project_id.as_deref().map_or(1, |project| fold(project.as_bytes(), 2));
         let hash = fold(text.as_bytes(), project);
         let entry = hash & !0xffff | u64::from(metric.number);
-        match self.seen.iter_mut().find(|seen| **seen as u16 == metric.number) {
-            Some(seen) => std::mem::replace(seen, entry) == entry,
-            None => {
-                self.seen.push(entry);
-                false
-            }
+        if let Some(seen) = self.seen.iter_mut().find(|seen| **seen as u16 == metric.number) {
+            return std::mem::replace(seen, entry) == entry;
         }
+        self.seen.push(entry);
+        false
     }
 
     fn merge(&mut self, sample: &Sample<'_>, definition: &Definition) {

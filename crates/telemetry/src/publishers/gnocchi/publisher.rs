@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashSet, VecDeque},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -39,9 +39,10 @@ use crate::{
 /// How often a batch is looked at while it gathers: one that has not grown since goes, if nothing else is under way.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A store that refuses to create a type or a policy is not asked again before the next start.
+/// The type whose resources are projects.
 const SWIFT_ACCOUNT: &str = "swift_account";
 
+type Sender = oneshot::Sender<Result<(), PublishError>>;
 type Answered = oneshot::Receiver<Result<(), PublishError>>;
 
 /// Publishes to Gnocchi, or to gnudi: `gnocchi://`.
@@ -69,10 +70,10 @@ struct Inner {
     known: Known,
     open: Batch,
     /// Full batches that wait for their turn, and those that are under way.
-    full: std::collections::VecDeque<Batch>,
+    full: VecDeque<Batch>,
     under_way: BTreeSet<u64>,
     /// Messages that came before it was known which project is left out.
-    early: Vec<(Vec<Sample<'static>>, oneshot::Sender<Result<(), PublishError>>)>,
+    early: Vec<(Vec<Sample<'static>>, Sender)>,
     /// Meters without a definition that were spoken of.
     unknown_meters: HashSet<String>,
 }
@@ -102,7 +103,7 @@ impl GnocchiPublisher {
             inner: Mutex::new(Inner {
                 known: Known::new(options.limits.resources_max),
                 open: Batch::new(0, begun),
-                full: std::collections::VecDeque::new(),
+                full: VecDeque::new(),
                 under_way: BTreeSet::new(),
                 early: Vec::new(),
                 unknown_meters: HashSet::new(),
@@ -210,6 +211,12 @@ fn receipt(receiver: Answered) -> Receipt {
     })
 }
 
+/// The time of day.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
 /// A copy that outlives its message.
 fn owned(sample: &Sample<'_>) -> Sample<'static> {
     let text = |text: &Cow<'_, str>| Cow::Owned(text.to_string());
@@ -235,12 +242,6 @@ fn owned(sample: &Sample<'_>) -> Sample<'static> {
 impl Shared {
     pub fn known(&self) -> parking_lot::MappedMutexGuard<'_, Known> {
         MutexGuard::map(self.inner.lock(), |inner| &mut inner.known)
-    }
-
-    /// The time of day.
-    pub fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// Waits until all batches up to this one were delivered.
@@ -275,13 +276,13 @@ impl Shared {
     }
 
     /// Takes a message's samples into the open batch; whoever holds the receipt is told when they are stored.
-    fn take(&self, samples: &[Sample<'_>], sender: oneshot::Sender<Result<(), PublishError>>) {
-        let now = Instant::now();
+    fn take(&self, samples: &[Sample<'_>], sender: Sender) {
+        let begun = Instant::now();
         let clock = Clock {
-            now_s: (now - self.begun).as_secs() as u32,
+            now_s: (begun - self.begun).as_secs() as u32,
             refresh_after_s: u32::try_from(self.limits.refresh_after.as_secs()).unwrap_or(u32::MAX / 4),
         };
-        let time = self.now();
+        let time = now();
         let filtered = self.filtered.get().and_then(Option::as_deref);
         let mut inner = self.inner.lock();
         let was_empty = inner.open.is_empty();
@@ -302,13 +303,13 @@ impl Shared {
             return;
         }
         if was_empty {
-            inner.open.begun = now;
+            inner.open.begun = begun;
         }
         inner.open.end_message(sender, failure);
         let is_full = inner.open.len() >= self.limits.batch_measures_max
             || inner.open.bytes() >= self.limits.batch_bytes_max;
         if is_full {
-            inner.close_batch(now);
+            inner.close_batch(begun);
         }
         drop(inner);
         self.store.figures().messages_waiting.inc();
@@ -349,9 +350,10 @@ impl Shared {
             return Err("no resource_id".to_owned());
         }
         // Gnocchi takes no slash in an id.
-        let id: Cow<'_, str> = match sample.resource_id.contains('/') {
-            true => sample.resource_id.replace('/', "_").into(),
-            false => (&*sample.resource_id).into(),
+        let id: Cow<'_, str> = if sample.resource_id.contains('/') {
+            sample.resource_id.replace('/', "_").into()
+        } else {
+            (&*sample.resource_id).into()
         };
         let resource = inner.known.resource(&id, definition.kind);
         let mut state = resource.state.lock();
@@ -427,10 +429,12 @@ async fn next_batch(shared: &Shared) -> Option<Batch> {
                 return None;
             }
             // While others are under way, their end is what there is to wait for, or the batch's time.
-            match inner.open.is_empty() {
-                true => None,
-                false if is_alone => Some(LOOK),
-                false => Some(shared.limits.batch_timeout.saturating_sub(now - inner.open.begun)),
+            if inner.open.is_empty() {
+                None
+            } else if is_alone {
+                Some(LOOK)
+            } else {
+                Some(shared.limits.batch_timeout.saturating_sub(now - inner.open.begun))
             }
         };
         match pause {

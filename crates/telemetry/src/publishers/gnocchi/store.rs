@@ -220,15 +220,15 @@ impl Store {
             }
             Access::Keystone(session) => {
                 let value = session.token().await.map_err(|error| error.to_string())?;
-                let endpoint = match &self.endpoint {
-                    Some(endpoint) => endpoint.clone(),
-                    None => match session.endpoint("metric").await.map_err(|error| error.to_string())? {
-                        Some(endpoint) => endpoint.to_string(),
-                        None => {
-                            session.forget_endpoints();
-                            return Err("Keystone's catalogue has no service of type metric".to_owned());
-                        }
-                    },
+                let endpoint = if let Some(endpoint) = &self.endpoint {
+                    endpoint.clone()
+                } else {
+                    let endpoint = session.endpoint("metric").await.map_err(|error| error.to_string())?;
+                    let nowhere = || {
+                        session.forget_endpoints();
+                        "Keystone's catalogue has no service of type metric".to_owned()
+                    };
+                    endpoint.ok_or_else(nowhere)?.to_string()
                 };
                 let headers = vec![("X-Auth-Token", value.to_string())];
                 Ok(Token { endpoint, headers, value: value.to_string() })

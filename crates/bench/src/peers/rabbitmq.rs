@@ -1,0 +1,112 @@
+//! RabbitMQ with a node, a port mapper and a directory of its own, and the connection to it.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use lapin::{Channel, Connection, ConnectionProperties, options::QueueDeclareOptions, types::FieldTable};
+use tempfile::TempDir;
+
+use super::{
+    child::{Guarded, Leftovers, Signal},
+    directory, free_address,
+};
+use crate::context::Context;
+
+/// Debian's, without the wrapper that wants another user.
+const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// Erlang starts slowly where others need the processors too.
+const START_DELAY_MAX: Duration = Duration::from_mins(3);
+
+/// A broker that ends with this.
+pub struct RabbitMq {
+    pub port: u16,
+    // In the order in which they end.
+    _server: Guarded,
+    _mapper: Guarded,
+    _directory: TempDir,
+}
+
+impl RabbitMq {
+    pub fn start(context: &Context) -> Result<Self> {
+        ensure!(Path::new(SERVER).exists(), "{SERVER} is missing: crates/bench/install-peers installs it");
+        let directory = directory(&context.leftovers)?;
+        let [port, distribution, mapper_port] = ports()?;
+        let (mapper, server) =
+            start(directory.path(), [port, distribution, mapper_port], &context.leftovers)?;
+        let mut broker = RabbitMq { port, _server: server, _mapper: mapper, _directory: directory };
+        let runtime = &context.runtime;
+        let url = broker.url();
+        broker._server.wait_ready(START_DELAY_MAX, || runtime.block_on(connect(&url)).is_ok())?;
+        Ok(broker)
+    }
+
+    pub fn url(&self) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
+    }
+
+    /// As oslo.messaging writes it.
+    pub fn transport_url(&self) -> String {
+        format!("rabbit://guest:guest@127.0.0.1:{}/", self.port)
+    }
+}
+
+/// A connection with a channel.
+pub async fn connect(url: &str) -> Result<(Connection, Channel)> {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.context("RabbitMQ")?;
+    let channel = connection.create_channel().await?;
+    Ok((connection, channel))
+}
+
+/// Messages that nobody has been sent yet.
+pub async fn depth(channel: &Channel, queue: &str) -> Result<u64> {
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let queue = channel.queue_declare(queue.into(), options, FieldTable::default()).await?;
+    Ok(u64::from(queue.message_count()))
+}
+
+fn ports() -> Result<[u16; 3]> {
+    Ok([free_address()?.port(), free_address()?.port(), free_address()?.port()])
+}
+
+fn start(
+    directory: &Path,
+    [port, distribution, mapper_port]: [u16; 3],
+    leftovers: &Leftovers,
+) -> Result<(Guarded, Guarded)> {
+    let path = |name: &str| directory.join(name).display().to_string();
+    for name in ["log", "mnesia"] {
+        std::fs::create_dir_all(directory.join(name))?;
+    }
+    let configuration = format!(
+        "listeners.tcp.1 = 127.0.0.1:{port}\nvm_memory_high_watermark.absolute = 4GB\n\
+         disk_free_limit.absolute = 100MB\n"
+    );
+    std::fs::write(directory.join("rabbitmq.conf"), configuration)?;
+    std::fs::write(directory.join("plugins"), "[].")?;
+    let mut mapper = Command::new("epmd");
+    mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
+    let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::Term, leftovers)?;
+    let mut server = Command::new(SERVER);
+    for (name, value) in [
+        ("HOME", path("")),
+        ("RABBITMQ_NODENAME", format!("bench{port}@localhost")),
+        ("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf")),
+        ("RABBITMQ_CONF_ENV_FILE", "/dev/null".to_owned()),
+        ("RABBITMQ_MNESIA_BASE", path("mnesia")),
+        ("RABBITMQ_LOG_BASE", path("log")),
+        ("RABBITMQ_ENABLED_PLUGINS_FILE", path("plugins")),
+        ("RABBITMQ_PID_FILE", path("pid")),
+        ("RABBITMQ_DIST_PORT", distribution.to_string()),
+        ("ERL_EPMD_PORT", mapper_port.to_string()),
+        ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
+        (
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+            "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none".to_owned(),
+        ),
+    ] {
+        server.env(name, value);
+    }
+    let server = Guarded::start(server, &directory.join("rabbitmq.log"), Signal::Term, leftovers)?;
+    Ok((mapper, server))
+}
