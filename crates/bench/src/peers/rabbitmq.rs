@@ -22,7 +22,7 @@ const START_DELAY_MAX: Duration = Duration::from_mins(3);
 pub struct RabbitMq {
     pub port: u16,
     // In the order in which they end.
-    _server: Guarded,
+    server: Guarded,
     _mapper: Guarded,
     _directory: TempDir,
 }
@@ -34,10 +34,10 @@ impl RabbitMq {
         let [port, distribution, mapper_port] = ports()?;
         let (mapper, server) =
             start(directory.path(), [port, distribution, mapper_port], &context.leftovers)?;
-        let mut broker = RabbitMq { port, _server: server, _mapper: mapper, _directory: directory };
+        let mut broker = RabbitMq { port, server, _mapper: mapper, _directory: directory };
         let runtime = &context.runtime;
         let url = broker.url();
-        broker._server.wait_ready(START_DELAY_MAX, || runtime.block_on(connect(&url)).is_ok())?;
+        broker.server.wait_ready(START_DELAY_MAX, || runtime.block_on(connect(&url)).is_ok())?;
         Ok(broker)
     }
 
