@@ -141,7 +141,7 @@ class Ceilometer:
     def speed(self, rounds, messages):
         texts = [json.dumps(message) for message in messages]
         samples = events = 0
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(rounds):
             for text in texts:
                 message = json.loads(text)
@@ -153,7 +153,7 @@ class Ceilometer:
                     events += self.converter.to_event("info", message) is not None
                 except Exception:
                     pass
-        return {"seconds": time.perf_counter() - started, "samples": samples, "events": events}
+        return {"seconds": time.process_time() - started, "samples": samples, "events": events}
 
     def generate(self, seed, count):
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Meter and event definitions: the same samples and events as Ceilometer's own classes make, in the same process or not.
+"""Meter and event definitions: the same samples and events as Ceilometer's own classes make.
 
 The telemetry crate's example `definitions` answers for gnudi, `oracle/definitions.py` in the cloud's environment for
 Ceilometer. No servers. `--rounds` and `--seed` as for the other random tests.
@@ -15,7 +15,8 @@ import pytest
 
 from support import cloud_venv
 
-ROUNDS = 1500
+ROUNDS = 800
+SHOWN_CHARACTERS_MAX = 2000
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 ORACLE = REPOSITORY / "tests" / "oracle" / "definitions.py"
 
@@ -79,8 +80,8 @@ def assert_same(ours, ceilometer, tasks, normalise=lambda task, answer: answer):
     for task, mine, theirs in zip(tasks, *answers):
         left, right, _ = compared(task, normalise(task, mine), normalise(task, theirs))
         if left != right:
-            different.append(f"{json.dumps(task)}\n  gnudi      {json.dumps(mine)}\n  Ceilometer {json.dumps(theirs)}")
-    assert not different, f"{len(different)} of {len(tasks)} differ\n" + "\n".join(different[:5])
+            different.append("\n".join(json.dumps(part)[:SHOWN_CHARACTERS_MAX] for part in (task, mine, theirs)))
+    assert not different, f"{len(different)} of {len(tasks)} differ: task, gnudi, Ceilometer\n" + "\n".join(different[:3])
     return answers[0]
 
 
@@ -149,7 +150,11 @@ def test_random_paths_find_the_same(ours, ceilometer, seed, rounds):
         if not isinstance(document, dict):
             document = {"a": document, "b": random_value(rng)}
         tasks.append({"do": "path", "path": path, "document": document})
-    answers = assert_same(ours, ceilometer, tasks)
+
+    def normalise(task, answer):
+        # DIFFERS: an expression that is none is refused at once, and not only where a text comes to be matched.
+        return {"values": []} if "Parsing error" in answer.get("refused", "") else answer
+    answers = assert_same(ours, ceilometer, tasks, normalise)
     found = sum(bool(answer.get("values")) for answer in answers)
     refused = sum("refused" in answer for answer in answers)
     assert found > rounds // 20 and refused > rounds // 50, "the paths are too strange, or too well-behaved, to compare anything"
@@ -187,11 +192,7 @@ def test_random_fields_have_the_same_values(ours, ceilometer, seed, rounds):
         if rng.random() < 0.3:
             document = {"a": rng.choice(times), "b": rng.choice(times)}
         tasks.append({"do": "field", "field": random_field(rng), "all": rng.random() < 0.4, "document": document})
-
-    def normalise(task, answer):
-        # DIFFERS: a constant stands for all values, where Ceilometer fails at the sample.
-        return answer
-    assert_same(ours, ceilometer, tasks, normalise)
+    assert_same(ours, ceilometer, tasks)
 
 
 # Samples and events.
@@ -204,7 +205,9 @@ def in_common(task, answer):
         for key in ["name", "unit", "user_id", "user_name", "project_id", "project_name", "resource_id"]:
             if sample[key] is not None:
                 sample[key] = str(sample[key])
+        # DIFFERS: what is nothing there is an empty text here.
         sample["resource_id"] = sample["resource_id"] or ""
+        sample["unit"] = sample["unit"] or ""
     if any(sample["name"] is None for sample in samples):
         # DIFFERS: a sample without a name is an error here, and makes the pipeline fail there.
         answer = {key: value for key, value in answer.items() if key != "samples"} | {"sample_error": "no name"}
@@ -222,3 +225,109 @@ def test_shipped_definitions_make_the_same_samples_and_events(ours, ceilometer, 
     names = {sample["name"] for answer in answers for sample in answer.get("samples") or []}
     assert len(names) > 34, names
     assert sum(bool(answer.get("event")) for answer in answers) > rounds // 2
+
+
+# Files of one's own.
+
+METERS = """
+metric:
+  - {name: one, type: gauge, unit: B, event_type: 'a.*', volume: $.payload.v, resource_id: $.payload.r}
+  - name: one
+    event_type: [a.b, 'c.(d|e)$']
+    type: delta
+    unit: 'payload.unit'
+    volume: {fields: payload.v, plugin: {name: split, parameters: {segment: 1}}}
+    resource_id: payload.r
+    user_metadata: payload.metadata
+    metadata: {x: 'payload.list[?@.k > 1].v', n: payload.v, c: 7, joined: 'payload.r + "-" + payload.v'}
+    timestamp: payload.time
+  - name: payload.list[*].k
+    event_type: a.
+    type: payload.list[*].type
+    unit: payload.list[*].unit
+    volume: payload.list[*].v
+    resource_id: payload.list[*].r
+    user_id: payload.u
+    lookup: [name, type, volume]
+  - name: $.payload.list[*].k
+    type: gauge
+    event_type: c
+    unit: payload.list[*].unit
+    volume: payload.v
+    resource_id: payload.r
+    lookup: name
+  - {name: constant, type: cumulative, unit: s, event_type: c.e, volume: 3, resource_id: '$.payload.list.`len`'}
+  - {name: broken type, type: nope, unit: s, event_type: c, volume: 3, resource_id: x}
+  - {name: no volume, type: gauge, unit: s, event_type: c, resource_id: x}
+  - {name: bad path, type: gauge, unit: '%', event_type: c, volume: x, resource_id: x}
+  - {name: bad plugin, type: gauge, unit: s, event_type: c, volume: {fields: x, plugin: nope}, resource_id: x}
+  - {name: no fields, type: gauge, unit: s, event_type: c, volume: {plugin: split}, resource_id: x}
+"""
+MORE_METERS = """
+metric:
+  - {name: constant, type: gauge, unit: z, event_type: .*, volume: 9, resource_id: payload.r}
+  - &last {name: late, type: gauge, unit: z, event_type: c.e, volume: 9, resource_id: payload.r}
+  - {<<: *last, name: later, metadata: {}}
+"""
+EVENTS = """
+- event_type: ['*', '!c.*']
+  traits: &common
+    number: {fields: payload.v, type: int}
+    float: {fields: [payload.u, payload.v], type: float}
+    when: {fields: payload.time, type: datetime}
+- event_type: a.[b-c]
+  traits:
+    <<: *common
+    number: {fields: payload.v, type: Text}
+    user_id: payload.u
+    flags:
+      fields: [payload.r, payload.v]
+      type: int
+      plugin: {name: bitfield, parameters: {flags: [{path: payload.r, bit: 1}, {path: payload.v, bit: 0, value: '1'}]}}
+    mapped: {fields: payload.u, plugin: {name: map, parameters: {values: {a: b, ü: c}, default: d}}}
+    list: payload.list
+- event_type: '!*.*'
+  traits: {all: 'payload.*', kind: {fields: payload.list, type: tExt}}
+"""
+
+
+def random_message(rng):
+    text = lambda: rng.choice(["a", "ü", "1", "2.5", " 3 ", "x.y", "", None, 5, 1.5, True, {"b": 1, "a": [None]}, ["q"]])
+    item = lambda: {key: value for key, value in {
+        "k": rng.choice(["m", "n", 2, 0, None]), "v": rng.choice([1, 2.5, "3", None]), "unit": "u", "r": text(),
+        "type": rng.choice(["gauge", "gauge", "delta", "nope"])}.items() if rng.random() < 0.93}
+    payload = {
+        "v": text(), "r": text(), "u": text(), "unit": text(), "list": [item() for _ in range(rng.randrange(4))],
+        "time": rng.choice(["2026-01-02T03:04:05+02:00", "20260102", "", None, "2026-02-30", 5]),
+        "metadata": rng.choice([None, {}, {"metering.a.b": "w" * 300, "metering.x": 1, "y": 2}, {"y": 1}, "text", []]),
+    }
+    payload = {key: value for key, value in payload.items() if rng.random() < 0.9}
+    if rng.random() < 0.1:
+        payload = rng.choice([None, [], "x", {"list": 5}, {"list": {"k": 1}}])
+    return {
+        "ctxt": {"user_id": "u", "project_id": "p", "ctxt": {"user": "within", "tenant_id": 5}} if rng.random() < 0.5 else {},
+        "publisher_id": "p.q", "event_type": rng.choice(["a.b", "a.c", "a.", "c.d", "c.e", "c.ex", "c", "x.a.b", ""]),
+        "payload": payload,
+        "metadata": {"message_id": "m", "timestamp": rng.choice(["2026-01-02 03:04:05.6", "2026-01-02 03:04:05", "x"] + ["2026-01-02"] * 5)},
+    }
+
+
+def test_own_files_make_the_same_samples_and_events(ours, ceilometer, seed, rounds, tmp_path):
+    folders = [tmp_path / "second", tmp_path / "first", tmp_path / "missing"]
+    for folder, name, text in [(0, "z.yaml", METERS), (1, "a.yaml", MORE_METERS), (1, "ignored.yml", "metric: 5"), (1, ".b.yaml", "[")]:
+        folders[folder].mkdir(exist_ok=True)
+        (folders[folder] / name).write_text(text)
+    file = tmp_path / "event_definitions.yaml"
+    file.write_text(EVENTS)
+    rng = random.Random(seed)
+    for drop, raw in [(False, []), (True, ["INFO"])]:
+        setup = [{"do": "meters", "folders": [str(folder) for folder in folders]},
+                 {"do": "events", "file": str(file), "drop": drop, "raw": raw}]
+        tasks = [{"do": "notification", "priority": rng.choice(["info", "error"]), "message": random_message(rng)}
+                 for _ in range(rounds // 2)]
+        answers = assert_same(ours, ceilometer, setup + tasks, in_common)
+        assert answers[0] == {"meters": 6}
+        made = [answer for answer in answers if answer.get("samples") and answer.get("event")]
+        assert len(made) > len(tasks) // 20
+    again = [{"do": "meters", "folders": None}, {"do": "events", "file": None, "drop": False, "raw": []}]
+    ours.ask(again), ceilometer.ask(again)

@@ -1,4 +1,4 @@
-//! What definition files have in common: a field that is looked up in a notification or a sample by JSONPath.
+//! What definition files have in common: a field that is looked up in a notification or a sample by `JSONPath`.
 //!
 //! `path` is the language of paths, `field` what files may say of a field, `plugins` what can be done with values that were
 //! found. Where the meaning of values matters (what is true, equal or less, a text or a time) it is Python's: `python`,

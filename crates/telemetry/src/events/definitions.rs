@@ -115,3 +115,55 @@ impl EventDefinitions {
         at.map(|at| &self.definitions[at])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::RawValue};
+
+    use super::*;
+    use crate::event::{Trait, TraitValue};
+
+    fn event(events: &EventDefinitions, event_type: &str, payload: &Value) -> Option<Event> {
+        let payload = RawValue::from_string(payload.to_string()).unwrap();
+        let notification = Notification {
+            publisher_id: "s.h".into(),
+            event_type: event_type.into(),
+            priority: "info".into(),
+            message_id: "m".into(),
+            timestamp: "1970-01-01 00:00:01".into(),
+            payload: &payload,
+            context: serde_json::Map::new(),
+            unique_id: None,
+        };
+        events.event(&notification, &notification.document()).unwrap()
+    }
+
+    #[test]
+    fn the_last_definition_that_fits_counts() {
+        let text = "- {event_type: 'a.*', traits: {x: {fields: payload.x, type: int}}}\n\
+                    - {event_type: ['*', '!a.c', '!b'], traits: {y: payload.x}}\n\
+                    - {event_type: b, traits: {z: {fields: payload.x, type: nope}}}\n";
+        let options = EventOptions { drop_unmatched_notifications: true, store_raw: vec!["INFO".to_owned()] };
+        let events = EventDefinitions::read(Path::new("e.yaml"), text, &options).unwrap();
+        let traits = |event_type| event(&events, event_type, &json!({"x": "7"})).map(|event| event.traits);
+        let service = Trait { name: "service".to_owned(), value: TraitValue::Text("s.h".to_owned()) };
+        let own = |name: &str, value| Some(vec![service.clone(), Trait { name: name.to_owned(), value }]);
+        assert_eq!(traits("a.b"), own("y", TraitValue::Text("7".to_owned())));
+        assert_eq!(traits("a.c"), own("x", TraitValue::Integer(7)));
+        // The one for it cannot be used.
+        assert_eq!(traits("b"), None);
+        assert!(!events.matches("b"));
+        let made = event(&events, "a.c", &json!({"x": 1})).unwrap();
+        assert_eq!((made.generated, &made.raw["payload"]), (1_000_000_000, &json!({"x": 1})));
+        let error = EventDefinitions::read(Path::new("e.yaml"), "a: 1", &options).unwrap_err();
+        assert_eq!(error.to_string(), "e.yaml: a list of definitions is expected, not a map");
+    }
+
+    #[test]
+    fn what_is_shipped_is_there() {
+        let events = EventDefinitions::load(None, &EventOptions::default()).unwrap();
+        // And the one for all others.
+        assert_eq!(events.definitions.len(), 48 + 1);
+        assert!(event(&events, "anything", &json!(null)).is_some());
+    }
+}

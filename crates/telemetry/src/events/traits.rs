@@ -58,13 +58,11 @@ impl TraitDefinition {
             TraitType::Float => TraitValue::Float(python::float(&value).map_err(|_| wrong())?),
             TraitType::Datetime => {
                 let time = value.as_str().and_then(IsoTime::parse).ok_or_else(wrong)?;
-                match time.nanoseconds() {
-                    Some(nanoseconds) => TraitValue::Datetime(nanoseconds),
-                    None => {
-                        tracing::warn!(name = self.name, %time, "a trait is left out: its time is too far away");
-                        return Ok(None);
-                    }
-                }
+                let Some(nanoseconds) = time.nanoseconds() else {
+                    tracing::warn!(name = self.name, %time, "a trait is left out: its time is too far away");
+                    return Ok(None);
+                };
+                TraitValue::Datetime(nanoseconds)
             }
         };
         Ok(Some(Trait { name: self.name.clone(), value }))

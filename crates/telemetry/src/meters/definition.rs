@@ -177,9 +177,8 @@ impl MeterDefinition {
                 return Ok(Vec::new());
             }
         }
-        let value = |column: &mut Vec<Value>, at: usize| match column.len() == count {
-            true => std::mem::take(&mut column[at]),
-            false => column[0].clone(),
+        let value = |column: &mut Vec<Value>, at: usize| {
+            if column.len() == count { std::mem::take(&mut column[at]) } else { column[0].clone() }
         };
         let row = |at: usize| std::array::from_fn(|part| value(&mut columns[part], at));
         Ok((0..count).map(row).collect())

@@ -1,6 +1,7 @@
 //! All meters: the files that define them, and which of them an event type has.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
@@ -120,8 +121,7 @@ impl MeterDefinitions {
         if meters.is_empty() {
             return Ok(Vec::new());
         }
-        let found =
-            |field: &Field| Ok(field.first(document)?.map(|value| value.into_owned()).unwrap_or_default());
+        let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
         let sender = Sender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
         let mut samples = Vec::with_capacity(meters.len());
         for at in meters.iter() {
@@ -196,11 +196,77 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, YamlError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".yaml") && !name.starts_with('.') {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path.extension().is_some_and(|extension| extension == "yaml") && !is_hidden {
             files.push(path);
         }
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::RawValue};
+
+    use super::*;
+
+    fn samples(meters: &MeterDefinitions, event_type: &str, payload: &Value) -> Vec<Sample<'static>> {
+        let payload = RawValue::from_string(payload.to_string()).unwrap();
+        let notification = Notification {
+            publisher_id: "compute.host".into(),
+            event_type: event_type.into(),
+            priority: "info".into(),
+            message_id: "m".into(),
+            timestamp: "2026-01-02 03:04:05.678".into(),
+            payload: &payload,
+            context: serde_json::Map::new(),
+            unique_id: None,
+        };
+        meters.samples(&notification, &notification.document()).unwrap()
+    }
+
+    #[test]
+    fn what_is_shipped_is_there() {
+        let meters = MeterDefinitions::shipped(SampleOptions::default()).unwrap();
+        assert_eq!(meters.len(), 38);
+        assert!(meters.matches("compute.instance.exists") && !meters.matches("compute.instance.update"));
+        let payload =
+            json!({"instance_id": "i", "memory_mb": 512, "vcpus": 2, "root_gb": 1, "ephemeral_gb": 0});
+        let made = samples(&meters, "compute.instance.exists", &payload);
+        let names: Vec<&str> = made.iter().map(|sample| sample.name.as_ref()).collect();
+        assert_eq!(names, ["disk.ephemeral.size", "disk.root.size", "vcpus", "memory"]);
+        assert_eq!(
+            (&made[3].volume, made[3].timestamp.as_deref()),
+            (&json!(512), Some("2026-01-02T03:04:05.678000+00:00"))
+        );
+        // The same message makes the same samples, each with an id of its own.
+        let again = samples(&meters, "compute.instance.exists", &payload);
+        let ids: Vec<&str> = made.iter().map(|sample| sample.id.as_ref()).collect();
+        assert_eq!(ids, again.iter().map(|sample| sample.id.as_ref()).collect::<Vec<_>>());
+        assert!((1..4).all(|at| ids[at] != ids[0]));
+    }
+
+    #[test]
+    fn a_bad_file_is_named_and_a_bad_definition_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            MeterDefinitions::load(Some(&[folder.path().to_owned()]), SampleOptions::default())
+        };
+        for (text, problem) in [
+            ("meter: []", "the key `metric` is missing"),
+            ("metric: {}", "`metric` is no list"),
+            ("metric: [", "line"),
+        ] {
+            let error = load(text).unwrap_err().to_string();
+            assert!(error.contains("a.yaml: ") && error.contains(problem), "{error}");
+        }
+        let good = "{name: x, type: gauge, unit: B, event_type: a, volume: v, resource_id: r}";
+        let meters =
+            load(&format!("metric:\n- {good}\n- {{name: y}}\n- {good}\n- {}\n", good.replace("gauge", "x")));
+        assert_eq!(meters.unwrap().len(), 1);
+        assert!(load("metric: []").unwrap().is_empty());
+    }
 }

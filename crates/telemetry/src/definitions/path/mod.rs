@@ -1,4 +1,4 @@
-//! JSONPath as Ceilometer's definitions use it (jsonpath-rw-ext), compiled into steps.
+//! `JSONPath` as Ceilometer's definitions use it (jsonpath-rw-ext), compiled into steps.
 //!
 //! `lexer` and `parser` read a path into `node`s; `walk` follows them through a document. A path that is nothing but names
 //! behind each other, as nearly all are, is followed without any of that.
@@ -23,17 +23,10 @@ use super::{DefinitionError, LookupError};
 /// A compiled path.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
-    route: Route,
-}
-
-#[derive(Clone, Debug)]
-enum Route {
-    /// Names alone, each of which is looked up in what the one before found.
-    Names(Vec<String>),
-    Steps {
-        node: Node,
-        climbs: bool,
-    },
+    node: Node,
+    climbs: bool,
+    /// Where the path is nothing else: alternatives, each of them names that are looked up in what the one before found.
+    names: Option<Vec<Vec<String>>>,
 }
 
 impl JsonPath {
@@ -41,39 +34,30 @@ impl JsonPath {
         let node = lexer::read(text)
             .and_then(|tokens| parser::parse(&tokens))
             .map_err(|error| DefinitionError(format!("the path {text:?}: {error}")))?;
-        let route = match names(&node) {
-            Some(names) => Route::Names(names),
-            None => Route::Steps { climbs: node.climbs(true), node },
-        };
-        Ok(JsonPath { route })
+        let mut names = Vec::new();
+        let is_names = alternatives(&node, &mut names);
+        Ok(JsonPath { climbs: node.climbs(true), names: is_names.then_some(names), node })
     }
 
     /// What is found, in the order in which it stands there; arithmetic and the operators on texts make values of their own.
     /// An error where the document has not the shape that the path takes for granted (an index into a number, say).
     pub fn find<'a>(&self, document: &'a Value) -> Result<Vec<Cow<'a, Value>>, LookupError> {
-        match &self.route {
-            Route::Names(names) => Ok(follow(names, document).into_iter().map(Cow::Borrowed).collect()),
-            Route::Steps { .. } => {
-                let found = self.walk(document, false)?.into_iter();
-                Ok(found.filter(|datum| !datum.is_absent).map(|datum| datum.value).collect())
-            }
+        if let Some(names) = &self.names {
+            return Ok(names.iter().filter_map(|names| follow(names, document)).map(Cow::Borrowed).collect());
         }
+        let found = self.walk(document, false)?.into_iter();
+        Ok(found.filter(|datum| !datum.is_absent).map(|datum| datum.value).collect())
     }
 
     /// The first value that is not `null`.
     pub fn first<'a>(&self, document: &'a Value) -> Result<Option<Cow<'a, Value>>, LookupError> {
-        match &self.route {
-            Route::Names(names) => {
-                Ok(follow(names, document).filter(|value| !value.is_null()).map(Cow::Borrowed))
-            }
-            Route::Steps { .. } => {
-                let found = self.walk(document, false)?;
-                if found.iter().any(|datum| datum.is_absent) {
-                    return Err(LookupError("a value has no parent".to_owned()));
-                }
-                Ok(found.into_iter().map(|datum| datum.value).find(|value| !value.is_null()))
-            }
+        if let Some(names) = &self.names {
+            let mut found = names.iter().filter_map(|names| follow(names, document));
+            return Ok(found.find(|value| !value.is_null()).map(Cow::Borrowed));
         }
+        let found = self.walk(document, false)?;
+        no_absent(&found)?;
+        Ok(found.into_iter().map(|datum| datum.value).find(|value| !value.is_null()))
     }
 
     /// What is found, each with its path: names and indexes with dots between them, nothing for values that were made.
@@ -82,40 +66,100 @@ impl JsonPath {
         document: &'a Value,
     ) -> Result<Vec<(String, Cow<'a, Value>)>, LookupError> {
         let found = self.walk(document, true)?;
-        if found.iter().any(|datum| datum.is_absent) {
-            return Err(LookupError("a value has no parent".to_owned()));
-        }
+        no_absent(&found)?;
         Ok(found.into_iter().map(|datum| (datum.path(), datum.value)).collect())
     }
 
     fn walk<'a>(&self, document: &'a Value, with_paths: bool) -> Result<Vec<Datum<'a>>, LookupError> {
-        let names;
-        let (node, climbs) = match &self.route {
-            Route::Steps { node, climbs } => (node, *climbs),
-            Route::Names(row) => {
-                names = Node::Sequence(row.iter().map(|name| Node::Fields(vec![name.clone()])).collect());
-                (&names, false)
-            }
-        };
-        Walk::new(climbs || with_paths).find(node, &Datum::document(document))?.many()
+        Walk::new(self.climbs || with_paths).find(&self.node, &Datum::document(document))?.many()
     }
+}
+
+fn no_absent(found: &[Datum<'_>]) -> Result<(), LookupError> {
+    if found.iter().any(|datum| datum.is_absent) {
+        return Err(LookupError("a value has no parent".to_owned()));
+    }
+    Ok(())
 }
 
 fn follow<'a>(names: &[String], document: &'a Value) -> Option<&'a Value> {
     names.iter().try_fold(document, |value, name| value.get(name))
 }
 
-/// The names that a path consists of, if it is nothing else; `$` at the beginning says nothing.
-fn names(node: &Node) -> Option<Vec<String>> {
+/// Gathers the names that a path consists of; `false` if there is anything else. `$` at the beginning says nothing.
+fn alternatives(node: &Node, all: &mut Vec<Vec<String>>) -> bool {
     let name = |node: &Node| match node {
         Node::Fields(names) if names.len() == 1 && names[0] != "*" => Some(names[0].clone()),
         _ => None,
     };
-    match node {
+    let row: Option<Vec<String>> = match node {
+        Node::Union(left, right) => return alternatives(left, all) && alternatives(right, all),
         Node::Sequence(steps) => {
             let steps = if matches!(steps.first(), Some(Node::Root)) { &steps[1..] } else { steps };
             steps.iter().map(name).collect()
         }
         node => name(node).map(|name| vec![name]),
+    };
+    row.map(|row| all.push(row)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn find(path: &str, document: &Value) -> Result<Vec<Value>, LookupError> {
+        let found = JsonPath::parse(path).unwrap();
+        found.find(document).map(|found| found.into_iter().map(Cow::into_owned).collect())
+    }
+
+    #[test]
+    fn paths_read_as_the_original_reads_them() {
+        let document = json!({
+            "a": {"b": {"d": 1}, "c": {"d": 2}, "n": [3, 1, 2]},
+            "metrics": [{"name": "x", "value": 0.5}, {"name": "y", "value": "2"}],
+            "text": "x.y.z",
+        });
+        for (path, found) in [
+            ("$.a.b.d", json!([1])),
+            ("a.b|c.d", json!([1, 2])),
+            ("a.(b|c).d", json!([1, 2])),
+            ("(a.b.d)|(text)", json!([1, "x.y.z"])),
+            ("a..d", json!([1, 2])),
+            ("a.n[*]", json!([3, 1, 2])),
+            ("a.n[1:]", json!([1, 2])),
+            ("a.n.`sorted`", json!([[1, 2, 3]])),
+            ("a.n.`len`", json!([3])),
+            ("metrics[?(@.name='x')].value * 100", json!([50.0])),
+            ("metrics[?value > 1].name", json!(["y"])),
+            ("metrics[\\name].name", json!([])),
+            ("metrics[\\name][*].name", json!(["y", "x"])),
+            ("text.`split(., 1, 1)`", json!(["y.z"])),
+            ("$.text + '-' + $.a.b.d", json!([])),
+            ("$.text + '-' + $.text", json!(["x.y.z-x.y.z"])),
+            ("text.`sub(/.*/, )` + 'id.' + $.text", json!(["id.x.y.z"])),
+            ("$.a.b.d + 1 * 2", json!([3])),
+        ] {
+            assert_eq!(find(path, &document).map(Value::from), Ok(found), "{path}");
+        }
+        for path in ["metrics[0].value[0]", "`sorted`", "a & b", "metrics[?name > 1.5]"] {
+            assert!(find(path, &document).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_work_is_bounded() {
+        let mut document = json!([1]);
+        for _ in 0..60 {
+            document = json!([document, 1]);
+        }
+        let error = find("$..*..[0]..[0]..[0]..[0]..[0]", &document).unwrap_err();
+        assert!(error.0.contains("more than"), "{error}");
+        let deep = "(".repeat(200) + "a" + &")".repeat(200);
+        let long = vec!["a"; 1000].join("|");
+        for path in [deep, long, "a".repeat(100_000)] {
+            assert!(JsonPath::parse(&path).is_err());
+        }
     }
 }

@@ -68,7 +68,7 @@ pub enum Test {
     /// `~`: a regular expression that must match at the beginning.
     Match(Box<Pattern>),
     /// `~` with a number, which is no expression.
-    MatchNumber,
+    MatchNumber(Value),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

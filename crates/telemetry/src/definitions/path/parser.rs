@@ -337,7 +337,7 @@ fn test(sign: &str, constant: Value) -> Result<Test> {
         "~" => {
             return match constant.as_str() {
                 Some(pattern) => Ok(Test::Match(Box::new(Pattern::parse(pattern)?))),
-                None => Ok(Test::MatchNumber),
+                None => Ok(Test::MatchNumber(constant)),
             };
         }
         "!=" => Comparison::NotEqual,

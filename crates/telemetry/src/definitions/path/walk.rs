@@ -463,7 +463,11 @@ fn passes(test: &Test, value: &Value) -> Result<bool> {
                 None => wrong("only texts match an expression"),
             };
         }
-        Test::MatchNumber => return wrong("a number is no regular expression"),
+        Test::MatchNumber(constant) => {
+            // What cannot be turned into an integer is passed over before that.
+            let is_passed_over = !constant.is_f64() && python::int(value) == Err(NotNumber::Text);
+            return if is_passed_over { Ok(false) } else { wrong("a number is no regular expression") };
+        }
         Test::Compare(comparison, constant) => (*comparison, constant),
     };
     let number;
