@@ -1,0 +1,163 @@
+"""Nobody reads or writes what is another's: random series of requests by the project alpha, which knows every id and name of the
+project beta, change nothing of beta and show nothing of it.
+
+Beta's ids, texts and values occur nowhere else, so an answer to alpha that has one which alpha did not send is a leak.
+"""
+
+import random
+import uuid
+
+import pytest
+
+from auth import calls, cloud
+from auth.cloud import Caller
+from support.process import wait_until
+
+ROUNDS = 300
+PROCESSED_TIMEOUT_S = 120
+JSON_PATCH = {"Content-Type": "application/json-patch+json"}
+POLICY = {"name": "p", "definition": [{"granularity": "1m", "points": 100000}],
+          "aggregation_methods": calls.METHODS}
+
+
+class Estate:
+    """What a project has: resources that it made and one that a service made for it, with history, metrics and measures."""
+
+    def __init__(self, world, caller, project, mark, value):
+        """`mark` begins each name and text; `value` is the first measure's, the others follow."""
+        self.resources, self.metrics, self.names, self.texts, self.values = [], [], [], [], []
+        maker, service = world[caller], world["service"]
+        for number, owner in enumerate([maker, maker, service]):
+            id = str(uuid.uuid4())
+            names = [f"{mark}-metric-{number}", "shared"]
+            flavor = f"{mark}-flavor-{number}"
+            body = {"id": id, "project_id": project.id, "user_id": f"{mark}-user", "flavor": flavor,
+                    "metrics": {name: {"archive_policy_name": "p"} for name in names}}
+            made = owner.post("/v1/resource/t", body).expect(201).json()
+            owner.patch(f"/v1/resource/t/{id}", {"flavor": flavor + "-now"}).expect(200)
+            self.resources.append(id)
+            self.names += names
+            self.texts += [flavor, f"{mark}-user"]
+            self.metrics += made["metrics"].values()
+        host = maker.post("/v1/resource/t", {"id": f"{mark}-host", "project_id": project.id}).expect(201).json()
+        self.resources.append(host["id"])
+        self.metrics.append(maker.post("/v1/metric", {"archive_policy_name": "p", "name": f"{mark}-alone"}).expect(201).json()["id"])
+        for number, metric in enumerate(self.metrics):
+            measures = [{"timestamp": f"2026-03-01T00:0{minute}:00", "value": value + number} for minute in range(3)]
+            service.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+            self.values.append(str(value + number))
+        wait_until(lambda: all(world["admin"].get(f"/v1/metric/{metric}/measures").expect(200).json()
+                               for metric in self.metrics), PROCESSED_TIMEOUT_S, "measures")
+
+    def marks(self):
+        """Texts that show that an answer speaks of it. Not the names: others may give their own things the same ones."""
+        return {*self.resources, *self.metrics, *self.values, *self.texts}
+
+    def seen_by(self, client):
+        """All that there is to know of it."""
+        seen = {}
+        for id in self.resources:
+            path = f"/v1/resource/t/{id}"
+            for suffix in ["", "/history?details=true", "/metric"]:
+                seen[path + suffix] = client.get(path + suffix).expect(200).json()
+        for id in self.metrics:
+            path = f"/v1/metric/{id}"
+            seen[path] = client.get(path).expect(200).json()
+            for method in calls.METHODS:
+                arguments = f"/measures?refresh=true&aggregation={method}"
+                seen[path + arguments] = client.get(path + arguments).expect(200).json()
+        search = {"in": {"id": self.resources}}
+        for history in ["true", "false"]:
+            path = f"/v1/search/resource/t?history={history}&sort=id:asc&sort=revision_start:asc"
+            seen[path] = client.post(path, search).expect(200).json()
+        body = {"operations": "(aggregate sum (metric shared mean))", "search": search, "resource_type": "t"}
+        seen["sum"] = client.post("/v1/aggregates?groupby=id", body).expect(200).json()
+        listed = client.get("/v1/metric?sort=id:asc").expect(200).json()
+        seen["/v1/metric"] = [metric for metric in listed if metric["id"] in self.metrics]
+        for path in ["/v1/archive_policy/p", "/v1/resource_type/t", "/v1/archive_policy_rule/default"]:
+            seen[path] = client.get(path).expect(200).json()
+        return seen
+
+
+def play(world, alpha, beta, projects, seed, rounds):
+    """Sends random requests as a member of alpha; every leak, and how many requests succeeded."""
+    dice = random.Random(seed)
+    tenant = calls.Tenant(
+        dice, [*alpha.resources, *beta.resources, str(uuid.UUID(int=1))], [*alpha.metrics, *beta.metrics],
+        sorted({*alpha.names, *beta.names}), [project.id for project in projects], [*alpha.texts, *beta.texts],
+    )
+    marks, leaks, successes = beta.marks(), [], 0
+    for _ in range(rounds):
+        make = dice.choice(calls.READS if dice.random() < 0.6 else calls.WRITES)
+        caller = dice.choice(["member", "member", "reader"])
+        answer, request = send(world[caller], make(tenant))
+        assert answer.status < 500, f"{request}: {answer!r}"
+        successes += answer.status < 300
+        leaks += [f"{mark} in the answer to {request}: {answer!r}" for mark in marks_in(answer, marks) - marks_in(request, marks)]
+        tenant.metrics += made(answer, request)
+    return leaks, successes
+
+
+def send(client, call):
+    method, path, body = call
+    headers = JSON_PATCH if method == "PATCH" and isinstance(body, bytes) else {}
+    request = f"{method} {path} {body}"
+    return client.request(method, path, body, headers=headers), request
+
+
+def marks_in(something, marks):
+    text = something if isinstance(something, str) else f"{something.headers}{something.body.decode()}"
+    return {mark for mark in marks if mark in text}
+
+
+def made(answer, request):
+    """The id of the metric that a request has made, for others to go on with."""
+    return [answer.json()["id"]] if answer.status == 201 and request.startswith("POST /v1/metric ") else []
+
+
+@pytest.fixture
+def world(gnudi, keystone):
+    everybody = cloud.people(keystone)
+    server = gnudi(config=cloud.config(keystone, everybody))
+    clients = {name: Caller(server, token) for name, token in everybody.tokens.items()}
+    clients["admin"].post("/v1/archive_policy", POLICY).expect(201)
+    attributes = {"flavor": {"type": "string", "required": False}}
+    clients["admin"].post("/v1/resource_type", {"name": "t", "attributes": attributes}).expect(201)
+    return clients, everybody
+
+
+def test_no_series_of_requests_changes_or_shows_anything_of_another_project(world, seed, rounds):
+    clients, everybody = world
+    alpha = Estate(clients, "maker", everybody.alpha, "apple", 1000.5)
+    beta = Estate(clients, "other project", everybody.beta, "zebra", 66600000.5)
+    before = {caller: beta.seen_by(clients[caller]) for caller in ["other project", "admin"]}
+
+    leaks, successes = play(clients, alpha, beta, [everybody.alpha, everybody.beta], seed, rounds)
+    assert not leaks, "\n".join(leaks)
+    assert successes >= rounds / 5, "most requests came to nothing, and prove nothing"
+
+    for caller, was in before.items():
+        now = beta.seen_by(clients[caller])
+        changed = [path for path in was if now[path] != was[path]]
+        assert not changed, f"as {caller} sees it: {changed[0]} is {now[changed[0]]}, was {was[changed[0]]}"
+
+
+def test_the_same_requests_would_show_much_to_others(world, seed):
+    """The proof of the proof: to the administrator nearly every kind of reading shows beta's marks."""
+    clients, everybody = world
+    alpha = Estate(clients, "maker", everybody.alpha, "apple", 1000.5)
+    beta = Estate(clients, "other project", everybody.beta, "zebra", 66600000.5)
+    tenant = calls.Tenant(random.Random(seed), beta.resources, beta.metrics, beta.names, [everybody.beta.id], beta.texts)
+    marks = beta.marks()
+    blind = []
+    for make in calls.READS:
+        found = False
+        for _ in range(40):
+            answer, request = send(clients["admin"], make(tenant))
+            if answer.status < 300 and marks_in(answer, marks) - marks_in(request, marks):
+                found = True
+                break
+        if not found:
+            blind.append(make.__name__)
+    assert blind in (["_read_the_rest"], []), blind
+    assert alpha.marks().isdisjoint(marks)
