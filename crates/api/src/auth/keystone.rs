@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((caller.user_id.as_deref(), caller.project_id.as_deref()), (Some("u1"), Some("p1")));
         assert!(caller.has_role("reader") && !caller.has_role("admin"));
         let caller = caller_of(&identity(None, &["admin", "service"]));
-        assert_eq!((caller.user.as_str(), caller.project_id), ("u1:", None));
+        assert_eq!((caller.user.as_str(), caller.project_id.as_deref()), ("u1:", None));
         assert!(caller.has_role("admin") && caller.has_token());
     }
 
