@@ -1,4 +1,4 @@
-//! OpenStack's identity service (Keystone v3), as a client that stands in a cloud needs it: a token of its own that is
+//! `OpenStack`'s identity service (Keystone v3), as a client that stands in a cloud needs it: a token of its own that is
 //! renewed in time, the addresses of services from the catalogue, and the validation of tokens that others bring.
 //!
 //! It deliberately does not judge what a caller may do, and it never writes to Keystone, nor secrets to logs.

@@ -14,7 +14,7 @@ const RENEWAL_LIFE_PART: u32 = 4;
 
 /// When a token that lives this long is to be renewed, from its making on.
 pub fn renew_after(lifetime: Duration) -> Duration {
-    lifetime - RENEWAL_MARGIN.min(lifetime / RENEWAL_LIFE_PART)
+    lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / RENEWAL_LIFE_PART))
 }
 
 /// What a login has failed with is the answer to those who come within this time.

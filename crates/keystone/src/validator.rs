@@ -118,25 +118,25 @@ impl Validator {
         }
         let hash = hash(token, ends);
         if let Some(known) = self.remembered(&hash, now) {
-            return Ok(known);
+            return known;
         }
         let boarded = Boarded::new(&self.flights, hash);
         let ask = || async {
             // Somebody may have been answered since we looked.
             match self.remembered(&hash, now) {
-                Some(known) => Ok(known),
+                Some(known) => known,
                 None => self.ask_and_remember(token, &hash, ends, now).await,
             }
         };
         boarded.flight().get_or_init(ask).await.clone()
     }
 
-    /// `None` where nothing is known, `Some(None)` where the token is known to be void.
-    fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Option<Arc<Identity>>> {
+    /// What Keystone has said of the token, if that is known.
+    fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
         if let Some(identity) = self.known.read().get(hash, now) {
-            return Some(Some(identity.clone()));
+            return Some(Ok(Some(identity.clone())));
         }
-        self.void.read().get(hash, now).map(|()| None)
+        self.void.read().get(hash, now).map(|()| Ok(None))
     }
 
     async fn ask_and_remember(&self, token: &str, hash: &TokenHash, ends: Ends, now: i64) -> Outcome {
