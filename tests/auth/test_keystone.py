@@ -95,7 +95,7 @@ def test_other_tokens_are_refused_as_keystonemiddleware_refuses_them(serve, keys
                                            "message": "The request you have made requires authentication."}}
     assert TokenClient(server, None).get("/v1/metric", headers=basic("admin")).status == 401
     # Nobody learns what there is in version 1; what lies beside it is open.
-    for path, known in [("/v1/nothing", 404), ("/v1/metric/x", 404), ("/v1", 200), ("/v1/capabilities", 200)]:
+    for path, known in [("/v1/nothing", 404), ("/v1/metric/x", 404), ("/v1", 302), ("/v1/", 200), ("/v1/capabilities", 200)]:
         assert (status(server, None, path), status(server, valid, path)) == (401, known), path
     for path in ["/", "/healthcheck", "/metrics"]:
         assert status(server, None, path) == 200, path
