@@ -93,10 +93,7 @@ impl Audit {
 }
 
 fn reason(error: &ApiError) -> String {
-    let detail = match &error.detail {
-        Value::Str(text) => shortened(text),
-        _ => String::new(),
-    };
+    let detail = if let Value::Str(text) = &error.detail { shortened(text) } else { String::new() };
     match error.status {
         _ if !detail.is_empty() => detail,
         StatusCode::UNAUTHORIZED => "no credentials, or wrong ones".to_owned(),

@@ -109,7 +109,6 @@ mod tests {
     /// Every rule for every kind of caller, on a thing created by `u1:p1`: for a metric its resource belongs to `p2`, for a
     /// resource it itself belongs to `p3`.
     #[test]
-    #[expect(clippy::too_many_lines, reason = "it is one table")]
     fn rules_are_gnocchis_defaults() {
         let target = Target::Given(&[
             ("creator", Some("u1:p1")),

@@ -11,11 +11,11 @@ use super::{Caller, Policy, Rule, Target};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Who has created the thing.
-    created_by: Option<Creators>,
+    creators: Option<Creators>,
     /// The project that the thing, or a metric's resource, belongs to.
-    owned_by: Option<String>,
+    owner: Option<String>,
     /// Who has created a metric's resource.
-    resource_created_by: Option<Creators>,
+    resource_creators: Option<Creators>,
 }
 
 /// The caller sees nothing of the list.
@@ -40,12 +40,12 @@ impl Policy {
         let sees = |name, value| self.allows(rule, caller, Target::Given(&[of_type, (name, Some(value))]));
         let scope = match (caller.has_token(), caller.project_id.as_deref()) {
             (false, _) => Scope {
-                created_by: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
+                creators: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
                 ..Scope::default()
             },
             (true, Some(project)) => Scope {
-                created_by: sees("created_by_project_id", project).then(|| Creators::Of(project.to_owned())),
-                owned_by: sees("project_id", project).then(|| project.to_owned()),
+                creators: sees("created_by_project_id", project).then(|| Creators::Of(project.to_owned())),
+                owner: sees("project_id", project).then(|| project.to_owned()),
                 ..Scope::default()
             },
             (true, None) => Scope::default(),
@@ -64,25 +64,21 @@ impl Policy {
         let sees = |name, value| self.allows(rule, caller, Target::Given(&[(name, Some(value))]));
         let scope = match (caller.has_token(), caller.project_id.as_deref()) {
             (false, _) => Scope {
-                created_by: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
+                creators: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
                 ..Scope::default()
             },
             (true, Some(project)) => {
                 let created_by = |name| sees(name, project).then(|| Creators::Of(project.to_owned()));
                 Scope {
-                    created_by: created_by("created_by_project_id"),
-                    owned_by: sees("resource.project_id", project).then(|| project.to_owned()),
-                    resource_created_by: created_by("resource.created_by_project_id"),
+                    creators: created_by("created_by_project_id"),
+                    owner: sees("resource.project_id", project).then(|| project.to_owned()),
+                    resource_creators: created_by("resource.created_by_project_id"),
                 }
             }
             (true, None) => Scope::default(),
         };
-        let Scope { created_by, owned_by, resource_created_by } = scope.checked()?.unwrap_or_default();
-        Ok(Some(MetricScope {
-            creators: created_by,
-            resource_project_id: owned_by,
-            resource_creators: resource_created_by,
-        }))
+        let Scope { creators, owner, resource_creators } = scope.checked()?.unwrap_or_default();
+        Ok(Some(MetricScope { creators, resource_project_id: owner, resource_creators }))
     }
 
     fn sees_all(&self, rule: Rule, caller: &Caller, target: &[(&str, Option<&str>)]) -> bool {
@@ -98,14 +94,14 @@ impl Scope {
     /// The filter that takes what is shown, and of that what another one takes.
     pub fn narrow(self, filter: Option<Filter>) -> Filter {
         let mut any = Vec::new();
-        if let Some(project) = self.owned_by {
+        if let Some(project) = self.owner {
             any.push(Filter::Compare {
                 comparison: Comparison::Equal,
                 field: "project_id".to_owned(),
                 value: FilterValue::Text(project),
             });
         }
-        match self.created_by {
+        match self.creators {
             Some(Creators::Is(user)) => any.push(Filter::Compare {
                 comparison: Comparison::Equal,
                 field: "creator".to_owned(),

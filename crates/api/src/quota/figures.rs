@@ -19,6 +19,9 @@ const REST: &str = "other";
 #[derive(Debug)]
 pub struct QuotaFigures(pub Arc<Quotas>);
 
+/// What a figure shows of a project.
+type Reading = fn(&Totals) -> f64;
+
 impl QuotaFigures {
     /// The projects that have cost most, the most expensive first, and what is left.
     fn shown(&self) -> Vec<(String, Totals)> {
@@ -58,7 +61,7 @@ impl Collector for QuotaFigures {
         if shown.is_empty() {
             return Ok(());
         }
-        let single: [(&str, &str, fn(&Totals) -> f64); 3] = [
+        let single: [(&str, &str, Reading); 3] = [
             ("requests", "Requests of a project", |totals| totals.requests as f64),
             ("request_cost", "What the requests of a project have cost", |totals| totals.cost),
             ("measures", "Measures that a project has posted", |totals| totals.measures as f64),

@@ -28,17 +28,38 @@ pub enum LimitsFileError {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
-    #[serde(default, deserialize_with = "given")]
-    metrics_max: Option<Option<u64>>,
-    #[serde(default, deserialize_with = "given")]
-    measures_per_second: Option<Option<u64>>,
-    #[serde(default, deserialize_with = "given")]
-    request_cost_per_second: Option<Option<u64>>,
+    #[serde(default)]
+    metrics_max: Limit,
+    #[serde(default)]
+    measures_per_second: Limit,
+    #[serde(default)]
+    request_cost_per_second: Limit,
 }
 
-/// Tells null from what is not there.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+/// What the file says of one limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Limit {
+    #[default]
+    AsForAll,
+    /// `null`.
+    Unlimited,
+    Most(u64),
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Limit::Unlimited, Limit::Most))
+    }
+}
+
+impl Limit {
+    fn or(self, for_all: Option<u64>) -> Option<u64> {
+        match self {
+            Limit::AsForAll => for_all,
+            Limit::Unlimited => None,
+            Limit::Most(most) => Some(most),
+        }
+    }
 }
 
 /// Limits of single projects.
@@ -63,7 +84,7 @@ impl Overrides {
         let projects = projects.unwrap_or_default();
         for (project, given) in &projects {
             let rates = [given.measures_per_second, given.request_cost_per_second];
-            if rates.contains(&Some(Some(0))) {
+            if rates.contains(&Limit::Most(0)) {
                 return Err(format!(
                     "project \"{project}\": a rate of 0 would never let anything in again: leave null for no limit, or 1"
                 ));
@@ -75,9 +96,9 @@ impl Overrides {
     /// The limits of each project of the file, where others have these.
     pub fn over(self, others: ProjectLimits) -> HashMap<String, ProjectLimits> {
         let limits = |given: Given| ProjectLimits {
-            metrics_max: given.metrics_max.unwrap_or(others.metrics_max),
-            measures_per_second: given.measures_per_second.unwrap_or(others.measures_per_second),
-            request_cost_per_second: given.request_cost_per_second.unwrap_or(others.request_cost_per_second),
+            metrics_max: given.metrics_max.or(others.metrics_max),
+            measures_per_second: given.measures_per_second.or(others.measures_per_second),
+            request_cost_per_second: given.request_cost_per_second.or(others.request_cost_per_second),
         };
         self.0.into_iter().map(|(project, given)| (project, limits(given))).collect()
     }

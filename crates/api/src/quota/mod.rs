@@ -150,7 +150,7 @@ impl Quotas {
             let Some(rate) = rate else { return Ok(()) };
             let admitted = usage.cost.get_or_insert_with(|| Bucket::full(rate, now)).admit(rate, now);
             admitted.map_err(|wait| {
-                usage.refuse(Limit::Cost, format!("requests that cost {rate} a second"), wait)
+                usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait)
             })
         })
     }
@@ -195,7 +195,11 @@ impl Quotas {
                 match bucket.admit(rate, now) {
                     Ok(()) => bucket.take(measures as f64),
                     Err(wait) => {
-                        return Err(usage.refuse(Limit::Measures, format!("{rate} measures a second"), wait));
+                        return Err(usage.refuse(
+                            Limit::Measures,
+                            &format!("{rate} measures a second"),
+                            wait,
+                        ));
                     }
                 }
             }
@@ -227,7 +231,7 @@ impl Quotas {
             }
             if !fits {
                 let wait = Duration::from_secs(METRICS_RETRY_AFTER_SECONDS);
-                return Some(Err(usage.refuse(Limit::Metrics, format!("{max} metrics"), wait)));
+                return Some(Err(usage.refuse(Limit::Metrics, &format!("{max} metrics"), wait)));
             }
             usage.metrics = Some((count + new, at));
             Some(Ok(()))
@@ -244,7 +248,7 @@ impl Quotas {
 }
 
 /// How long a project may be quiet before it can be forgotten.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerError> {
     let creators = match &caller.project_id {
@@ -255,7 +259,7 @@ async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerErr
 }
 
 impl Usage {
-    fn refuse(&mut self, limit: Limit, what: String, wait: Duration) -> ApiError {
+    fn refuse(&mut self, limit: Limit, what: &str, wait: Duration) -> ApiError {
         self.totals.refused[limit as usize] += 1;
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         ApiError::limit_exceeded(format!("The project has more than {what}"), seconds)
