@@ -169,8 +169,9 @@ mod tests {
         for missing in
             ["auth_url", "username", "user_domain_name", "password", "project_name", "project_domain_id"]
         {
-            let lines = PASSWORD.lines().filter(|line| !line.starts_with(&format!("{missing} ")));
-            let text: String = lines.map(|line| format!("{line}\n")).collect();
+            let option = format!("{missing} ");
+            let text: String =
+                PASSWORD.split_inclusive('\n').filter(|line| !line.starts_with(&option)).collect();
             let error = options(&load(&text)).unwrap_err().to_string();
             let named = missing.replace("project_domain_id", "project_domain_name");
             assert!(error.contains(&format!("[keystone_authtoken] {named}: ")), "{error}");
