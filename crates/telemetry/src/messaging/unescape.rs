@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// As serde_json reads it.
+    /// As `serde_json` reads it.
     fn reference(text: &str) -> Option<(String, usize)> {
         let whole = format!("\"{text}");
         let mut values = serde_json::Deserializer::from_str(&whole).into_iter::<String>();

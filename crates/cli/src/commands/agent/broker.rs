@@ -1,4 +1,4 @@
-//! From options of ceilometer.conf to what connects to RabbitMQ, and to what is listened to.
+//! From options of ceilometer.conf to what connects to the message bus, and to what is listened to.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -50,7 +50,7 @@ async fn answer(mut stream: TcpStream, registry: &Registry) -> std::io::Result<(
             return Ok(());
         }
     }
-    let mut words = request.split(|byte| byte.is_ascii_whitespace());
+    let mut words = request.split(u8::is_ascii_whitespace);
     let (status, kind, body) = match (words.next(), words.next()) {
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => {
             let mut text = String::new();

@@ -1,6 +1,7 @@
 //! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
 //!
-//! One file per agent; `broker` turns options into what connects to RabbitMQ, `credentials` into who calls services, `metrics` shows an agent's figures.
+//! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
+//! services, `metrics` shows an agent's figures.
 
 pub mod broker;
 pub mod credentials;

@@ -20,7 +20,7 @@ use gnudi_telemetry::{
         dynamic,
         notifier::{Notifier, NotifierOptions, Nowhere},
         outlet::Sender,
-        partition::{Alone, Partition},
+        partition::Alone,
         pollster::Pollster,
         source::{self, PollingSource},
     },
@@ -89,9 +89,10 @@ impl PollingAgent {
             sources: sources(config)?,
             pollsters,
             discoveries,
-            partition: members
-                .clone()
-                .map_or_else(|| Arc::new(Alone) as Arc<dyn Partition>, |members| members),
+            partition: match &members {
+                Some(members) => members.clone(),
+                None => Arc::new(Alone),
+            },
             sender: sender(config, outbox.clone()),
             chance: Chance {
                 now: Box::new(now),
@@ -202,11 +203,10 @@ fn parts(config: &Config, namespaces: &[String], host: &str) -> Result<Parts> {
     Ok((pollsters, discoveries))
 }
 
-fn instances(
-    config: &Config,
-    host: &str,
-    cloud: Option<&Cloud>,
-) -> Result<(Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>)> {
+/// What reads the figures of this host's instances, and what finds them.
+type Instances = (Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>);
+
+fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Instances> {
     let kind = config.text("DEFAULT", "libvirt_type").unwrap_or("kvm");
     let uri = config.text("DEFAULT", "libvirt_uri");
     let inspector: Arc<dyn Inspector> = Arc::new(LibvirtInspector::new(LibvirtOptions {

@@ -182,7 +182,7 @@ async fn the_first_round_is_somewhere_within_the_jitter() {
     for seed in 0..20 {
         let (numbers, kept) = parts(1);
         let mut agent = agent("sources: [{name: s, interval: 100, meters: [a]}]", &numbers, &kept);
-        agent.options.jitter_max = Duration::from_secs(60);
+        agent.options.jitter_max = Duration::from_mins(1);
         agent.chance.seed = seed;
         let (stop, stopped) = watch::channel(false);
         let started = Instant::now();
