@@ -9,7 +9,6 @@ use super::{Caller, Policy, Rule, Target};
 
 /// Whose things are shown: those for which one of these holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "the words of the index")]
 pub struct Scope {
     /// Who has created the thing.
     creators: Option<Creators>,

@@ -1,8 +1,6 @@
 //! The file of limits of single projects: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`; what is
 //! not given is as for all, `null` is without limit.
 
-#![expect(clippy::option_option, reason = "what is not given is something else than null")]
-
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
