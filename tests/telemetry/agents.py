@@ -66,15 +66,15 @@ def sample(resource, name="image.size", volume=1, timestamp="2026-01-01T00:00:00
             "timestamp": timestamp, "resource_metadata": {"name": "n"}, "message_id": str(uuid.uuid4()), **more}
 
 
-def polled(samples):
+def polled(samples, exchange="ceilometer"):
     """A polling agent's notification."""
-    return {"publisher_id": "ceilometer.polling", "event_type": "telemetry.polling", "priority": "sample",
+    return {"exchange": exchange, "publisher_id": "ceilometer.polling", "event_type": "telemetry.polling", "priority": "sample",
             "payload": {"samples": samples}}
 
 
-def notify(url, notifications, driver="messagingv2", **options):
+def notify(url, notifications, driver="messagingv2", topic="notifications", **options):
     """Sends with the real oslo_messaging."""
-    job = {"url": url, "driver": driver, "options": options, "notifications": notifications}
+    job = {"url": url, "driver": driver, "topic": topic, "options": options, "notifications": notifications}
     done = subprocess.run([str(cloud_venv.python()), str(HERE / "notify.py")], input=json.dumps(job),
                           capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

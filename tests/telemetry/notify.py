@@ -1,6 +1,6 @@
 """Sends notifications with the real oslo_messaging, in the cloud's Python.
 
-    python notify.py < job      (JSON: url, driver, options, notifications)
+    python notify.py < job      (JSON: url, driver, topic, options, notifications)
 
 Each notification is {exchange, publisher_id, event_type, priority, payload}.
 """
@@ -26,7 +26,7 @@ def main():
                 for name, value in job.get("options", {}).items():
                     conf.set_override(name, value, group="oslo_messaging_rabbit")
             conf.set_override("control_exchange", exchange)
-            notifiers[exchange] = oslo_messaging.Notifier(transport, driver=job["driver"], topics=["notifications"])
+            notifiers[exchange] = oslo_messaging.Notifier(transport, driver=job["driver"], topics=[job["topic"]])
         conf.set_override("control_exchange", exchange)
         notifier = notifiers[exchange].prepare(publisher_id=item["publisher_id"])
         getattr(notifier, item["priority"])({"request_id": "req-1"}, item["event_type"], item["payload"])

@@ -1,5 +1,7 @@
 """Notifications of the real oslo_messaging, over a real RabbitMQ, into a gnudi server."""
 
+import functools
+
 from support.certificates import Certificates
 from support.process import wait_until
 from support.rabbitmq import Rabbitmq
@@ -37,14 +39,15 @@ def test_a_broker_that_restarts_loses_nothing_durable(rabbitmq, gnudi, agent):
     store = gnudi()
     # Queues of their own: others have declared theirs as not durable.
     options = "[oslo_messaging_rabbit]\namqp_durable_queues = true\n[notification]\nnotification_control_exchanges = durable\n"
-    options += "[oslo_messaging_notifications]\ntopics = notifications\n"
+    options += "[oslo_messaging_notifications]\ntopics = durable\n"
     resource = "00000000-0000-0000-0000-000000000003"
     ours = agent(rabbitmq, store=store, config=options).start()
-    notify(rabbitmq.url(), [polled([sample(resource, volume=1)])])
+    send = functools.partial(notify, rabbitmq.url(), topic="durable", amqp_durable_queues=True)
+    send([polled([sample(resource, volume=1)], "durable")])
     wait_until(lambda: len(stored(store.client(), resource)) == 1, TIMEOUT_S, "the first measure")
     rabbitmq.restart()
     wait_until(lambda: ours.figure("connections") >= 2 and ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
-    notify(rabbitmq.url(), [polled([sample(resource, volume=2, timestamp="2026-01-01T01:00:00")])])
+    send([polled([sample(resource, volume=2, timestamp="2026-01-01T01:00:00")], "durable")])
     wait_until(lambda: 2 in stored(store.client(), resource).values(), TIMEOUT_S, "the second measure")
 
 
