@@ -1,6 +1,7 @@
 """Fixtures that several test directories share: servers under test, the engines that they use, a directory others may
 enter."""
 
+import os
 import pathlib
 import random
 import shutil
@@ -20,6 +21,10 @@ from support.radosgw import Radosgw
 from support.redis import Redis
 
 
+MEMORY = "/dev/shm"
+ROOM_BYTES = 6 << 30
+
+
 def pytest_addoption(parser):
     parser.addoption("--rounds", type=int, default=None, help="rounds of the crash and differential tests")
     parser.addoption("--seed", type=int, default=None, help="seed of the random tests; printed when absent")
@@ -27,10 +32,15 @@ def pytest_addoption(parser):
     parser.addoption("--oracle", action="store_true", help="run the functional suite against real Gnocchi instead")
 
 
+def has_room(directory):
+    return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free > ROOM_BYTES
+
+
 @pytest.fixture(scope="session")
 def shared_dir():
-    """A short-named directory that other users (PostgreSQL's) may enter; gone at the end."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="gnudi-test-", dir="/tmp"))
+    """A short-named directory that other users (PostgreSQL's) may enter; gone at the end. It is in memory where there is room:
+    no engine is asked to outlive the machine, and a slow disk must not make one late."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="gnudi-test-", dir=MEMORY if has_room(MEMORY) else "/tmp"))
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)

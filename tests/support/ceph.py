@@ -72,6 +72,8 @@ class Ceph:
             # One that ends is noticed by its closed port, and the others go on. (One that is slow is no reason: what is written
             # meanwhile would be on the other alone.)
             "osd heartbeat grace": 300,
+            # What the lost one may still answer is a part of that grace, and nobody else answers before it has passed: 6 s.
+            "osd pool default read lease ratio": 0.02,
             "mon osd min down reporters": 1,
             "paxos propose interval": 0.05,
             "osd data": f"{self.directory}/osd$id",

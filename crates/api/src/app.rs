@@ -118,7 +118,7 @@ impl App {
             parts.extensions.insert(Peer(watch.peer()));
         }
         if let Some(watch) = &watch {
-            if incoming.is_end_stream() { watch.begin_handling() } else { watch.begin_body() }
+            watch.begin_handling();
         }
         let limits = &self.options.limits;
         let mut body = RequestBody {
@@ -140,9 +140,6 @@ impl App {
                 self.clear_the_way(&error, &parts, &mut body, response).await
             }
         };
-        if let Some(watch) = &watch {
-            watch.begin_handling();
-        }
         let cors = &self.options.cors;
         if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
             response = cors.apply(&parts.method, &parts.headers, response);

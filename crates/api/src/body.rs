@@ -51,6 +51,19 @@ impl RequestBody<'_> {
     /// # Errors
     /// 413 where it is too large, 503 where too many bodies are being read, 400 where the client stops in the middle.
     pub async fn read(&mut self) -> Result<Bytes, ApiError> {
+        self.tell(Watch::begin_body);
+        let body = self.read_frames().await;
+        self.tell(Watch::begin_handling);
+        body
+    }
+
+    fn tell(&self, what: impl FnOnce(&Watch)) {
+        if let Some(watch) = &self.watch {
+            what(watch);
+        }
+    }
+
+    async fn read_frames(&mut self) -> Result<Bytes, ApiError> {
         let too_large = || ApiError::too_large(format!("The body is larger than {} bytes", self.bytes_max));
         let expected = self.incoming.size_hint().lower() as usize;
         if expected > self.bytes_max {
@@ -63,9 +76,7 @@ impl RequestBody<'_> {
         while let Some(frame) = self.incoming.frame().await {
             let frame = frame.map_err(|_| ApiError::bad_request("The body ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if let Some(watch) = &self.watch {
-                watch.received(data.len());
-            }
+            self.tell(|watch| watch.received(data.len()));
             length += data.len();
             if length > self.bytes_max {
                 return Err(too_large());
@@ -87,14 +98,14 @@ impl RequestBody<'_> {
 
     /// Reads the rest and forgets it, so that the client gets to read the answer.
     pub(crate) async fn drain(&mut self) {
+        self.tell(Watch::begin_body);
         let mut left = self.bytes_max;
         while let Some(Ok(frame)) = self.incoming.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
-            if let Some(watch) = &self.watch {
-                watch.received(length);
-            }
-            let Some(rest) = left.checked_sub(length) else { return };
+            self.tell(|watch| watch.received(length));
+            let Some(rest) = left.checked_sub(length) else { break };
             left = rest;
         }
+        self.tell(Watch::begin_handling);
     }
 }

@@ -109,7 +109,7 @@ impl Watch {
         (Phase::from_code((packed >> 32) as u32), packed as u32)
     }
 
-    /// A request's headers are complete; its body follows.
+    /// The request's body is read from now on.
     pub fn begin_body(&self) {
         self.received.store(0, Ordering::Relaxed);
         self.enter(Phase::Body);
@@ -120,7 +120,7 @@ impl Watch {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The request is complete and is being handled.
+    /// The request is being handled, and what it waits for is not its client.
     pub fn begin_handling(&self) {
         self.enter(Phase::Handling);
     }

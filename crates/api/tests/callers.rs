@@ -13,7 +13,7 @@ const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("
 /// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
 /// type `t`, with a metric `m`. What would change the state for the
 /// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 63] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 64] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
@@ -46,7 +46,9 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 63] = [
     ("GET", "/v1/nothing", None, [404; 4]),
     ("GET", "/v1/resource", None, [200; 4]),
     ("GET", "/v1/resource_type", None, [401, 200, 200, 200]),
-    ("POST", "/v1/resource_type", Some("{}"), [401, 403, 403, 400]),
+    // What is malformed is told to everybody, as Gnocchi does.
+    ("POST", "/v1/resource_type", Some("{}"), [401, 400, 400, 400]),
+    ("POST", "/v1/resource_type", Some(r#"{"name": "u"}"#), [401, 403, 403, 201]),
     ("GET", "/v1/resource_type/t", None, [401, 200, 200, 200]),
     ("PATCH", "/v1/resource_type/t", Some("{}"), [401, 403, 403, 415]),
     ("DELETE", "/v1/resource_type/t", None, [401, 403, 403, 400]),

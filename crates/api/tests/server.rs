@@ -5,13 +5,17 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use gnudi_api::{ApiOptions, App, CorsOptions, Limits, serve};
+use gnudi_api::{
+    ApiOptions, App, AuthMode, CorsOptions, KeystoneAuth, KeystoneAuthOptions, Limits, Own, serve,
+};
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
     incoming::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions},
 };
 use gnudi_engine::Engine;
+use gnudi_http::Trust;
 use gnudi_indexer::memory::MemoryIndexer;
+use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
 use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use prometheus_client::registry::Registry;
 use support::{Connection, NOW, Request, Server};
@@ -191,6 +195,48 @@ async fn a_body_must_arrive_fast_enough() {
     }
     assert_eq!(steady.answer().await.unwrap().status, 202);
     assert!(is_cut(&mut slow).await);
+}
+
+/// A Keystone that takes requests and answers none.
+async fn silent_keystone() -> Validator {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = KeystoneOptions {
+        auth_url: format!("http://{}", listener.local_addr().unwrap()),
+        credentials: Credentials::ApplicationCredential { id: "id".into(), secret: "secret".into() },
+        region_name: None,
+        interface: Interface::Public,
+        trust: Trust::default(),
+        timeout: Duration::from_secs(3),
+    };
+    tokio::spawn(async move {
+        let mut taken = Vec::new();
+        while let Ok(connection) = listener.accept().await {
+            taken.push(connection);
+        }
+    });
+    Validator::new(Session::new(options).unwrap(), ValidatorOptions::default())
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_asked_for_yet_is_not_late() {
+    let authtoken = KeystoneAuthOptions {
+        www_authenticate_uri: String::new(),
+        service_token_roles: Vec::new(),
+        service_token_roles_required: false,
+        service_type: None,
+    };
+    let keystone = KeystoneAuth::new(silent_keystone().await, authtoken, Own::new("x".into()));
+    let options = ApiOptions { auth_mode: AuthMode::Keystone(keystone.into()), ..ApiOptions::default() };
+    let server = Server::start(ApiOptions {
+        limits: Limits { body_grace: Duration::from_millis(500), ..Limits::default() },
+        ..options
+    })
+    .await;
+    let request = Request::new("POST", "/v1/metric").body("{}").headers(&[("X-Auth-Token", "any")]);
+    let mut connection = server.connect().await;
+    connection.send(&request.to_bytes()).await;
+    let answer = timeout(SOON, connection.answer()).await.unwrap();
+    assert_eq!(answer.expect("the connection is not cut").status, 503);
 }
 
 #[tokio::test]

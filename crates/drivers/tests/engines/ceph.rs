@@ -159,6 +159,8 @@ fn configuration(root: &Path, fsid: &str, monitor: &str) -> String {
         // One that ends is noticed by its closed port. One that is slow is no reason: what is written while it is thought dead would
         // be on the other alone.
         ("osd heartbeat grace", "300"),
+        // What the lost one may still answer is a part of that grace, and nobody else answers before it has passed: 6 seconds.
+        ("osd pool default read lease ratio", "0.02"),
         ("mon osd min down reporters", "1"),
         ("admin socket", ""),
         ("run dir", &file("")),

@@ -18,7 +18,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// How long an engine may take to start or to end.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
+
+const MEMORY: &str = "/dev/shm";
+/// What several engines of a test may fill.
+const ROOM_BYTES: u64 = 4 << 30;
 
 /// Where programs lie that are not in everybody's PATH.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
@@ -42,11 +46,18 @@ pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A folder that every user may enter, since some engines run as their own.
+/// A folder that every user may enter, since some engines run as their own. It is in memory where there is room: no engine is
+/// asked to outlive the machine, and a slow disk must not make one late.
 pub fn folder() -> TempDir {
-    let dir = tempfile::Builder::new().prefix("gnudi-engine-").tempdir_in("/tmp").unwrap();
+    let parent = if has_room(MEMORY) { MEMORY } else { "/tmp" };
+    let dir = tempfile::Builder::new().prefix("gnudi-engine-").tempdir_in(parent).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     dir
+}
+
+fn has_room(folder: &str) -> bool {
+    let room = rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    room > ROOM_BYTES && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// Has the command run as this user, where the test runs as root, and gives the folder to it.

@@ -163,7 +163,7 @@ mod tests {
     fn what_is_shipped_is_there() {
         let events = EventDefinitions::load(None, &EventOptions::default()).unwrap();
         // And the one for all others.
-        assert_eq!(events.definitions.len(), 48 + 1);
+        assert_eq!(events.definitions.len(), 47 + 1);
         assert!(event(&events, "anything", &json!(null)).is_some());
     }
 }
