@@ -154,10 +154,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "COLLECTOR", value_parser = ["host"])]
     pub without: Vec<String>,
     /// Run a collector in this process too. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0, `notification`: what
-    /// services put on the bus.
-    #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification"])]
+    /// services put on the bus, `polling`: instances and services, which are asked.
+    #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification", "polling"])]
     pub with: Vec<String>,
-    /// With `--with notification`: Ceilometer's configuration file [default: /etc/ceilometer/ceilometer.conf].
+    /// With `--with notification` or `polling`: Ceilometer's configuration file [default: /etc/ceilometer/ceilometer.conf].
     #[arg(long, value_name = "FILE")]
     pub ceilometer_config_file: Vec<PathBuf>,
 }

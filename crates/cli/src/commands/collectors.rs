@@ -11,7 +11,7 @@ use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use crate::{
     args::{AgentArgs, CollectorArgs, ServeArgs, StoreArgs},
-    commands::agent::{self, notification::NotificationAgent},
+    commands::agent::{self, notification::NotificationAgent, polling::PollingAgent},
     config::Config,
     logging,
 };
@@ -123,6 +123,13 @@ fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
     Ok(amqp1::Server::new(client, options))
 }
 
+fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
+    let files = AgentArgs { config_file: args.ceilometer_config_file.clone(), ..AgentArgs::default() };
+    let config = agent::load(&files)?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(config)
+}
+
 /// The collectors that run within `gnudi serve`.
 pub struct Collectors {
     stop: watch::Sender<bool>,
@@ -148,13 +155,12 @@ impl Collectors {
             tasks.push(match name.as_str() {
                 "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
                 "notification" => {
-                    let files = AgentArgs {
-                        config_file: args.ceilometer_config_file.clone(),
-                        ..AgentArgs::default()
-                    };
-                    let config = agent::load(&files)?;
-                    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                    let config = ceilometer_config(args)?;
                     tokio::spawn(NotificationAgent::new(&config, Some(sink), registry)?.run(stop))
+                }
+                "polling" => {
+                    let config = ceilometer_config(args)?;
+                    tokio::spawn(PollingAgent::new(&config, &[], registry).await?.run(stop))
                 }
                 _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
             });

@@ -10,6 +10,7 @@ pub mod compute;
 pub mod cycle;
 pub mod discovery;
 pub mod dynamic;
+pub mod figures;
 pub mod notifier;
 pub mod outlet;
 pub mod partition;

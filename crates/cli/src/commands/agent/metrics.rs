@@ -11,6 +11,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::{args::AgentArgs, config::Config};
+
 /// A longer request is none of Prometheus'.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
@@ -20,8 +22,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests at the same time; others wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Listens at an address until the task is dropped with its runtime.
-pub async fn serve(address: &str, registry: Registry) -> Result<JoinHandle<()>> {
+/// Listens where the command line or ceilometer.conf says, if they do, as long as the runtime is there.
+pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
+    match args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) {
+        Some(address) => serve(address, registry).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+async fn serve(address: &str, registry: Registry) -> Result<JoinHandle<()>> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "showing figures at /metrics");
     let registry = Arc::new(registry);

@@ -34,9 +34,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
     crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
         let mut registry = Registry::default();
         let agent = NotificationAgent::new(&config, None, &mut registry)?;
-        if let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) {
-            metrics::serve(address, registry).await?;
-        }
+        metrics::serve_where_asked(args, &config, registry).await?;
         agent.run(until_told_to_stop()).await;
         tracing::info!("stopped");
         Ok(())

@@ -12,12 +12,13 @@ use gnudi_model::Timestamp;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
-        agent::{Agent, Chance, PollingOptions},
+        agent::{Agent, Chance, Counts, PollingOptions},
         central::{self, CentralOptions},
         cloud::{Cloud, CloudOptions},
         compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances},
         discovery::Discovery,
         dynamic,
+        figures::PollingFigures,
         notifier::{Notifier, NotifierOptions, Nowhere},
         outlet::Sender,
         partition::Alone,
@@ -26,11 +27,12 @@ use gnudi_telemetry::{
     },
     wire::Signer,
 };
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    broker, credentials,
+    broker, credentials, metrics,
     partition::{self, Members},
 };
 use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
@@ -52,7 +54,9 @@ sources:
 pub fn run(args: &PollingArgs) -> Result<()> {
     let config = super::prepare(&args.agent)?;
     crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
-        let agent = PollingAgent::new(&config, &args.polling_namespaces).await?;
+        let mut registry = Registry::default();
+        let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry).await?;
+        metrics::serve_where_asked(&args.agent, &config, registry).await?;
         if args.once {
             agent.poll_once().await;
         } else {
@@ -72,13 +76,15 @@ pub struct PollingAgent {
 
 impl PollingAgent {
     /// Reads all files. No namespaces: those of the configuration. Must be called within a Tokio runtime.
-    pub async fn new(config: &Config, namespaces: &[String]) -> Result<Self> {
+    pub async fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
         let host = super::host(config);
         let (pollsters, discoveries) = parts(config, &namespaces, &host)?;
         let group = group(config, &namespaces);
         let members = partition::members(config, &group, &host).await?;
         let outbox = outbox(config, &host)?;
+        let counts = Counts::default();
+        registry.register_collector(Box::new(PollingFigures(counts.clone())));
         let agent = Agent {
             options: PollingOptions {
                 batch_size: config.size(POLLING, "batch_size"),
@@ -99,7 +105,7 @@ impl PollingAgent {
                 new_id: Box::new(new_id),
                 seed: u64::from_ne_bytes(Uuid::new_v4().as_bytes()[..8].try_into().expect("eight bytes")),
             },
-            counts: gnudi_telemetry::polling::agent::Counts::default(),
+            counts,
         };
         Ok(PollingAgent { agent, members, outbox })
     }
