@@ -138,7 +138,8 @@ def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports)
     server.process = Process(server.command(), server.log_path)
     server.process.wait_ready(server.healthy, 30)
     metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["meanwhile|g"])
-    assert values(server.client(), metrics["meanwhile|g"]) == [2.0]
+    # The metric is there a moment before its measures.
+    wait_until(lambda: values(server.client(), metrics["meanwhile|g"]) == [2.0], 10, "the measure")
 
 
 def test_a_metric_without_a_policy_costs_no_other(gnudi, tmp_path, ports):
