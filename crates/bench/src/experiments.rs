@@ -28,7 +28,7 @@ const fn experiment(
     Experiment { table, title, small, full }
 }
 
-pub const ALL: [Experiment; 12] = [
+pub const ALL: [Experiment; 13] = [
     experiment(
         "R1",
         "metric create, as gnocchiclient does it",
@@ -76,6 +76,12 @@ pub const ALL: [Experiment; 12] = [
         "gnudi's own split: sacks are doubled under load",
         "sack-split --seconds 3 --after 2",
         "sack-split",
+    ),
+    experiment(
+        "R4",
+        "a queue of samples, drained by notification agents",
+        "notification --messages 10000 --instances 500 --seconds 10",
+        "notification --messages 1000000 --seconds 600",
     ),
     experiment(
         "R3",
