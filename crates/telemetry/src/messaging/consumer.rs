@@ -2,7 +2,8 @@
 //!
 //! One task has the connection: it declares, consumes, counts what is open and sends acknowledgements. What bounds memory is
 //! the number of messages that the broker sends ahead to each queue's consumer, and a limit of bytes, at which consumers are
-//! cancelled until half of them are settled.
+//! cancelled until half of them are settled. Since what is on its way comes all the same, the number begins small, grows while
+//! messages turn out to be so, and shrinks to what fits into the limit when that was passed.
 
 use std::{
     collections::HashMap,
@@ -46,6 +47,10 @@ const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(20);
 /// Acknowledgements that are sent before that time, once there are so many outcomes.
 const OUTCOMES_MAX: usize = 64;
 
+/// Messages of each queue that are sent ahead at first, when nobody knows how large they are, and how much more each time.
+const PREFETCH_FIRST: u16 = 8;
+const PREFETCH_GROWTH: u16 = 4;
+
 /// A connection that stood for so long has not failed at once.
 const STABLE: Duration = Duration::from_secs(10);
 
@@ -57,7 +62,7 @@ pub struct Listening {
     pub topics: Vec<String>,
     /// One queue of this name instead, which gets copies of all.
     pub pool: Option<String>,
-    /// Messages of each queue that the broker sends ahead.
+    /// Messages of each queue that the broker sends ahead, at most.
     pub prefetch: u16,
     /// Bytes that are not settled; beyond them nothing is taken.
     pub in_flight_bytes_max: usize,
@@ -162,6 +167,8 @@ struct Consumers {
     streams: SelectAll<lapin::Consumer>,
     tags: Vec<(String, Arc<str>)>,
     by_key: HashMap<String, Arc<str>>,
+    /// Of each queue, from the next consumer on.
+    prefetch: u16,
     turn: u64,
 }
 
@@ -224,9 +231,8 @@ impl Worker {
             }
             by_key.insert(queue.clone(), Arc::from(queue));
         }
-        let channel = declarer.into_channel();
-        channel.basic_qos(self.listening.prefetch, BasicQosOptions::default()).await.map_err(error)?;
-        Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, turn: 0 })
+        let (channel, prefetch) = (declarer.into_channel(), PREFETCH_FIRST.min(self.listening.prefetch));
+        Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, prefetch, turn: 0 })
     }
 
     async fn converse(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
@@ -261,19 +267,37 @@ impl Worker {
                     consumers.cancel().await?;
                 }
             }
-            let bytes = self.ledger.bytes();
-            let is_wanted = *self.wanted.borrow() == Stage::Consume;
-            if is_wanted && !consumers.tags.is_empty() && bytes > self.listening.in_flight_bytes_max {
-                self.figures.pauses.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(bytes, "too many bytes in flight: nothing more is taken for a while");
-                consumers.cancel().await?;
-            } else if is_wanted
-                && consumers.tags.is_empty()
-                && bytes <= self.listening.in_flight_bytes_max / 2
-            {
+            consumers.check()?;
+            self.adjust(consumers).await?;
+        }
+    }
+
+    /// Takes more or less, by what is open.
+    async fn adjust(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+        if *self.wanted.borrow() != Stage::Consume {
+            return Ok(());
+        }
+        let (limit, most) = (self.listening.in_flight_bytes_max, self.listening.prefetch);
+        let (bytes, count) = (self.ledger.bytes(), self.ledger.count());
+        if consumers.tags.is_empty() {
+            // What is left of the consumers before comes first, so that messages do not overtake each other.
+            if consumers.streams.is_empty() && bytes <= limit / 2 {
                 consumers.consume().await?;
             }
+        } else if bytes > limit {
+            self.figures.pauses.fetch_add(1, Ordering::Relaxed);
+            consumers.prefetch = fitting(limit, bytes, count).min(consumers.prefetch);
+            let prefetch = consumers.prefetch;
+            tracing::debug!(bytes, prefetch, "too many bytes in flight: nothing more is taken for a while");
+            consumers.cancel().await?;
+        } else if consumers.prefetch < most
+            && count >= usize::from(consumers.prefetch)
+            && bytes <= limit / usize::from(PREFETCH_GROWTH)
+        {
+            consumers.prefetch = consumers.prefetch.saturating_mul(PREFETCH_GROWTH).min(most);
+            consumers.cancel().await?;
         }
+        Ok(())
     }
 
     fn take(
@@ -281,7 +305,7 @@ impl Worker {
         consumers: &Consumers,
         delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
     ) -> Result<(), MessagingError> {
-        // The last stream has ended: all consumers were cancelled, by us or, with a queue that is gone, by the broker.
+        // The last stream has ended: all consumers were cancelled, by us or by the broker, which is looked into elsewhere.
         let Some(delivery) = delivery else { return Ok(()) };
         let delivery = delivery.map_err(error)?;
         self.ledger.opened(delivery.delivery_tag, delivery.data.len());
@@ -293,7 +317,7 @@ impl Worker {
             queue: queue.cloned().unwrap_or_else(|| Arc::from(delivery.routing_key.as_str())),
             is_redelivered: delivery.redelivered,
             ticket: Ticket { session: self.session, tag: delivery.delivery_tag },
-            body: delivery.data,
+            body: delivery.data.into(),
         };
         // Where nobody reads any more, the message goes back when the connection ends.
         let _ = self.deliveries.send(taken);
@@ -351,6 +375,8 @@ impl Worker {
 impl Consumers {
     async fn consume(&mut self) -> Result<(), MessagingError> {
         self.turn += 1;
+        // Counts for consumers that come after it.
+        self.channel.basic_qos(self.prefetch, BasicQosOptions::default()).await.map_err(error)?;
         let queues: Vec<Arc<str>> = self.by_key.values().cloned().collect();
         for queue in queues {
             let tag = format!("gnudi-{}-{queue}", self.turn);
@@ -360,6 +386,15 @@ impl Consumers {
                 self.channel.basic_consume((&*queue).into(), tag.as_str().into(), options, arguments);
             self.streams.push(consuming.await.map_err(error)?);
             self.tags.push((tag, queue));
+        }
+        Ok(())
+    }
+
+    /// A stream that has ended although nobody here has cancelled it is that of a queue which is gone: somebody has deleted it, or
+    /// the node that held it is down. A new connection declares it again.
+    fn check(&self) -> Result<(), MessagingError> {
+        if self.streams.len() < self.tags.len() {
+            return Err(MessagingError("the broker has ended a consumer: its queue is gone".to_owned()));
         }
         Ok(())
     }
@@ -374,9 +409,23 @@ impl Consumers {
     }
 }
 
+/// How many messages of the size of these, on average, fit into the limit; one at least.
+fn fitting(limit: usize, bytes: usize, count: usize) -> u16 {
+    let average = (bytes / count.max(1)).max(1);
+    u16::try_from(limit / average).unwrap_or(u16::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_messages_come_one_by_one() {
+        assert_eq!(fitting(48 << 20, 50 << 20, 1000), 983);
+        assert_eq!(fitting(48 << 20, 128 << 20, 8), 3);
+        assert_eq!(fitting(48 << 20, 64 << 20, 1), 1);
+        assert_eq!(fitting(1 << 30, 1, 0), u16::MAX);
+    }
 
     fn listening(pool: Option<&str>) -> Listening {
         Listening {

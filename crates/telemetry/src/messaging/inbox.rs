@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 /// What to do with a message.
@@ -29,7 +30,7 @@ pub struct Ticket {
 /// One message.
 #[derive(Debug)]
 pub struct Delivery {
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// The queue that it came from.
     pub queue: Arc<str>,
     pub is_redelivered: bool,

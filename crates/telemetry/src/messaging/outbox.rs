@@ -3,6 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, PublisherConfirm,
     options::{BasicPublishOptions, ConfirmSelectOptions},
@@ -26,7 +27,7 @@ pub struct Outgoing {
     pub exchange: String,
     /// Also the name of a queue that gets the message even where nobody listens yet, as with oslo.messaging.
     pub routing_key: String,
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// Texts beside the message.
     pub headers: Vec<(String, String)>,
 }
@@ -37,7 +38,7 @@ pub trait Outbox: Send + Sync {
     /// Returns once the message is safe. Tries again for as long as that makes sense: drop the future to give up.
     async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
 
-    /// One try.
+    /// One try; another where the queue is gone that was there before.
     async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
 }
 
@@ -101,7 +102,8 @@ impl AmqpOutbox {
             .with_content_encoding("utf-8".into())
             .with_delivery_mode(PERSISTENT)
             .with_headers(headers);
-        let options = BasicPublishOptions::default();
+        // Otherwise the broker would confirm what no queue takes.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
         open.channel.basic_publish(exchange, key, options, &message.body, properties).await.map_err(error)
     }
@@ -134,6 +136,13 @@ impl AmqpOutbox {
         Ok(())
     }
 
+    /// Has the message's place declared anew with the next message for it.
+    async fn forget(&self, message: &Outgoing) {
+        if let Some(open) = &mut self.line.lock().await.open {
+            open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
+        }
+    }
+
     /// Closes the connection, if there is one.
     pub async fn close(&self) {
         if let Some(open) = self.line.lock().await.open.take() {
@@ -162,11 +171,16 @@ impl Outbox for AmqpOutbox {
     }
 
     async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
-        match self.send(message).await?.await.map_err(error)? {
-            Confirmation::Ack(_) => Ok(()),
-            Confirmation::Nack(_) | Confirmation::NotRequested => {
-                Err(MessagingError("the broker does not take the message".to_owned()))
+        for _ in 0..2 {
+            match self.send(message).await?.await.map_err(error)? {
+                Confirmation::Ack(None) => return Ok(()),
+                // The queue that was declared here is gone meanwhile: it is declared once more.
+                Confirmation::Ack(Some(_)) => self.forget(message).await,
+                Confirmation::Nack(_) | Confirmation::NotRequested => {
+                    return Err(MessagingError("the broker does not take the message".to_owned()));
+                }
             }
         }
+        Err(MessagingError(format!("no queue takes what is sent to {}", message.routing_key)))
     }
 }

@@ -62,6 +62,17 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::AsWanted, Way::NotDurable, Way::Passive];
 
+impl Way {
+    /// How a thing was taken, for the log. `None`: just as it was wanted.
+    fn told(self) -> Option<&'static str> {
+        match self {
+            Way::AsWanted => None,
+            Way::NotDurable => Some("as one that does not outlive a restart of the broker"),
+            Way::Passive => Some("as it is"),
+        }
+    }
+}
+
 /// Declares on a channel of a connection, which is opened anew when the broker closes it to say no.
 pub(super) struct Declarer<'a> {
     connection: &'a Connection,
@@ -139,14 +150,19 @@ impl<'a> Declarer<'a> {
         way: Way,
     ) -> Result<bool, MessagingError> {
         let failure = match declared {
-            Ok(()) => return Ok(true),
+            Ok(()) => {
+                if let Some(taken) = way.told() {
+                    tracing::info!(what, name, taken, "declared otherwise by somebody else");
+                }
+                return Ok(true);
+            }
             Err(failure) => failure,
         };
         let is_other = matches!(failure.kind(), ErrorKind::ProtocolError(reason) if reason.get_id() == PRECONDITION_FAILED);
         if !is_other {
             return Err(MessagingError(format!("{what} {name}: {failure}")));
         }
-        tracing::info!(what, name, ?way, "declared otherwise by somebody else: taken as it is");
+        tracing::debug!(what, name, ?way, %failure, "declared otherwise by somebody else");
         self.channel = self.connection.create_channel().await.map_err(error)?;
         Ok(false)
     }

@@ -11,7 +11,7 @@ use crate::{
     definitions::LookupError,
     event::Event,
     events::EventDefinitions,
-    messaging::envelope,
+    messaging::envelope::{self, EnvelopeError},
     meters::MeterDefinitions,
     pipeline::Pipelines,
     publishers::{Publisher, Receipt},
@@ -46,6 +46,10 @@ impl Handler {
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
         let message = match envelope::open(body) {
             Ok(message) => message,
+            // Somebody may still want to look into these.
+            Err(error @ (EnvelopeError::TooLarge(_) | EnvelopeError::Compressed)) => {
+                return Attempt::Malformed(Malformed(error.to_string()));
+            }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         let notification = match read(&message) {

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use gnudi_model::Timestamp;
 use serde_json::value::RawValue;
 
@@ -53,7 +54,7 @@ impl Sender for Notifier {
         let payload = samples_payload(samples, &self.signer);
         let payload = RawValue::from_string(payload).map_err(|error| PollError(error.to_string()))?;
         let (message_id, unique_id) = ((self.new_id)(), (self.new_id)().replace('-', ""));
-        let body = seal(
+        let body: Bytes = seal(
             &Sealed {
                 request_id: None,
                 message_id: &message_id,
@@ -65,7 +66,8 @@ impl Sender for Notifier {
                 unique_id: &unique_id,
             },
             self.options.version,
-        );
+        )
+        .into();
         for topic in &self.options.topics {
             let message = Outgoing {
                 exchange: self.options.exchange.clone(),

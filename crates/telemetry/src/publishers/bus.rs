@@ -75,7 +75,7 @@ impl Bus for OutboxBus {
         let message = Outgoing {
             exchange: self.options.exchange.clone(),
             routing_key: format!("{topic}.sample"),
-            body,
+            body: body.into(),
             headers: Vec::new(),
         };
         self.outbox.try_publish(&message).await.map_err(|error| error.to_string())

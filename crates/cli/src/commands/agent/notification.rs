@@ -66,7 +66,7 @@ impl NotificationAgent {
         let name = format!("gnudi agent notification on {}", super::host(config));
         let options = AgentOptions {
             tries_max: u32::try_from(config.size("notification", "tries_max")).unwrap_or(u32::MAX),
-            aside_queue: config.text("notification", "aside_queue").unwrap_or_default().to_owned(),
+            aside_queue: aside_queue(config)?,
             graceful_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
         };
         let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
@@ -123,6 +123,15 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
         tracing::error!(publisher, "a publisher that cannot be opened is left out");
     }
     Ok(pipelines)
+}
+
+/// What has no place to be set aside in would be tried for ever.
+fn aside_queue(config: &Config) -> Result<String> {
+    let name = config.text("notification", "aside_queue").unwrap_or_default();
+    if name.is_empty() || name.len() > 255 {
+        bail!("{} = {name}: a queue's name has 1 to 255 bytes", config.place("notification", "aside_queue"));
+    }
+    Ok(name.to_owned())
 }
 
 /// A file that somebody names must be there; without one the defaults count.

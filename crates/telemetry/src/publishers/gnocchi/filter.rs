@@ -15,7 +15,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The id of the project; asks until Keystone answers. `None`, with a word in the log: there is none, or we may not know.
-pub async fn project_id(session: &Session, trust: &Trust, filter: &FilterProject) -> Option<String> {
+///
+/// `needs_login`: nothing can be posted without a login either, so that one which is refused is waited for, too: whoever sets up
+/// a cloud may make the user after the agent.
+pub async fn project_id(
+    session: &Session,
+    trust: &Trust,
+    filter: &FilterProject,
+    needs_login: bool,
+) -> Option<String> {
     let FilterProject { project, domain } = filter;
     let options = HttpOptions { trust: trust.clone(), timeout: TIMEOUT, ..HttpOptions::default() };
     let http = match HttpClient::new(&options) {
@@ -27,7 +35,7 @@ pub async fn project_id(session: &Session, trust: &Trust, filter: &FilterProject
     };
     let mut pause = PAUSE_MIN;
     loop {
-        match look_up(session, &http, filter).await {
+        match look_up(session, &http, filter, needs_login).await {
             Ok(Some(id)) => {
                 tracing::info!("samples of the project {project} ({id}) are left out");
                 return Some(id);
@@ -55,7 +63,11 @@ async fn look_up(
     session: &Session,
     http: &HttpClient,
     filter: &FilterProject,
+    needs_login: bool,
 ) -> Result<Option<String>, KeystoneError> {
+    if needs_login {
+        session.token().await.map_err(|error| KeystoneError::Unavailable(error.to_string()))?;
+    }
     let domains =
         list(session, http, &format!("/domains?name={}", segment(&filter.domain)), "domains").await?;
     let Some(domain) = domains.first().and_then(|domain| domain["id"].as_str()) else { return Ok(None) };

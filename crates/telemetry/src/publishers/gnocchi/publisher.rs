@@ -26,7 +26,7 @@ use super::{
     figures::Figures,
     filter,
     known::{Clock, Known},
-    options::{GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    options::{Access, GnocchiLimits, GnocchiOptions, GnocchiUrl},
     resource_types,
     store::Store,
 };
@@ -125,8 +125,9 @@ impl GnocchiPublisher {
             None => shared.open_gate(None),
             Some((filter, session, trust)) => {
                 let shared = shared.clone();
+                let needs_login = matches!(options.access, Access::Keystone(_));
                 tokio::spawn(async move {
-                    let id = filter::project_id(&session, &trust, &filter).await;
+                    let id = filter::project_id(&session, &trust, &filter, needs_login).await;
                     shared.open_gate(id.map(Into::into));
                 });
             }

@@ -112,7 +112,7 @@ pub const RABBIT: &[Spec] = &[
     idle_rabbit(
         "kombu_compression",
         "",
-        "messages are published as they are; gzip and bz2 are set aside when they come",
+        "messages are published as they are; those that come compressed are set aside",
     ),
     idle_rabbit("rabbit_ha_queues", "false", "RabbitMQ mirrors queues by its own policies since 3.0"),
     idle_rabbit("rabbit_transient_quorum_queue", "false", RPC),
