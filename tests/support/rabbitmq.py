@@ -101,5 +101,17 @@ class Rabbitmq:
         rows = (line.split("\t") for line in self.ctl("list_queues", "--no-table-headers", "name", "messages").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2}
 
+    def consumers(self):
+        """How many consumers each queue has."""
+        rows = (line.split("\t") for line in self.ctl("list_queues", "--no-table-headers", "name", "consumers").splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+
+    def kinds(self):
+        """The type of each queue, and whether it outlives a restart: `("quorum", True)`."""
+        rows = (line.split("\t") for line in
+                self.ctl("list_queues", "--no-table-headers", "name", "type", "durable").splitlines())
+        return {row[0]: (row[1].rsplit("_", 2)[-2] if row[1].startswith("rabbit_") else row[1], row[2] == "true")
+                for row in rows if len(row) == 3}
+
     def wait_empty(self, queues, timeout_s=120):
         wait_until(lambda: not any(self.depths().get(queue, 0) for queue in queues), timeout_s, f"empty {queues}")

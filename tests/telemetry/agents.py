@@ -1,5 +1,6 @@
-"""Our notification agent as a process, notifications for it, and what of them has come to the store."""
+"""Our notification agent as a process, and Ceilometer's; notifications for them, and what of these has come to the store."""
 
+import base64
 import json
 import pathlib
 import subprocess
@@ -59,6 +60,47 @@ class Agent:
     def kill(self):
         self.process.kill()
 
+    def log(self):
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def memory_most(self):
+        """The most bytes of memory that it has had so far."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+
+class CeilometerAgent:
+    """The real `ceilometer-agent-notification`, with gnudi as its store."""
+
+    def __init__(self, directory, broker, store, pipeline, event_pipeline, config=""):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for name, text in (("pipeline.yaml", pipeline), ("event_pipeline.yaml", event_pipeline)):
+            (self.directory / name).write_text(text)
+        self.config_path = self.directory / "ceilometer.conf"
+        self.config_path.write_text(
+            f"[DEFAULT]\ntransport_url = {broker.url()}\npipeline_cfg_file = {self.directory}/pipeline.yaml\n"
+            f"event_pipeline_cfg_file = {self.directory}/event_pipeline.yaml\n[service_credentials]\nauth_type = none\n"
+            "[gnocchi]\nauth_section = gnocchi\nauth_type = gnocchi-basic\nuser = admin\n"
+            f"endpoint = http://127.0.0.1:{store.port}\n{config}"
+        )
+        self.broker, self.process = broker, None
+
+    def start(self, consumers=1):
+        """Waits until the queue of samples has so many consumers."""
+        command = [cloud_venv.program("ceilometer-agent-notification"), "--config-file", self.config_path]
+        self.process = Process(command, self.directory / "log")
+        self.process.wait_ready(lambda: self.broker.consumers().get(QUEUE, 0) >= consumers, 120)
+        return self
+
+    def log(self):
+        return self.process.log()
+
+    def stop(self):
+        """At its own pace: a listener ends what it has begun."""
+        if self.process is not None and self.process.running():
+            self.process.terminate(60)
+
 
 def sample(resource, name="image.size", volume=1, timestamp="2026-01-01T00:00:00", **more):
     return {"source": "openstack", "counter_name": name, "counter_type": "gauge", "counter_unit": "B",
@@ -75,9 +117,71 @@ def polled(samples, exchange="ceilometer"):
 def notify(url, notifications, driver="messagingv2", topic="notifications", **options):
     """Sends with the real oslo_messaging."""
     job = {"url": url, "driver": driver, "topic": topic, "options": options, "notifications": notifications}
-    done = subprocess.run([str(cloud_venv.python()), str(HERE / "notify.py")], input=json.dumps(job),
+    run_with_input("notify.py", [], job)
+
+
+def run_with_input(script, arguments, job):
+    """What a script answers, run in the cloud's Python."""
+    done = subprocess.run([str(cloud_venv.python()), str(HERE / script), *arguments], input=json.dumps(job),
                           capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+class Sending:
+    """Notifications that the real oslo_messaging sends meanwhile, one after the other with pauses."""
+
+    def __init__(self, directory, url, notifications, pace_s, topic="notifications", **options):
+        job = {"url": url, "driver": "messagingv2", "topic": topic, "options": options, "pace_s": pace_s,
+               "notifications": notifications}
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "job").write_text(json.dumps(job))
+        with open(directory / "job") as given, open(directory / "log", "w") as log:
+            self.child = subprocess.Popen([str(cloud_venv.python()), str(HERE / "notify.py")], stdin=given, stdout=log,
+                                          stderr=subprocess.STDOUT)
+        self.log_path = directory / "log"
+
+    def running(self):
+        return self.child.poll() is None
+
+    def wait(self, timeout_s):
+        assert self.child.wait(timeout_s) == 0, self.log_path.read_text()[-3000:]
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+
+def raw_bus(broker, publish=(), drain=()):
+    """Puts bytes into queues as they are, and takes messages out: {queue: [(body, headers)]}.
+
+    `publish`: (queue, bytes), or (queue, bytes, {filler, times, headers}).
+    """
+    items = [{"queue": one[0], "body": base64.b64encode(one[1]).decode(), **(one[2] if len(one) > 2 else {})} for one in publish]
+    job = {"publish": items, "drain": list(drain)}
+    answer = json.loads(run_with_input("raw_bus.py", [f"127.0.0.1:{broker.port}", "guest", "guest"], job))
+    return {queue: [(base64.b64decode(one["body"]), one["headers"]) for one in found] for queue, found in answer.items()}
+
+
+def envelope(message, version="2.0"):
+    """A message's bytes, in oslo's envelope of a version."""
+    return json.dumps({"oslo.version": version, "oslo.message": json.dumps(message)}).encode()
+
+
+def bare(samples, **fields):
+    """A polling agent's notification as it stands in its envelope; `fields` replace its own, None takes one away."""
+    message = {"message_id": str(uuid.uuid4()), "publisher_id": "ceilometer.polling", "event_type": "telemetry.polling",
+               "priority": "SAMPLE", "payload": {"samples": samples}, "timestamp": "2026-01-01 00:00:00.000000",
+               "_unique_id": uuid.uuid4().hex, **fields}
+    return {key: value for key, value in message.items() if value is not None}
+
+
+def measures_taken(store):
+    """How many measures a gnudi server was given so far, each as often as it came."""
+    for line in store.client().get("/metrics").expect(200).body.decode().splitlines():
+        if line.startswith("gnudi_api_measures_total "):
+            return int(float(line.split()[1]))
+    return 0
 
 
 def stored(client, resource, name="image.size"):

@@ -4,7 +4,8 @@ import pytest
 
 from support import ceilometer_oracle
 from support.rabbitmq import Rabbitmq
-from telemetry.agents import Agent
+from telemetry.agents import Agent, CeilometerAgent
+from telemetry.polling import Reader
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +46,39 @@ def agent(tmp_path):
     for made in agents:
         if made.process is not None and made.process.running():
             made.kill()
+
+
+@pytest.fixture(scope="session")
+def bus(shared_dir):
+    """One node for all modules about polling: each of their tests has topics of its own."""
+    broker = Rabbitmq(shared_dir / "bus")
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def reader(bus):
+    """Reads what polling agents publish to `bus`."""
+    reader = Reader(bus)
+    try:
+        yield reader.wait_ready()
+    finally:
+        reader.stop()
+
+
+@pytest.fixture
+def ceilometer_agent(tmp_path):
+    """As `agent`, for Ceilometer's own."""
+    agents = []
+
+    def make(broker, store, **kwargs):
+        made = CeilometerAgent(tmp_path / f"ceilometer-{len(agents)}", broker, store, **kwargs)
+        agents.append(made)
+        return made
+
+    yield make
+    for made in agents:
+        if made.process is not None and made.process.running():
+            made.process.kill()

@@ -1,12 +1,13 @@
 """Sends notifications with the real oslo_messaging, in the cloud's Python.
 
-    python notify.py < job      (JSON: url, driver, topic, options, notifications)
+    python notify.py < job      (JSON: url, driver, topic, options, pace_s, notifications)
 
-Each notification is {exchange, publisher_id, event_type, priority, payload}.
+Each notification is {exchange, publisher_id, event_type, priority, payload}; `pace_s` is how long to wait after each.
 """
 
 import json
 import sys
+import time
 
 import oslo_messaging
 from oslo_config import cfg
@@ -30,6 +31,7 @@ def main():
         conf.set_override("control_exchange", exchange)
         notifier = notifiers[exchange].prepare(publisher_id=item["publisher_id"])
         getattr(notifier, item["priority"])({"request_id": "req-1"}, item["event_type"], item["payload"])
+        time.sleep(job.get("pace_s", 0))
 
 
 main()
