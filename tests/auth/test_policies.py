@@ -114,6 +114,57 @@ def test_nobody_takes_a_metric_or_a_resource_of_others(gnudi):
     two.post(path, measures).expect(202)
 
 
+def test_what_a_metrics_resource_is_refuses_it_on_every_way(gnudi, tmp_path):
+    """Where the rule asks for the resource behind a `not`, not looking it up would be a yes."""
+    refuses = "not 'frozen':%(resource.user_id)s"
+    rules = ["post measures", "get metric", "search metric", "get measures", "delete metric"]
+    server = gnudi(config=with_rules(tmp_path, "".join(f'"{rule}": "{refuses}"\n' for rule in rules)))
+    jd = server.client("jd")
+    server.client().post("/v1/resource_type", {"name": "host"}).expect(201)
+    id = "00000000-0000-0000-0000-000000000001"
+    jd.post("/v1/resource/host", {"id": id, "metrics": {"m": {"archive_policy_name": "low"}}}).expect(201)
+    measures = [{"timestamp": 1, "value": 1}]
+    line = f"m,host={id} f=1".encode()
+    jd.post("/v1/influxdb/write?db=host", line).expect(204)
+    named = jd.get(f"/v1/resource/host/{id}").expect(200).json()["metrics"]
+    metric, attached = named["m"], {"id": "other", "metrics": {"m": named["m"]}}
+    jd.post("/v1/influxdb/write?db=host", line).expect(204)
+    ways = [
+        ("POST", f"/v1/metric/{metric}/measures", measures),
+        ("POST", f"/v1/resource/host/{id}/metric/m/measures", measures),
+        ("POST", "/v1/batch/metrics/measures", {metric: measures}),
+        ("POST", "/v1/batch/resources/metrics/measures", {id: {"m": measures}}),
+        ("POST", "/v1/batch/resources/metrics/measures?create_metrics=true", {id: {"m": measures, "new": measures}}),
+        ("POST", "/v1/influxdb/write?db=host", line),
+        ("GET", f"/v1/metric/{metric}", None),
+        ("GET", f"/v1/metric/{metric}/measures", None),
+        ("GET", f"/v1/aggregation/metric?metric={metric}", None),
+        ("POST", f"/v1/search/metric?metric_id={metric}", {">": 0}),
+        ("POST", "/v1/aggregation/resource/host/metric/m", {}),
+        ("POST", "/v1/aggregates", {"operations": f"(metric {metric} mean)"}),
+    ]
+    answers = lambda: [jd.request(*way).status for way in ways]
+    assert {status // 100 for status in answers()} == {2}, answers()
+    jd.patch(f"/v1/resource/host/{id}", {"user_id": "frozen"}).expect(200)
+    assert answers() == [403] * len(ways)
+    jd.post("/v1/resource/host", attached).expect(403)
+    jd.delete(f"/v1/metric/{metric}").expect(403)
+
+
+def test_who_may_create_nothing_in_a_project_moves_nothing_there(gnudi, tmp_path):
+    server = gnudi(config=with_rules(tmp_path, '"create resource": "role:admin or user:%(project_id)s"\n'))
+    admin, jd = server.client(), server.client("jd")
+    jd.post("/v1/resource/generic", {"id": "a", "project_id": "other"}).expect(403)
+    made = jd.post("/v1/resource/generic", {"id": "a", "project_id": "jd"}).expect(201).json()["id"]
+    path = f"/v1/resource/generic/{made}"
+    for change, expected in [({"project_id": "other"}, 403), ({"project_id": None}, 403), ({"project_id": "jd"}, 200),
+                             ({"user_id": "other"}, 200)]:
+        assert jd.patch(path, change).status == expected, change
+    admin.patch(path, {"project_id": "other"}).expect(200)
+    # What is there already need not be moved.
+    assert jd.patch(path, {"project_id": "other", "user_id": "third"}).expect(200).json()["project_id"] == "other"
+
+
 @pytest.mark.parametrize("text, said", [
     ('a: "@"\n"get status": "role:admin or"\n', 'policy.yaml, line 2, rule "get status": a check is missing at the end'),
     ("a: rule:b\nb: rule:a\n", "rules refer to each other in a circle"),

@@ -67,7 +67,9 @@ pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) ->
 
 /// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
 fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Option<Vec<Arc<Metric>>> {
-    if !call.app.known_resources.is(parcel.id, resource_type) {
+    if !call.app.known_resources.is(parcel.id, resource_type)
+        || call.may_be_refused_for_resource(Rule::PostMeasures)
+    {
         return None;
     }
     let indexer = call.app.engine().indexer();
@@ -139,7 +141,7 @@ async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<S
     }
     let metrics: Vec<_> = parcel.names().map(|name| resource.metric(name).cloned()).collect();
     call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
-    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten())?;
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
     let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
     let new = new_metrics(call, missing).await?;
     Ok(match metrics.into_iter().collect() {

@@ -122,13 +122,25 @@ impl Call<'_> {
         if self.allows(rule, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
     }
 
-    /// [`Call::enforce`] for each of some metrics, whose resources do not count, as in Gnocchi.
-    pub fn enforce_all<'m>(
+    /// [`Call::enforce`] for each of some metrics. What their resources are opens nothing, as in Gnocchi; where an operator's
+    /// rule may refuse one for it, it is looked up.
+    pub async fn enforce_all<'m>(
         &self,
         rule: Rule,
         metrics: impl IntoIterator<Item = &'m Arc<Metric>>,
     ) -> Result<(), ApiError> {
-        metrics.into_iter().try_for_each(|metric| self.enforce(rule, Target::Metric(metric, None)))
+        for metric in metrics {
+            self.enforce(rule, Target::Metric(metric, None))?;
+            if self.may_be_refused_for_resource(rule) {
+                self.enforce_with_resource(rule, metric).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what a metric's resource is may turn a yes into a no: never with Gnocchi's rules.
+    pub fn may_be_refused_for_resource(&self, rule: Rule) -> bool {
+        self.app.options().policy.depends_on_resource(rule, true)
     }
 
     /// [`Call::enforce`] for a metric, whose resource is looked up where it may matter.

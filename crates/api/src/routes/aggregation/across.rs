@@ -56,7 +56,7 @@ pub(super) async fn measures(
     asked: &Asked<'_>,
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Column>, ApiError> {
-    call.enforce_all(Rule::GetMetric, metrics)?;
+    call.enforce_all(Rule::GetMetric, metrics).await?;
     call.reads_metrics(metrics.len());
     if metrics.is_empty() {
         return Ok(Vec::new());

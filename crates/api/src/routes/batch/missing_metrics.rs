@@ -44,7 +44,7 @@ pub async fn create(
 ) -> Result<Vec<Arc<Metric>>, ApiError> {
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
     let new = definitions(call, named, &missing).await?;
-    call.enforce_all(Rule::PostMeasures, found.iter().flatten())?;
+    call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await?;
     call.admit_metrics(new.len()).await?;
     let indexer = call.app.engine().indexer();
     let mut again = Vec::new();
@@ -72,7 +72,7 @@ pub async fn create(
     }
     let all = found.into_iter().collect::<Option<Vec<_>>>();
     let all = all.ok_or_else(|| ApiError::unavailable("Other requests change the same metrics"))?;
-    call.enforce_all(Rule::PostMeasures, &all)?;
+    call.enforce_all(Rule::PostMeasures, &all).await?;
     Ok(all)
 }
 

@@ -30,6 +30,6 @@ pub async fn post_metrics_measures(
         let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
         return Err(ApiError::bad_request(format!("Unknown metrics: {}", unknown.join(", "))));
     }
-    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten())?;
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
     take_in(call, read, parts.into_iter().map(|part| (part.metric, part.range))).await
 }

@@ -37,7 +37,7 @@ pub async fn post_resources_metrics_measures(
     let found = find(call, &named).await?;
     let metrics = match found.iter().cloned().collect::<Option<Vec<_>>>() {
         Some(metrics) => {
-            call.enforce_all(Rule::PostMeasures, &metrics)?;
+            call.enforce_all(Rule::PostMeasures, &metrics).await?;
             metrics
         }
         None if create => missing_metrics::create(call, &named, found).await?,

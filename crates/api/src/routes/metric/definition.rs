@@ -167,7 +167,7 @@ pub async fn complete_named(
 /// it. Gnocchi lets everybody attach everybody's metrics.
 async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
     let found = call.app.engine().indexer().metrics(&[id]).await?;
-    call.enforce_all(Rule::PostMeasures, found.iter().flatten())
+    call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await
 }
 
 /// An id for a metric that is made now.

@@ -9,7 +9,7 @@ use crate::{
     body::RequestBody,
     conditions::Version,
     error::ApiError,
-    policy::Rule,
+    policy::{Rule, Target},
     reply::Response,
     request,
     router::Call,
@@ -32,6 +32,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let Some(mut given) = checked else {
         return Ok(super::versioned_answer(StatusCode::OK, &resource));
     };
+    enforce_move(call, &resource, &given)?;
     let metrics = match given.metrics.take() {
         Some(metrics) => Some(complete_named(call, metrics).await?),
         None => None,
@@ -53,6 +54,26 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     };
     let updated = call.app.engine().indexer().update_resource(&resource_type.name, resource.id, change).await;
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
+}
+
+/// Refuses (403) to give a resource to a project in which the caller may create none: where an operator's rules ask for it,
+/// nobody shall come there by a detour. With Gnocchi's rules everybody may.
+fn enforce_move(call: &Call<'_>, resource: &Resource, given: &Given) -> Result<(), ApiError> {
+    let own = resource.project_id.as_ref().map(gnudi_model::Text::as_str);
+    let Some(project_id) = given.project_id.as_ref().map(Option::as_deref).filter(|given| *given != own)
+    else {
+        return Ok(());
+    };
+    let id = resource.id.to_string();
+    let own_user = resource.user_id.as_ref().map(gnudi_model::Text::as_str);
+    let target = [
+        ("resource_type", Some(resource.resource_type.as_str())),
+        ("id", Some(id.as_str())),
+        ("original_resource_id", Some(resource.original_resource_id.as_str())),
+        ("user_id", given.user_id.as_ref().map_or(own_user, Option::as_deref)),
+        ("project_id", project_id),
+    ];
+    call.enforce(Rule::CreateResource, Target::Given(&target))
 }
 
 /// Whether a resource does not have all these values already; its metrics do not count.

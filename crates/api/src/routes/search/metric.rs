@@ -42,7 +42,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let ids = ids(&query)?;
     let metrics = call.app.engine().indexer().metrics(&ids).await?;
     let metrics: Vec<Arc<Metric>> = metrics.into_iter().flatten().collect();
-    call.enforce_all(Rule::SearchMetric, &metrics)?;
+    call.enforce_all(Rule::SearchMetric, &metrics).await?;
     call.reads_metrics(metrics.len());
     let text = body.read().await?;
     if text.is_empty() {
