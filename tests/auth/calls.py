@@ -8,6 +8,8 @@ import json
 import urllib.parse
 import uuid
 
+from inputs.remote_write import label, sample, series, snappy
+
 MEASURE = {"timestamp": "2026-03-02T00:00:00", "value": 5.5}
 METHODS = ["mean", "max", "sum", "count", "std"]
 FIELDS = ["id", "project_id", "creator", "user_id", "flavor", "original_resource_id", "created_by_project_id", "type",
@@ -43,7 +45,7 @@ class Tenant:
         return self.any(self.names)
 
     def kind(self):
-        return self.any(["t", "generic"])
+        return self.any(["t", "t", "generic", "prometheus"])
 
     def filter(self, depth=2):
         """A filter of the search language, as JSON."""
@@ -92,7 +94,7 @@ def _list_metrics(t):
 def _list_resources(t):
     arguments = t.any([{}, {"details": "true"}, {"history": "true"}, {"limit": 2}, {"marker": t.resource()},
                        {"history": "true", "marker": f"{t.resource()}@2026-01-01"}, {"attrs": ["id", "flavor"]},
-                       {"sort": "creator:asc"}])
+                       {"history": "true", "details": "true", "sort": "revision_end:asc"}, {"sort": "creator:asc"}])
     return "GET", f"/v1/resource/{t.kind()}" + query(**arguments), None
 
 
@@ -115,7 +117,11 @@ def _aggregates(t):
 def _aggregates_by_resource(t):
     arguments = {"needed_overlap": 0} | t.any([{}, {"details": "true"}, {"groupby": t.any(FIELDS)},
                                                {"groupby": ["project_id", "flavor"]},
-                                               {"groupby": "project_id", "use_history": "true"}])
+                                               {"groupby": t.some(FIELDS), "use_history": "true"}])
+    if t.random.random() < 0.3:
+        arguments |= {"start": "2026-01-01", "stop": "2100-01-01"}
+    if "use_history" in arguments and t.random.random() < 0.5:
+        arguments["details"] = "true"
     body = {"operations": t.named_operations(), "resource_type": t.kind(),
             "search": t.any([{}, t.filter(), t.text_filter()])}
     return "POST", "/v1/aggregates" + query(**arguments), body
@@ -165,13 +171,17 @@ def _create_resource(t):
     if t.random.random() < 0.6:
         body["metrics"] = t.any([{"m": t.metric()}, {t.name(): {"archive_policy_name": "p"}},
                                  {"m": {"archive_policy_name": "p", "resource_id": t.resource()}}])
-    return "POST", "/v1/resource/t", body
+    return "POST", f"/v1/resource/{t.any(['t', 't', 'generic'])}", body
 
 
 def _patch_resource(t):
     body = t.any([{"flavor": t.new()}, {"project_id": t.any(t.projects)}, {"user_id": t.new()}, {"metrics": {}},
                   {"metrics": {"m": t.metric()}}, {"ended_at": "2026-03-03"}, {"ended_at": None}])
-    return "PATCH", f"/v1/resource/t/{t.resource()}", body
+    return "PATCH", f"/v1/resource/{t.any(['t', 't', 'generic'])}/{t.resource()}", body
+
+
+def _give_away(t):
+    return "PATCH", f"/v1/resource/t/{t.resource()}", {"project_id": t.any(t.projects)}
 
 
 def _create_named_metrics(t):
@@ -223,5 +233,10 @@ def _write_lines(t):
     return "POST", "/v1/influxdb/write?db=t", line.encode()
 
 
-WRITES = [_create_metric, _create_resource, _patch_resource, _create_named_metrics, _post_measures, _post_batch,
-          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _write_lines]
+def _write_remotely(t):
+    labels = [label("__name__", t.new()), label("instance", t.any(["zebra-host", t.new()])), label("job", "zebra-job")]
+    return "POST", "/v1/prometheus/write", snappy(series(*labels, sample(5.5, 1_780_000_000_000)))
+
+
+WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _post_batch,
+          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _write_lines, _write_remotely]

@@ -21,7 +21,8 @@ class Row:
     """One request. `route` is the path of the OpenAPI document; `what` says of whose thing, where that matters.
 
     `own`: what gnudi answers, by caller, where Gnocchi has no such route or is known to fail (`why` says which). `more`: what gnudi
-    shows to callers beyond what Gnocchi does.
+    shows to callers beyond what Gnocchi does. `deleted`: how many resources go for each caller who is let in, where Gnocchi
+    deletes everybody's.
     """
 
     method: str
@@ -33,6 +34,7 @@ class Row:
     own: tuple = None
     why: str = ""
     more: tuple = ()
+    deleted: tuple = ()
 
     def text(self):
         return (self.path or self.route) + json.dumps(self.body if not isinstance(self.body, bytes) else "")
@@ -66,6 +68,7 @@ def _aggregates(what, operations, search=None, query=""):
     return Row("POST", "/v1/aggregates", "/v1/aggregates" + query, body, what=what)
 
 
+HANDED_OVER = "of what was handed over to the other project"
 NOBODY_AND_OTHERS = (401, 401, 401, 403, 403, 403, 403)
 
 ROWS = [
@@ -106,6 +109,7 @@ ROWS = [
     *_of_metric("GET"),
     Row("DELETE", "/v1/metric/{id}", "/v1/metric/<fresh_metric>"),
     *_of_metric("GET", "/measures"),
+    Row("GET", "/v1/metric/{id}/measures", "/v1/metric/<metric_moved>/measures", what=HANDED_OVER),
     *_of_metric("POST", "/measures", body=MEASURES),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES}, what="of the project"),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES, "<metric_beta>": MEASURES},
@@ -137,13 +141,18 @@ ROWS = [
     Row("POST", "/v1/resource/{type}", "/v1/resource/u", {"id": "<new>", "metrics": {"m": "<fresh_other_metric>"}},
         what="that takes a metric of the other project", own=(401, 401, 401, 201, 403, 403, 400, 400),
         why="400 for all others in Gnocchi"),
-    Row("DELETE", "/v1/resource/{type}", "/v1/resource/u", {"=": {"id": "<fresh_res>"}}, what="of the project"),
+    Row("DELETE", "/v1/resource/{type}", "/v1/resource/u", {"=": {"id": "<fresh_res>"}}, what="of the project",
+        deleted=(0, 1, 1, 0, 1)),
     Row("DELETE", "/v1/resource/{type}", "/v1/resource/u", {"=": {"id": "<fresh_other_res>"}},
-        what="of the other project"),
+        what="of the other project", deleted=(1, 0, 0, 0, 1)),
+    Row("DELETE", "/v1/resource/{type}", "/v1/resource/u", {"in": {"id": ["<fresh_res>", "<fresh_other_res>"]}},
+        what="of both projects", deleted=(1, 1, 1, 0, 2)),
     *_of_resource("GET"),
+    Row("GET", "/v1/resource/{type}/{id}", "/v1/resource/t/<res_moved>", what=HANDED_OVER),
     *_of_resource("PATCH", body={"flavor": "x"}),
     Row("DELETE", "/v1/resource/{type}/{id}", "/v1/resource/u/<fresh_res>"),
     *_of_resource("GET", "/history"),
+    Row("GET", "/v1/resource/{type}/{id}/history", "/v1/resource/t/<res_moved>/history", what=HANDED_OVER),
     *_of_resource("GET", "/metric"),
     *_of_resource("POST", "/metric", body={"<new>": {"archive_policy_name": "p"}}),
     *_of_resource("GET", "/metric/m", "/metric/{name}"),
@@ -156,6 +165,8 @@ ROWS = [
         {"or": [{"=": {"id": "<res_beta>"}}, {"=": {"project_id": "<alpha>"}}]}, what="either project's"),
     Row("POST", "/v1/search/resource/{type}", "/v1/search/resource/t?history=true", {"not": {"=": {"id": "<res>"}}},
         what="history of others"),
+    Row("POST", "/v1/search/resource/{type}", "/v1/search/resource/t?history=true", {"=": {"id": "<res_moved>"}},
+        what=f"history {HANDED_OVER}"),
     Row("POST", "/v1/search/metric", "/v1/search/metric?metric_id=<metric>", {"≥": 1}, what="of the project"),
     Row("POST", "/v1/search/metric", "/v1/search/metric?metric_id=<metric_service>", {"≥": 1},
         what="made by a service for the project"),
@@ -169,6 +180,11 @@ ROWS = [
                 {"or": [{"=": {"id": "<res_beta>"}}, {"=": {"id": "<res>"}}]}),
     _aggregates("by resource, in groups", "(aggregate max (metric m mean))", {}, "?groupby=project_id"),
     _aggregates("by resource, with history", "(aggregate max (metric m mean))", {},
+                "?groupby=project_id&use_history=true&start=2026-01-01"),
+    _aggregates("by resource, with history and references", "(aggregate max (metric m mean))", {},
+                "?groupby=flavor&use_history=true&details=true&start=2026-01-01&stop=2100-01-01"),
+    _aggregates(f"by resource, {HANDED_OVER}", "(aggregate max (metric moved mean))", {}, "?groupby=project_id"),
+    _aggregates(f"by resource, with history, {HANDED_OVER}", "(aggregate max (metric moved mean))", {},
                 "?groupby=project_id&use_history=true&start=2026-01-01"),
     Row("GET", "/v1/aggregation/metric", "/v1/aggregation/metric?metric=<metric>", what="of the project"),
     Row("GET", "/v1/aggregation/metric", "/v1/aggregation/metric?metric=<metric>&metric=<metric_beta>",

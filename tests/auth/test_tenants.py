@@ -1,7 +1,8 @@
 """Nobody reads or writes what is another's: random series of requests by the project alpha, which knows every id and name of the
 project beta, change nothing of beta and show nothing of it.
 
-Beta's ids, texts and values occur nowhere else, so an answer to alpha that has one which alpha did not send is a leak.
+Beta's ids, texts and values occur nowhere else, so an answer to alpha that has one which alpha did not send is a leak. It holds
+with Gnocchi's rules and with an operator's, as long as these ask for the project.
 """
 
 import random
@@ -11,6 +12,7 @@ import pytest
 
 from auth import calls, cloud
 from auth.cloud import Caller
+from inputs.remote_write import label, sample, series, snappy
 from support.process import wait_until
 
 ROUNDS = 300
@@ -18,6 +20,36 @@ PROCESSED_TIMEOUT_S = 120
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 POLICY = {"name": "p", "definition": [{"granularity": "1m", "points": 100000}],
           "aggregation_methods": calls.METHODS}
+
+
+# Readers and members may do what only creators and services may do with Gnocchi's rules, with what is their project's.
+OPEN = """
+"own": "project_id:%(created_by_project_id)s or project_id:%(project_id)s or project_id:%(resource.project_id)s"
+"people": "role:reader or role:member"
+"get status": "rule:people or role:admin"
+"get metric": "role:admin or role:service or rule:people and rule:own"
+"get measures": "role:admin or role:service or rule:own and not role:nobody"
+"list metric": "role:admin or role:reader and rule:own"
+"search metric": "role:admin or role:service or rule:own"
+"post measures": "role:admin or role:service or role:reader and rule:own"
+"delete metric": "rule:own or role:admin"
+"get resource": "role:admin or rule:own"
+"list resource": "role:admin or (role:reader or role:member) and rule:own"
+"search resource": [["role:admin"], ["rule:people", "rule:own"]]
+"update resource": "role:admin or role:service or rule:own"
+"delete resource": "role:admin or not role:service and rule:own"
+"delete resources": "role:admin or role:member and rule:own or role:reader and rule:own"
+"""
+
+# Nobody puts anything into another's project, so that the other sees no more than before.
+CLOSED = """
+"create resource": "role:admin or role:service or project_id:%(project_id)s"
+"""
+
+RULES = {"Gnocchi's": "", "open": OPEN, "closed": CLOSED}
+
+CONDITIONS = [{}] * 6 + [{"If-Match": '"x"'}, {"If-None-Match": "*"}, {"If-Unmodified-Since": "Sat, 01 Jan 2000 00:00:00 GMT"},
+                         {"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}]
 
 
 class Estate:
@@ -72,11 +104,27 @@ class Estate:
             seen[path] = client.post(path, search).expect(200).json()
         body = {"operations": "(aggregate sum (metric shared mean))", "search": search, "resource_type": "t"}
         seen["sum"] = client.post("/v1/aggregates?groupby=id", body).expect(200).json()
+        for arguments in ["groupby=project_id", "groupby=flavor&groupby=creator&start=2026-01-01&stop=2100-01-01&details=true"]:
+            path = f"/v1/aggregates?use_history=true&{arguments}"
+            seen[path] = client.post(path, body).expect(200).json()
         listed = client.get("/v1/metric?sort=id:asc").expect(200).json()
         seen["/v1/metric"] = [metric for metric in listed if metric["id"] in self.metrics]
         for path in ["/v1/archive_policy/p", "/v1/resource_type/t", "/v1/archive_policy_rule/default"]:
             seen[path] = client.get(path).expect(200).json()
         return seen
+
+
+def all_seen_by(client):
+    """Everything that lists and sums show, so that what somebody adds is a change, too."""
+    lists = ["/v1/metric?sort=id:asc", "/v1/resource/generic?sort=id:asc",
+             "/v1/resource/t?history=true&sort=id:asc&sort=revision:asc"]
+    seen = {path: client.get(path).expect(200).json() for path in lists}
+    path = "/v1/search/resource/generic?history=true&sort=id:asc&sort=revision:asc"
+    seen[path] = client.post(path, {"!=": {"id": str(uuid.UUID(int=0))}}).expect(200).json()
+    body = {"operations": "(aggregate sum (metric * mean))", "search": {}, "resource_type": "generic"}
+    for path in ["/v1/aggregates?groupby=project_id", "/v1/aggregates?groupby=project_id&use_history=true", "/v1/aggregates"]:
+        seen[path] = client.post(f"{path}{'&' if '?' in path else '?'}needed_overlap=0", body).expect(200).json()
+    return seen
 
 
 def play(world, alpha, beta, projects, seed, rounds):
@@ -90,17 +138,19 @@ def play(world, alpha, beta, projects, seed, rounds):
     for _ in range(rounds):
         make = dice.choice(calls.READS if dice.random() < 0.6 else calls.WRITES)
         caller = dice.choice(["member", "member", "reader"])
-        answer, request = send(world[caller], make(tenant))
+        answer, request = send(world[caller], make(tenant), dice.choice(CONDITIONS))
         assert answer.status < 500, f"{request}: {answer!r}"
+        # Whoever is told that a condition fails learns something of the thing.
+        leaks += [f"{answer!r} to {request}" for _ in marks_in(request.split()[1], marks) if answer.status in (304, 412)]
         successes += answer.status < 300
         leaks += [f"{mark} in the answer to {request}: {answer!r}" for mark in marks_in(answer, marks) - marks_in(request, marks)]
         tenant.metrics += made(answer, request)
     return leaks, successes
 
 
-def send(client, call):
+def send(client, call, condition=()):
     method, path, body = call
-    headers = JSON_PATCH if method == "PATCH" and isinstance(body, bytes) else {}
+    headers = {**(JSON_PATCH if method == "PATCH" and isinstance(body, bytes) else {}), **dict(condition)}
     request = f"{method} {path} {body}"
     return client.request(method, path, body, headers=headers), request
 
@@ -115,36 +165,61 @@ def made(answer, request):
     return [answer.json()["id"]] if answer.status == 201 and request.startswith("POST /v1/metric ") else []
 
 
+@pytest.fixture(scope="module")
+def everybody(keystone):
+    return cloud.people(keystone)
+
+
 @pytest.fixture
-def world(gnudi, keystone):
-    everybody = cloud.people(keystone)
-    server = gnudi(config=cloud.config(keystone, everybody))
-    clients = {name: Caller(server, token) for name, token in everybody.tokens.items()}
-    clients["admin"].post("/v1/archive_policy", POLICY).expect(201)
-    attributes = {"flavor": {"type": "string", "required": False}}
-    clients["admin"].post("/v1/resource_type", {"name": "t", "attributes": attributes}).expect(201)
-    return clients, everybody
+def make_world(gnudi, keystone, everybody, tmp_path):
+    """Makes a server with an operator's rules; who calls it."""
+
+    def make(rules):
+        policy = tmp_path / "rules.yaml"
+        policy.write_text(rules)
+        server = gnudi(config=cloud.config(keystone, everybody) + f"[oslo_policy]\npolicy_file = {policy}\n")
+        clients = {name: Caller(server, token) for name, token in everybody.tokens.items()}
+        clients["admin"].post("/v1/archive_policy", POLICY).expect(201)
+        attributes = {"flavor": {"type": "string", "required": False}}
+        clients["admin"].post("/v1/resource_type", {"name": "t", "attributes": attributes}).expect(201)
+        # Makes the type that remote writes go to, which tenants may not.
+        write = snappy(series(label("__name__", "up"), label("job", "zebra-job"), label("instance", "admin"), sample(1, 1)))
+        clients["admin"].post("/v1/prometheus/write", write).expect(202)
+        return clients
+
+    return make
 
 
-def test_no_series_of_requests_changes_or_shows_anything_of_another_project(world, seed, rounds):
-    clients, everybody = world
+@pytest.mark.parametrize("rules", RULES)
+def test_no_series_of_requests_changes_or_shows_anything_of_another_project(make_world, everybody, rules, seed, rounds):
+    clients = make_world(RULES[rules])
     alpha = Estate(clients, "maker", everybody.alpha, "apple", 1000.5)
     beta = Estate(clients, "other project", everybody.beta, "zebra", 66600000.5)
-    before = {caller: beta.seen_by(clients[caller]) for caller in ["other project", "admin"]}
+    callers = ["other project", "admin"]
+    before = {caller: beta.seen_by(clients[caller]) for caller in callers}
+    all_before = all_seen_by(clients["other project"])
 
     leaks, successes = play(clients, alpha, beta, [everybody.alpha, everybody.beta], seed, rounds)
     assert not leaks, "\n".join(leaks)
     assert successes >= rounds / 5, "most requests came to nothing, and prove nothing"
 
-    for caller, was in before.items():
-        now = beta.seen_by(clients[caller])
-        changed = [path for path in was if now[path] != was[path]]
-        assert not changed, f"as {caller} sees it: {changed[0]} is {now[changed[0]]}, was {was[changed[0]]}"
+    now = {caller: beta.seen_by(clients[caller]) for caller in callers}
+    if rules == "closed":
+        before["other project"] |= all_before
+        now["other project"] |= all_seen_by(clients["other project"])
+    for caller in callers:
+        same_as_before(caller, before[caller], now[caller])
 
 
-def test_the_same_requests_would_show_much_to_others(world, seed):
+def same_as_before(caller, was, now):
+    changed = [path for path in was if now[path] != was[path]]
+    assert not changed, f"as {caller} sees it: {changed[0]} is {now[changed[0]]}, was {was[changed[0]]}"
+
+
+@pytest.mark.parametrize("rules", ["Gnocchi's", "open"])
+def test_the_same_requests_would_show_much_to_others(make_world, everybody, rules, seed):
     """The proof of the proof: to the administrator nearly every kind of reading shows beta's marks."""
-    clients, everybody = world
+    clients = make_world(RULES[rules])
     alpha = Estate(clients, "maker", everybody.alpha, "apple", 1000.5)
     beta = Estate(clients, "other project", everybody.beta, "zebra", 66600000.5)
     tenant = calls.Tenant(random.Random(seed), beta.resources, beta.metrics, beta.names, [everybody.beta.id], beta.texts)

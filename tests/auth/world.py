@@ -9,11 +9,13 @@ from auth.cloud import NOBODY, Caller
 from support.process import wait_until
 
 PROCESSED_TIMEOUT_S = 120
+MEASURED = ["metric", "metric_service", "metric_beta", "metric_moved"]
 ADMIN_POLICY = {"definition": [{"granularity": "1m", "points": 1000}], "aggregation_methods": ["mean", "max"]}
 START = "2026-03-01T00:00:00"
 
 # Values that occur nowhere else, so that an answer shows whose measures are in it.
-VALUES = {"metric": 70001.0, "metric made by a service": 70002.0, "metric of the other project": 70004.0}
+VALUES = {"metric": 70001.0, "metric made by a service": 70002.0, "metric of the other project": 70004.0,
+          "metric made by a service, handed over": 70008.0}
 
 
 class World:
@@ -42,15 +44,26 @@ class World:
         self._resource("other project", "res_beta", "resource of the other project", "beta", "metric_beta")
         alone = self.callers["maker"].post("/v1/metric", {"archive_policy_name": "p"}).expect(201).json()["id"]
         self._name("alone", "metric without a resource", alone)
-        for metric, value in zip(["metric", "metric_service", "metric_beta"], VALUES.values()):
+        self._hand_over()
+        for metric, value in zip(MEASURED, VALUES.values()):
             measures = [{"timestamp": START, "value": value}]
             admin.post(f"/v1/metric/{self.ids[metric]}/measures", measures).expect(202)
         wait_until(self._processed, PROCESSED_TIMEOUT_S, "the measures")
 
     def _processed(self):
         path = "/v1/metric/{}/measures?refresh=true"
-        names = ["metric", "metric_service", "metric_beta"]
-        return all(self.callers["admin"].get(path.format(self.ids[name])).expect(200).json() for name in names)
+        return all(self.callers["admin"].get(path.format(self.ids[name])).expect(200).json() for name in MEASURED)
+
+    def _hand_over(self):
+        """A resource that was the project's and is the other's, as a volume is that changes hands."""
+        service, id = self.callers["service"], str(uuid.uuid5(uuid.NAMESPACE_OID, "res_moved"))
+        body = {"id": id, "project_id": self.ids["alpha"], "flavor": "before-the-move",
+                "metrics": {"moved": {"archive_policy_name": "p"}}}
+        made = service.post("/v1/resource/t", body).expect(201).json()
+        service.patch(f"/v1/resource/t/{id}", {"project_id": self.ids["beta"], "flavor": "after-the-move"}).expect(200)
+        self.ids |= {"res_moved": id, "metric_moved": made["metrics"]["moved"]}
+        self.labels["before-the-move"] = "resource made by a service, handed over later"
+        self.labels["after-the-move"] = "resource of the other project, which it was handed over to"
 
     def _resource(self, caller, name, label, project, metric):
         id = str(uuid.uuid5(uuid.NAMESPACE_OID, name))
@@ -75,10 +88,13 @@ class World:
         return answer.status, self.shown(answer)
 
     def shown(self, answer):
-        """Labels of the resources, metrics and measures that a successful answer has in it."""
+        """Labels of the resources, metrics and measures that a successful answer has in it, or how many it deleted."""
         if answer.status >= 300:
             return frozenset()
         text = answer.body.decode()
+        deleted = re.fullmatch(r'{"deleted": (\d+)}', text.strip())
+        if deleted:
+            return frozenset([deleted[1]])
         found = {label for id, label in self.labels.items() if id in text}
         found |= {f"measures of {label}" for label, value in VALUES.items() if str(value) in text}
         return frozenset(found)
@@ -93,7 +109,7 @@ class World:
         return self._fresh_metric(number, "other project")
 
     def _fresh_res(self, number, caller="maker", project="alpha"):
-        body = {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"fresh{number}")), "project_id": self.ids[project],
+        body = {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"fresh{number}{caller}")), "project_id": self.ids[project],
                 "metrics": {"m": {"archive_policy_name": "p"}}}
         return self.callers[caller].post("/v1/resource/u", body).expect(201).json()["id"]
 
