@@ -24,6 +24,10 @@ const FLIGHT_BYTES_MAX: usize = 64 << 20;
 /// An operation counts at least as much, so that there are not too many.
 const OPERATION_BYTES: usize = 128 << 10;
 const DELETES_AT_ONCE: usize = 64;
+/// librados asks the monitors for a new map once an operation has had no answer for `objecter_timeout`, 10 s by default, of which it
+/// takes stock every `objecter_tick_interval`, 5 s. Operations that are given up by then never make it ask: a client with nothing
+/// on its way when an OSD dies would send to that OSD for ever.
+const LOOK_AROUND: [(&str, &str); 2] = [("objecter_timeout", "2"), ("objecter_tick_interval", "1")];
 /// librados gives up by itself after the deadline; this much later nobody waits for it.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -142,12 +146,13 @@ enum Failure {
 /// Blocks; the error is a text.
 fn connect(options: &CephOptions, namespace: &str) -> Result<Pool, String> {
     let librados = Librados::load(&options.librados).map_err(|error| error.to_string())?;
-    let key = options.secret.iter().map(|secret| ("key".to_owned(), secret.reveal().to_owned()));
+    let mut more = LOOK_AROUND.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec();
+    more.extend(options.secret.iter().map(|secret| ("key".to_owned(), secret.reveal().to_owned())));
     let connect = ConnectOptions {
         conf: Some(options.conffile.clone()),
         user: options.username.clone().unwrap_or_else(|| "admin".to_owned()),
         keyring: options.keyring.clone(),
-        options: key.collect(),
+        options: more,
         connect_timeout: options.connect_timeout,
         operation_timeout: options.deadline,
     };
