@@ -7,10 +7,13 @@ import time
 
 import pytest
 
+from support.process import wait_until
 from support.rabbitmq import Rabbitmq
 from telemetry import values
+from telemetry.agents import Sending, notify, polled, sample
 
 ROUNDS = 3
+TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,48 @@ def test_events_come_as_from_ceilometer(ours, theirs, broker, seed, rounds):
         expected = notifications(theirs, broker, "event")
         assert ours.ask(line) is None
         assert notifications(theirs, broker, "event") == expected
+
+
+LASTING = """[oslo_messaging_rabbit]
+amqp_durable_queues = true
+[DEFAULT]
+control_exchange = out
+[notification]
+notification_control_exchanges = in
+pipelines = meter
+[oslo_messaging_notifications]
+topics = in
+"""
+PIPELINE = "sources: [{name: s, meters: ['*'], sinks: [k]}]\nsinks: [{name: k, publishers: ['notifier://?topic=out']}]\n"
+
+
+def numbers(theirs, broker):
+    """Of the samples that wait in the queue."""
+    return [one["counter_volume"] for message in notifications(theirs, broker, "out") for one in message["payload"]]
+
+
+def test_a_broker_that_dies_loses_nothing(theirs, broker, agent, tmp_path):
+    """An agent passes on what it takes, from a broker to the same: the broker is killed under load."""
+    ours = agent(broker, pipeline=PIPELINE, config=LASTING).start()
+    sent = [polled([sample("r", volume=number)], "in") for number in range(400)]
+    sending = Sending(tmp_path / "sending", broker.url(), sent, 0.01, topic="in", amqp_durable_queues=True)
+    try:
+        wait_until(lambda: ours.figure("acknowledged") > 50, TIMEOUT_S, "some that were passed on")
+        before = ours.figure("acknowledged")
+        broker.kill()
+        broker.start()
+        sending.wait(TIMEOUT_S)
+    finally:
+        sending.kill()
+    wait_until(lambda: ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
+    broker.wait_empty(["in.sample"], TIMEOUT_S)
+    found = numbers(theirs, broker)
+    assert set(found) == set(range(400)) and before < 400
+    print(f"{len(found) - 400} of 400 samples twice; {before:.0f} before the death")
+    assert ours.figure("set_aside") == ours.figure("rejected") == 0
+    # A queue that somebody deletes is declared anew: what nobody would have got is not lost either.
+    broker.ctl("delete_queue", "out.sample")
+    notify(broker.url(), [polled([sample("r", volume=1000)], "in")], topic="in", amqp_durable_queues=True)
+    wait_until(lambda: broker.depths().get("out.sample", 0) == 1, TIMEOUT_S, "a sample")
+    assert numbers(theirs, broker) == [1000]
+    assert ours.stop() == 0

@@ -31,7 +31,9 @@ pub fn start_quietly(args: &StoreArgs, config: &Config) {
 fn start_at(level: &str, config: &Config) {
     // Libraries speak up from warnings on: their debug lines drown ours.
     let ours = ["gnudi", "gnudi_api", "gnudi_engine", "gnudi_drivers", "gnudi_indexer", "gnudi_telemetry"];
-    let default = ours.iter().fold("warn".to_owned(), |filter, target| format!("{filter},{target}={level}"));
+    // It would write whole messages, byte by byte; what becomes of them, our own lines tell.
+    let quiet = "warn,lapin::returned_messages=error".to_owned();
+    let default = ours.iter().fold(quiet, |filter, target| format!("{filter},{target}={level}"));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt()

@@ -138,6 +138,7 @@ impl AmqpOutbox {
 
     /// Has the message's place declared anew with the next message for it.
     async fn forget(&self, message: &Outgoing) {
+        tracing::warn!(queue = message.routing_key, "the queue is gone: it is declared anew");
         if let Some(open) = &mut self.line.lock().await.open {
             open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
         }
