@@ -76,6 +76,10 @@ def test_a_token_says_who_calls(serve, keystone, world):
     assert (created["created_by_user_id"], created["created_by_project_id"]) == (world.alice.id, world.demo.id)
     policy = {"name": unique("policy"), "definition": [{"granularity": "1s", "points": 10}]}
     assert client.post("/v1/archive_policy", policy, headers=lies).status == 403
+    line = next(line for line in server.log().splitlines() if " refused " in line)
+    for said in [f'user="{world.alice.id}"', f'project="{world.demo.id}"', 'rule="create archive policy"', "status=403"]:
+        assert said in line, line
+    assert client.token not in server.log()
     admin = TokenClient(server, keystone.token(world.service, world.service_project))
     admin.post("/v1/archive_policy", policy).expect(201)
     assert TokenClient(server, None).get("/v1/metric", headers={"X-Storage-Token": client.token}).status == 200
@@ -218,6 +222,28 @@ def test_a_service_passes_on_tokens_that_have_ended(serve, keystone, world):
     lenient = serve("service_token_roles_required = false\n")
     assert status(lenient, user, headers={"X-Service-Token": user}) == 200
     assert status(lenient, expired, headers={"X-Service-Token": user}) == 401
+
+
+def test_a_limit_is_the_projects_whoever_of_it_calls(serve, keystone, world):
+    server = serve(sections="[api]\nproject_metrics_max = 2\nproject_measures_per_second = 1\n")
+    alice, reader, other = (
+        TokenClient(server, keystone.token(*who))
+        for who in [(world.alice, world.demo), (world.reader, world.demo), (world.service, world.service_project)])
+    create = lambda client: client.post("/v1/metric", {"archive_policy_name": "low"})
+    metric = create(alice).expect(201).json()["id"]
+    create(reader).expect(201)
+    for client in [alice, reader]:
+        refused = create(client).expect(429)
+        assert int(refused.headers["retry-after"]) >= 1
+    create(other).expect(201)
+    measures = [{"timestamp": second, "value": 1} for second in range(100)]
+    reader.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+    assert int(alice.post(f"/v1/metric/{metric}/measures", measures).expect(429).headers["retry-after"]) > 10
+    other.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+    figures = TokenClient(server, None).get("/metrics").expect(200).body.decode()
+    assert f'gnudi_project_measures_total{{project="{world.demo.id}"}} 100' in figures
+    lines = [line for line in server.log().splitlines() if "status=429" in line]
+    assert len(lines) == 3 and all(f'project="{world.demo.id}"' in line for line in lines), lines
 
 
 def test_gnocchis_command_finds_gnudi_in_the_catalogue(serve, keystone, world):
