@@ -131,11 +131,14 @@ impl Cloud {
 
 fn has_version(endpoint: &str) -> bool {
     let path = endpoint.parse::<Uri>().map(|uri| uri.path().to_owned()).unwrap_or_default();
-    path.split('/').any(|part| {
-        let digits = part.strip_prefix('v').unwrap_or_default();
-        digits.starts_with(|first: char| first.is_ascii_digit())
-            && digits.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
-    })
+    path.split('/').any(is_version)
+}
+
+/// `v3`, `v2.0`
+fn is_version(part: &str) -> bool {
+    let digits = part.strip_prefix('v').unwrap_or_default();
+    digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
 }
 
 /// Where the next page is, as the services write it: `KEY_links` with `rel`, `next`, or `links.next`.
@@ -149,11 +152,21 @@ fn next_page<'a>(page: &'a Value, key: &str) -> Option<&'a str> {
         .filter(|next| !next.is_empty())
 }
 
-/// A link's path at the place that was asked: services behind a proxy do not know their own names, and the token is for nobody else.
+/// A link's path at the place that was asked: services behind a proxy do not know their own names, nor (as Glance) below which
+/// path they lie, and the token is for nobody else.
 pub(super) fn same_origin(asked: &str, link: &str) -> Option<String> {
     let asked: Uri = asked.parse().ok()?;
     let link: Uri = link.parse().ok()?;
-    Some(format!("{}://{}{}", asked.scheme_str()?, asked.authority()?, link.path_and_query()?))
+    let target = link.path_and_query()?;
+    let below = path_before(asked.path(), link.path());
+    Some(format!("{}://{}{below}{target}", asked.scheme_str()?, asked.authority()?))
+}
+
+/// `/image` of `/image/v2/images`, where a link says `/v2/images`; nothing where the link has it, or goes elsewhere.
+fn path_before<'a>(asked: &'a str, link: &str) -> &'a str {
+    let version = link.split('/').nth(1).filter(|part| is_version(part));
+    let at = version.and_then(|version| asked.find(&format!("/{version}/")));
+    at.map_or("", |at| &asked[..at])
 }
 
 #[cfg(test)]
@@ -178,6 +191,11 @@ mod tests {
         let to = |link| same_origin("https://a:1/v3/volumes?x=1", link).unwrap();
         assert_eq!(to("/v3/volumes?marker=2"), "https://a:1/v3/volumes?marker=2");
         assert_eq!(to("http://elsewhere/v3/volumes?marker=2"), "https://a:1/v3/volumes?marker=2");
+        let to = |link| same_origin("https://a/image/v2/images", link).unwrap();
+        assert_eq!(to("/v2/images?marker=2"), "https://a/image/v2/images?marker=2");
+        assert_eq!(to("http://elsewhere:9292/v2/images?marker=2"), "https://a/image/v2/images?marker=2");
+        assert_eq!(to("/image/v2/images?marker=2"), "https://a/image/v2/images?marker=2");
+        assert_eq!(to("/other?marker=2"), "https://a/other?marker=2");
     }
 
     #[test]

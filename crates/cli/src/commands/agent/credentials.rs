@@ -85,7 +85,16 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         create_resource_types: true,
         limits: GnocchiLimits::default(),
     };
-    options.access = match (text("auth_type").as_deref(), own) {
+    // What [service_credentials] says is of the services that are polled.
+    let is_silent = ["auth_type", "auth_section", "auth_url", "endpoint"]
+        .iter()
+        .all(|name| !config.is_set("gnocchi", name));
+    options.access = match (text("auth_type").as_deref(), own.filter(|_| is_silent)) {
+        (_, Some(own)) => {
+            options.endpoint = Some(own.endpoint.clone());
+            options.trust = own.trust.clone();
+            Access::Basic { user: "admin".to_owned(), password: own.password.clone() }
+        }
         (Some("gnocchi-basic"), _) => Access::Basic {
             user: text("user").unwrap_or_else(|| "admin".to_owned()),
             password: text("password").unwrap_or_default(),
@@ -95,11 +104,6 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
             project_id: text("project_id").unwrap_or_default(),
             roles: text("roles").unwrap_or_else(|| "admin".to_owned()),
         },
-        (None, Some(own)) if options.endpoint.is_none() => {
-            options.endpoint = Some(own.endpoint.clone());
-            options.trust = own.trust.clone();
-            Access::Basic { user: "admin".to_owned(), password: own.password.clone() }
-        }
         _ => match session(section)? {
             Some(session) => Access::Keystone(session),
             None => bail!(

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use gnudi_drivers::{
+    OpenError,
     clients::redis::{RedisOptions, RedisUrl},
     coordination::{
         CoordinationError, Coordinator, Session,
@@ -16,21 +17,43 @@ use gnudi_drivers::{
 use gnudi_engine::metricd::ring::Ring;
 use gnudi_model::{MetricId, SackCount};
 use gnudi_telemetry::polling::{discovery::Group, partition::Partition};
-use tokio::{sync::Mutex, task::JoinHandle};
+use tokio::{
+    sync::{Mutex, OnceCell},
+    task::JoinHandle,
+};
 use uuid::Uuid;
 
 use crate::config::Config;
 
-/// How long an agent counts as alive that has not said so: its resources move then.
-const TTL: Duration = Duration::from_secs(30);
 /// How long the coordinator may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Parts into which resources are shared out.
 const PARTS: u16 = 4096;
 
+/// Where agents find each other.
+enum Place {
+    Redis(RedisOptions),
+    Etcd(EtcdOptions),
+}
+
+impl Place {
+    async fn open(&self, cluster: Uuid) -> Result<Arc<dyn Coordinator>, OpenError> {
+        Ok(match self {
+            Place::Redis(options) => Arc::new(RedisCoordinator::open(options.clone(), cluster).await?),
+            Place::Etcd(options) => Arc::new(EtcdCoordinator::open(options.clone(), cluster).await?),
+        })
+    }
+}
+
 /// The membership of an agent in its group.
 pub struct Members {
-    coordinator: Arc<dyn Coordinator>,
+    place: Place,
+    /// What the group's sessions lie under.
+    cluster: Uuid,
+    /// Opened when it is first reached: one that is away keeps nobody from polling.
+    coordinator: OnceCell<Arc<dyn Coordinator>>,
+    /// How long an agent counts as alive that has not said so: its resources move then.
+    lease: Duration,
     /// The machine, a slash, and what is only this process's.
     name: String,
     host: String,
@@ -82,33 +105,31 @@ impl Rings {
 }
 
 /// What `[coordination] backend_url` asks for; `None` where it says nothing. Agents of one `group` share their work.
-pub async fn members(config: &Config, group: &str, host: &str) -> Result<Option<Arc<Members>>> {
+pub fn members(config: &Config, group: &str, host: &str) -> Result<Option<Arc<Members>>> {
     let Some(url) = config.text("coordination", "backend_url") else { return Ok(None) };
-    let place = || config.place("coordination", "backend_url");
-    let cluster = Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("gnudi agent polling {group}").as_bytes());
-    let coordinator: Arc<dyn Coordinator> = match url.split(':').next() {
+    let at = || config.place("coordination", "backend_url");
+    let place = match url.split(':').next() {
         Some("redis" | "rediss" | "unix") => {
-            let url: RedisUrl = url.parse().with_context(place)?;
-            let mut options = RedisOptions::new(url);
+            let mut options = RedisOptions::new(url.parse::<RedisUrl>().with_context(at)?);
             options.timeout = TIMEOUT;
-            Arc::new(RedisCoordinator::open(options, cluster).await.with_context(place)?)
+            Place::Redis(options)
         }
         Some(scheme) if scheme.starts_with("etcd") => {
-            let options = EtcdOptions::parse(url);
-            let options = options.map_err(|reason| anyhow::anyhow!("{}: {reason}", place()))?;
-            let coordinator = EtcdCoordinator::open(options.with_deadline(TIMEOUT), cluster).await;
-            Arc::new(coordinator.with_context(place)?)
+            let options = EtcdOptions::parse(url).map_err(|reason| anyhow::anyhow!("{}: {reason}", at()))?;
+            Place::Etcd(options.with_deadline(TIMEOUT))
         }
-        _ => bail!("{}: redis:// and etcd3+http:// coordinate polling agents", place()),
+        _ => bail!("{}: redis:// and etcd3+http:// coordinate polling agents", at()),
     };
-    let members = Members {
-        coordinator,
+    Ok(Some(Arc::new(Members {
+        place,
+        cluster: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("gnudi agent polling {group}").as_bytes()),
+        coordinator: OnceCell::new(),
+        lease: config.seconds("coordination", "lease_seconds"),
         name: format!("{host}/{}", Uuid::new_v4()),
         host: host.to_owned(),
         session: Mutex::default(),
         rings: std::sync::RwLock::default(),
-    };
-    Ok(Some(Arc::new(members)))
+    })))
 }
 
 impl Members {
@@ -120,29 +141,36 @@ impl Members {
                 if let Err(error) = members.renew().await {
                     tracing::warn!(%error, "polling agents cannot be coordinated for now");
                 }
-                tokio::time::sleep(TTL / 3).await;
+                tokio::time::sleep(members.lease / 3).await;
             }
         })
+    }
+
+    async fn coordinator(&self) -> Result<&dyn Coordinator, CoordinationError> {
+        let opened = self.coordinator.get_or_try_init(|| self.place.open(self.cluster)).await;
+        opened.map(AsRef::as_ref).map_err(|error| CoordinationError::Unavailable(error.to_string()))
     }
 
     /// Joins, or says that the agent is still there.
     async fn renew(&self) -> Result<(), CoordinationError> {
         const ABOUT: &str = "{}";
+        let coordinator = self.coordinator().await?;
         let mut session = self.session.lock().await;
         if let Some(joined) = *session {
-            match self.coordinator.renew(joined, ABOUT).await {
+            match coordinator.renew(joined, ABOUT).await {
                 Err(CoordinationError::Expired) => {}
                 renewed => return renewed,
             }
         }
-        *session = Some(self.coordinator.join(&self.name, ABOUT, TTL).await?);
+        *session = Some(coordinator.join(&self.name, ABOUT, self.lease).await?);
         Ok(())
     }
 
     /// Has others take over at once.
     pub async fn leave(&self) {
         if let Some(session) = self.session.lock().await.take()
-            && let Err(error) = self.coordinator.leave(session).await
+            && let Ok(coordinator) = self.coordinator().await
+            && let Err(error) = coordinator.leave(session).await
         {
             tracing::debug!(%error, "others will notice later that this agent is gone");
         }
@@ -150,7 +178,7 @@ impl Members {
 
     async fn look(&self) -> Result<Rings, CoordinationError> {
         self.renew().await?;
-        let members = self.coordinator.members().await?;
+        let members = self.coordinator().await?.members().await?;
         let names: Vec<String> = members.into_iter().map(|member| member.name).collect();
         Ok(Rings::new(&names, &self.name, &self.host))
     }

@@ -81,7 +81,7 @@ impl PollingAgent {
         let host = super::host(config);
         let (pollsters, discoveries) = parts(config, &namespaces, &host)?;
         let group = group(config, &namespaces);
-        let members = partition::members(config, &group, &host).await?;
+        let members = partition::members(config, &group, &host)?;
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
         registry.register_collector(Box::new(PollingFigures(counts.clone())));
@@ -235,7 +235,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
             host.to_owned(),
             config.text("service_types", "nova").unwrap_or("compute").to_owned(),
             config.text("service_types", "glance").unwrap_or("image").to_owned(),
-            config.seconds("compute", "resource_update_interval"),
+            Duration::from_secs(config.size("compute", "resource_update_interval") as u64),
         )),
         (method, None) => bail!(
             "{} = {method}: needs [service_credentials] auth_url",

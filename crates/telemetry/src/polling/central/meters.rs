@@ -17,8 +17,10 @@ use crate::polling::{
 #[derive(Clone, Copy)]
 enum Volume {
     One,
-    /// A field as it is; 0 where it is null.
+    /// A field as it is. Where it is null there is no sample: Ceilometer's notification agent drops what its polling agent makes of it.
     Field(&'static str),
+    /// A field as it is; 0 where it is null.
+    FieldOrZero(&'static str),
     Status(&'static str, Statuses),
 }
 
@@ -184,10 +186,10 @@ const LISTED: [Listed; 16] = [
     owned_by(gauge("loadbalancer.operating", "status"), "lb_services", status("operating_status", statuses::OPERATING), LOAD_BALANCER),
     owned_by(gauge("loadbalancer.provisioning", "status"), "lb_services", status("provisioning_status", statuses::PROVISIONING), LOAD_BALANCER),
     owned_by(gauge("dns.zone.status", "status"), "dns_zones", status("status", statuses::ZONE), ZONE),
-    owned_by(gauge("dns.zone.ttl", "second"), "dns_zones", Volume::Field("ttl"), ZONE),
-    owned_by(gauge("dns.zone.serial", "serial"), "dns_zones", Volume::Field("serial"), ZONE),
+    owned_by(gauge("dns.zone.ttl", "second"), "dns_zones", Volume::FieldOrZero("ttl"), ZONE),
+    owned_by(gauge("dns.zone.serial", "serial"), "dns_zones", Volume::FieldOrZero("serial"), ZONE),
     with(owned_by(gauge("manila.share.status", "status"), "manila_shares", status("status", statuses::SHARE), SHARE), PROJECT, "user_id"),
-    with(owned_by(gauge("manila.share.size", "GiB"), "manila_shares", SIZE, SHARE), PROJECT, "user_id"),
+    with(owned_by(gauge("manila.share.size", "GiB"), "manila_shares", Volume::FieldOrZero("size"), SHARE), PROJECT, "user_id"),
 ];
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
@@ -206,13 +208,13 @@ pub(super) fn project<'a>(resource: &'a Resource, fields: &[&str]) -> Option<&'a
 }
 
 impl Listed {
-    fn volume(&self, resource: &Resource) -> Value {
+    fn volume(&self, resource: &Resource) -> Option<Value> {
         let field = |field| resource.body.get(field).cloned().unwrap_or_default();
-        match self.volume {
+        let told = |name| Some(field(name)).filter(|value| !value.is_null());
+        Some(match self.volume {
             Volume::One => 1.into(),
-            Volume::Field(name) => {
-                Some(field(name)).filter(|value| !value.is_null()).unwrap_or_else(|| 0.into())
-            }
+            Volume::Field(name) => return told(name),
+            Volume::FieldOrZero(name) => told(name).unwrap_or_else(|| 0.into()),
             Volume::Status(name, statuses) => {
                 let status = field(name);
                 let number = statuses::number(statuses, &status);
@@ -221,7 +223,7 @@ impl Listed {
                 }
                 number.into()
             }
-        }
+        })
     }
 }
 
@@ -242,13 +244,14 @@ impl Pollster for Listed {
         outlet: &mut Outlet<'_>,
     ) -> Result<(), PollError> {
         for resource in resources {
+            let Some(volume) = self.volume(resource) else { continue };
             let mut metadata = metadata(&resource.body, self.fields);
             if self.meter.name == "volume.size" {
                 let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
                 metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
                 metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
             }
-            let mut sample = self.meter.sample(resource.id.to_string(), self.volume(resource), metadata);
+            let mut sample = self.meter.sample(resource.id.to_string(), volume, metadata);
             sample.user_id = owned(resource.text(self.user));
             sample.project_id = owned(project(resource, self.project));
             outlet.push(sample).await?;

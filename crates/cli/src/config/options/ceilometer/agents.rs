@@ -150,13 +150,17 @@ pub const OPTIONS: &[Spec] = &[
         "Begin the name of the group that shares the work with this.",
     ),
     option("polling", "batch_size", ANY, "50", "Most samples of a message."),
-    option(
-        "polling",
-        "pollsters_definitions_dirs",
-        Kind::Lines,
-        "/etc/ceilometer/pollsters.d",
-        "Directories of dynamic pollsters (*.yaml).",
-    ),
+    Spec {
+        // Ceilometer lists it in both sections, and reads it in this one.
+        formerly: &[("DEFAULT", "pollsters_definitions_dirs")],
+        ..option(
+            "polling",
+            "pollsters_definitions_dirs",
+            Kind::Lines,
+            "/etc/ceilometer/pollsters.d",
+            "Directories of dynamic pollsters (*.yaml).",
+        )
+    },
     idle("polling", "identity_name_discovery", "false", "names of users and projects are not looked up"),
     option("polling", "enable_notifications", Kind::Bool, "true", "Publish samples to the broker."),
     option(
@@ -241,6 +245,13 @@ pub const OPTIONS: &[Spec] = &[
         "backend_url",
         Kind::Text,
         "Where polling agents find each other: etcd's or Redis' URL. Unset: each polls everything.",
+    ),
+    option(
+        "coordination",
+        "lease_seconds",
+        Kind::Seconds,
+        "30",
+        "gnudi: a polling agent that was not heard of for so long has died, and the others take over.",
     ),
     idle("cache", "enabled", "false", CACHE),
     idle("cache", "backend", "dogpile.cache.null", CACHE),
