@@ -30,11 +30,11 @@ check: target/tools/bin/cargo-deny ## format, lints, licences, house rules
 
 test: build .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
 	$(CARGO) test --workspace --locked --no-fail-fast
-	$(PYTEST) --seed $(SEED)
+	$(PYTEST) -n 2 --dist loadfile --seed $(SEED)
 
 test-fast: build .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
 	$(CARGO) test --workspace --locked --no-fail-fast
-	$(PYTEST) --rounds 5 --seed $(SEED)
+	$(PYTEST) -n 2 --dist loadfile --rounds 5 --seed $(SEED)
 
 crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
