@@ -25,6 +25,13 @@ class Tenant:
         self.texts = [*texts, *projects, *resources, *names]
         self.number = 0
 
+    def found(self, request, made):
+        """Goes on with what a request has made."""
+        if request.startswith("POST /v1/metric "):
+            self.metrics.append(made["id"])
+        elif request.startswith(("POST /v1/resource/t ", "POST /v1/resource/generic ")):
+            self.resources.append(made["id"])
+
     def any(self, items):
         return self.random.choice(items)
 
@@ -137,7 +144,9 @@ def _aggregation_of_metrics(t):
 
 def _aggregation_of_resources(t):
     arguments = {"aggregation": t.any(METHODS), "needed_overlap": 0} | t.any([{}, {"groupby": t.any(FIELDS)}])
-    return "POST", f"/v1/aggregation/resource/{t.kind()}/metric/{t.name()}" + query(**arguments), t.any([{}, t.filter()])
+    # A group without such metrics is shown, too, and by its name tells of its resources.
+    name = t.any([t.name(), "apple-metric-0"])
+    return "POST", f"/v1/aggregation/resource/{t.kind()}/metric/{name}" + query(**arguments), t.any([{}, {}, t.filter()])
 
 
 def _read_things(t):

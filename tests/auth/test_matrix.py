@@ -88,8 +88,8 @@ def tables(got):
     statuses = [head] + [[name(row), *(str(status) for status, _ in cells)] for row, cells in got.items()]
     listed = {row: cells for row, cells in got.items() if any(shown for _, shown in cells)}
     shows = [head] + [[name(row), *(letters(*cell) for cell in cells)] for row, cells in listed.items()]
-    return (table(statuses) + "\nWhat a successful answer shows: **P** what the project made, **S** what a service made for it, **O** "
-            "what is the other project's, a number how many were deleted.\n\n" + table(shows))
+    return (table(statuses) + "\nWhat a successful answer shows: **P** what the project made, **S** what a service made for it, "
+            "**O** what is\nthe other project's, a number how many were deleted.\n\n" + table(shows))
 
 
 def name(row):
