@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn large_messages_come_one_by_one() {
-        assert_eq!(fitting(48 << 20, 50 << 20, 1000), 983);
+        assert_eq!(fitting(48 << 20, 50 << 20, 1000), 960);
         assert_eq!(fitting(48 << 20, 128 << 20, 8), 3);
         assert_eq!(fitting(48 << 20, 64 << 20, 1), 1);
         assert_eq!(fitting(1 << 30, 1, 0), u16::MAX);
