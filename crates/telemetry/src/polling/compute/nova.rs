@@ -20,6 +20,18 @@ use crate::polling::{
 const REMEMBERED_MAX: usize = 4096;
 /// Of an image, what is no property of its contents.
 const NO_PROPERTIES: [&str; 6] = ["id", "name", "metadata", "kernel_id", "ramdisk_id", "tags"];
+/// Of an image, what Ceilometer calls otherwise than Glance does.
+const NAMES: [(&str, &str); 9] = [
+    ("os_hidden", "is_hidden"),
+    ("protected", "is_protected"),
+    ("os_hash_algo", "hash_algo"),
+    ("os_hash_value", "hash_value"),
+    ("img_config_drive", "needs_config_drive"),
+    ("os_secure_boot", "needs_secure_boot"),
+    ("hw_vif_multiqueue_enabled", "is_hw_vif_multiqueue_enabled"),
+    ("hw_boot_menu", "is_hw_boot_menu_enabled"),
+    ("auto_disk_config", "has_auto_disk_config"),
+];
 
 /// `local_instances`, as Nova tells.
 pub struct NovaInstances {
@@ -148,7 +160,11 @@ fn image_meta(id: &str, image: &Value) -> Map<String, Value> {
             Value::Number(number) => number.to_string(),
             Value::Null | Value::Array(_) | Value::Object(_) => continue,
         };
-        meta.insert(key.clone(), text.into());
+        let name = NAMES.iter().find(|(theirs, _)| theirs == key).map_or(key.as_str(), |(_, name)| *name);
+        meta.insert(name.to_owned(), text.into());
+    }
+    if let Some(owner) = meta.get("owner").cloned() {
+        meta.insert("owner_id".to_owned(), owner);
     }
     meta
 }

@@ -7,7 +7,7 @@ use gnudi_http::Method;
 use serde_json::{Map, Value};
 
 use super::{
-    definition::{Definition, Steps},
+    definition::Definition,
     document::{look, read},
 };
 use crate::{
@@ -57,6 +57,20 @@ impl DynamicPollster {
             None | Some(Value::Null) => Vec::new(),
             Some(entry) => vec![entry.clone()],
         }
+    }
+
+    /// The item with its ids under the usual names, where Ceilometer puts them before it looks for anything else. The usual
+    /// names may lack; a name that the file gives must be there.
+    fn with_ids(&self, mut entry: Value) -> Result<Value, String> {
+        let Definition { user_id, project_id, resource_id, .. } = &self.definition;
+        for (steps, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
+            let Some(steps) = steps.as_ref().filter(|steps| steps.as_slice() != [usual]) else { continue };
+            let value = at(&entry, steps)?.clone();
+            if let Some(fields) = entry.as_object_mut() {
+                fields.insert(usual.to_owned(), value);
+            }
+        }
+        Ok(entry)
     }
 
     /// The samples of one item. `Err` says what it lacks.
@@ -116,22 +130,17 @@ impl DynamicPollster {
                 }
             }
         }
-        // The usual names may lack; a name that the file gives must be there.
-        let id = |steps: &Option<Steps>, usual: &str| match steps {
-            Some(steps) if steps.len() == 1 && steps[0] == usual => Ok(entry.get(usual).and_then(text)),
-            Some(steps) => at(entry, steps).map(text),
-            None => Ok(None),
-        };
+        let id = |usual: &str| entry.get(usual).and_then(text);
         Ok(Sample {
             name: Cow::Owned(name.to_owned()),
             kind: definition.kind,
             unit: Cow::Owned(definition.unit.clone()),
             volume,
-            user_id: id(&definition.user_id, "user_id")?.map(Cow::Owned),
+            user_id: id("user_id").map(Cow::Owned),
             user_name: None,
-            project_id: id(&definition.project_id, "project_id")?.map(Cow::Owned),
+            project_id: id("project_id").map(Cow::Owned),
             project_name: None,
-            resource_id: Cow::Owned(id(&definition.resource_id, "id")?.ok_or("no id of a resource")?),
+            resource_id: Cow::Owned(id("id").ok_or("no id of a resource")?),
             timestamp: None,
             resource_metadata: Metadata::Parsed(metadata),
             source: Cow::Borrowed(""),
@@ -195,7 +204,7 @@ impl Pollster for DynamicPollster {
             for _ in 0..PAGES_MAX {
                 let document = self.page(&url).await?;
                 for entry in self.entries(&document) {
-                    match self.samples(&entry) {
+                    match self.with_ids(entry).and_then(|entry| self.samples(&entry)) {
                         Ok(samples) => {
                             for sample in samples {
                                 outlet.push(sample).await?;

@@ -1,0 +1,195 @@
+"""What services tell: our polling agent and Ceilometer's ask the same stand-ins, which a real Keystone's catalogue names."""
+
+import pytest
+
+from support.keystone import unique
+from telemetry import polling
+from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source
+from telemetry.services import PATHS, Services, server
+
+METERS = ["image.size", "volume.*", "ip.floating", "network.services.*", "storage.*", "dynamic.*"]
+
+DYNAMIC = """
+- name: dynamic.count
+  sample_type: gauge
+  unit: thing
+  endpoint_type: custom
+  url_path: things
+  value_attribute: figures.count
+  response_entries_key: things
+  next_sample_url_attribute: links.next
+  metadata_fields: [name, figures.kind, status]
+  metadata_mapping: {name: display_name, status: state}
+  preserve_mapped_metadata: false
+- name: dynamic.status
+  sample_type: cumulative
+  unit: status
+  endpoint_type: custom
+  url_path: things
+  value_attribute: status
+  value_mapping: {up: 1, down: 0}
+  default_value: -7
+  skip_sample_values: [gone]
+  response_entries_key: things
+  next_sample_url_attribute: links.next
+  project_id_attribute: owner.id
+  user_id_attribute: maker
+  resource_id_attribute: name
+  metadata_fields: [id]
+  metadata_mapping: {id: uuid}
+  headers: {x-one: two}
+- name: dynamic.part.{kind}
+  sample_type: delta
+  unit: B
+  endpoint_type: custom
+  url_path: things
+  value_attribute: "[parts].size"
+  response_entries_key: things
+  skip_sample_values: [0]
+- name: dynamic.load
+  sample_type: gauge
+  unit: load
+  endpoint_type: custom
+  url_path: stats
+  value_attribute: load
+  response_entries_key: stats.node
+  response_handlers: [json, xml]
+  resource_id_attribute: "@id"
+  metadata_fields: ["@zone"]
+- name: dynamic.refused
+  sample_type: gauge
+  unit: x
+  endpoint_type: custom
+  url_path: things
+  value_attribute: "figures.count | value * 2"
+"""
+
+
+@pytest.fixture(scope="module")
+def region(keystone):
+    """A region of a Keystone that others use too, with an identity service in it."""
+    name = keystone.region(unique("polling"))
+    identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
+    keystone.endpoint(identity, "public", keystone.url, name)
+    return name
+
+
+@pytest.fixture(scope="module")
+def user(keystone):
+    return keystone.user(unique("ceilometer"), roles={keystone.admin_project(): ["admin"]})
+
+
+@pytest.fixture(scope="module")
+def services(keystone, region):
+    """The second of two new projects is disabled."""
+    projects = [keystone.project(unique("stored")) for _ in range(2)]
+    keystone.request("PATCH", f"/projects/{projects[1].id}", {"project": {"enabled": False}}).expect(200)
+    services = Services(project.id for project in projects)
+    for service_type, path in PATHS.items():
+        made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201).json()
+        keystone.endpoint(made["service"]["id"], "public", f"{services.url}{path}", region)
+    yield services
+    services.stop()
+
+
+@pytest.fixture
+def configure(bus, tmp_path, keystone, region, user, services):
+    def configured(topic, *more, meters=METERS, **options):
+        dynamic = tmp_path / "pollsters.d"
+        dynamic.mkdir(exist_ok=True)
+        (dynamic / "some.yaml").write_text(DYNAMIC)
+        credentials = {"auth_type": "password", "auth_url": keystone.url, "username": user.name, "password": user.password,
+                       "project_name": "admin", "user_domain_name": "Default", "project_domain_name": "Default",
+                       "region_name": region, "interface": "public"}
+        return polling.configure(tmp_path / topic, bus, topic, [source(*meters)], {
+            # Where Ceilometer 27 reads it, though it lists it among those of [polling] too.
+            "DEFAULT": {"pollsters_definitions_dirs": dynamic},
+            "service_credentials": credentials, "polling": options}, *more)
+
+    return configured
+
+
+def test_services_tell_both_agents_the_same(reader, configure, services, tmp_path):
+    their_agent = polling.theirs(configure("central-theirs"), tmp_path / "ceilometer.log", "central")
+    told = ""
+    try:
+        told = polling.poll_once(configure("central-ours"), "central")
+        ours = samples(reader.silent("central-ours"))
+        reader.until("central-theirs", lambda got: len(got) >= len(ours))
+        theirs = samples(reader.silent("central-theirs", 2))
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
+    finally:
+        their_agent.kill()
+    expected = by_meter_and_resource(reader.messages("central-theirs"))
+    for (meter, _), sample in expected.items():
+        if meter == "network.services.vpn.connections":
+            # Keys are for nobody who reads metadata.
+            assert sample["resource_metadata"].pop("psk")
+    # What is refused here is evaluated there.
+    expected = {key: sample for key, sample in expected.items() if key[0] != "dynamic.refused"}
+    # An image that has no data yet has no size; no notification agent takes such a sample.
+    expected = {key: sample for key, sample in expected.items() if sample["counter_volume"] is not None}
+    assert len(theirs) == len(expected) + 3
+    polling.assert_alike(by_meter_and_resource(reader.messages("central-ours")), expected, told=told)
+    names = {sample["counter_name"] for sample in ours}
+    wanted = {"image.size": 2, "volume.size": 3, "volume.snapshot.size": 1, "volume.backup.size": 1, "volume.service.health": 2,
+              "volume.provider.pool.capacity.virtual_free": 1, "ip.floating": 3, "network.services.vpn": 1,
+              "network.services.firewall": 2, "network.services.firewall.policy": 1, "storage.objects": 2,
+              "storage.containers.objects.size": 4, "dynamic.count": 3, "dynamic.status": 2, "dynamic.part.left": 2,
+              "dynamic.part.right": 2, "dynamic.load": 2}
+    assert {name: sum(one["counter_name"] == name for one in ours) for name in wanted} == wanted
+    assert "dynamic.refused" not in names
+    assert f"{tmp_path}/pollsters.d/some.yaml: " in told and "operations on values are Python" in told
+
+
+def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):
+    services.servers = [
+        server(1, instance_id(1)),
+        # From a volume, of a flavor that is gone.
+        server(2, instance_id(2), image="", flavor={"id": "43", "links": []}, metadata={}),
+        server(3, instance_id(3), **{"OS-EXT-STS:vm_state": "error"}),
+    ]
+    options = {"DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [domain(number) for number in (1, 2, 3)])},
+               "compute": {"instance_discovery_method": "naive"}}
+    meters = ["cpu", "power.state", "disk.root.size", "disk.ephemeral.size"]
+    their_agent = polling.theirs(configure("nova-theirs", options, meters=meters), tmp_path / "ceilometer.log")
+    told = ""
+    try:
+        told = polling.poll_once(configure("nova-ours", options, meters=meters))
+        found = by_meter_and_resource(reader.until("nova-ours", lambda got: len(got) >= 8))
+        expected = by_meter_and_resource(reader.until("nova-theirs", lambda got: len(got) >= 8))
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
+    finally:
+        their_agent.kill()
+    for sample in expected.values():
+        # What openstacksdk adds of its own: where the cloud is, and what it has no names for.
+        for name in ("location", "properties"):
+            sample["resource_metadata"].get("image_meta", {}).pop(name, None)
+    polling.assert_alike(found, expected, told=told)
+    assert len([asked for asked in services.asked if "servers/detail" in asked]) == 2, "once for each agent"
+
+
+def test_no_more_requests_are_under_way_than_allowed(reader, configure, services):
+    services.delay_s, services.most_under_way = 0.03, 0
+    try:
+        polling.poll_once(configure("central-two", requests_max=2, threads_to_process_pollsters=0), "central")
+        assert services.most_under_way == 2
+        services.most_under_way = 0
+        polling.poll_once(configure("central-many", requests_max=7, threads_to_process_pollsters=0), "central")
+        assert 4 < services.most_under_way <= 7
+    finally:
+        services.delay_s = 0.0
+    two, many = (len(samples(reader.silent(topic))) for topic in ("central-two", "central-many"))
+    assert two == many > 40
+
+
+def test_lists_are_asked_for_once_a_round(reader, configure, services):
+    services.asked.clear()
+    polling.poll_once(configure("central-once", ignore_disabled_projects="true"), "central")
+    lists = [asked for asked in services.asked if "things" not in asked]
+    assert len(lists) == len(set(lists)), sorted(lists)
+    accounts = {sample["resource_id"] for sample in samples(reader.silent("central-once"))
+                if sample["counter_name"] == "storage.objects"}
+    assert len(accounts) == 1, "a disabled project is left out"
