@@ -244,6 +244,10 @@ def test_a_limit_is_the_projects_whoever_of_it_calls(serve, keystone, world):
     assert f'gnudi_project_measures_total{{project="{world.demo.id}"}} 100' in figures
     lines = [line for line in server.log().splitlines() if "status=429" in line]
     assert len(lines) == 3 and all(f'project="{world.demo.id}"' in line for line in lines), lines
+    # The index counts the project's metrics, whoever of it has made them.
+    server.stop()
+    server.start()
+    create(TokenClient(server, reader.token)).expect(429)
 
 
 def test_gnocchis_command_finds_gnudi_in_the_catalogue(serve, keystone, world):
