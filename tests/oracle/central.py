@@ -1,7 +1,7 @@
 """`ceilometer-polling` that finds Cinder as it finds Glance.
 
-Ceilometer 27 hands its configuration to openstacksdk, which looks there for a section [cinder]; Ceilometer knows none, and so polls no
-volumes at all. All else is its own.
+Ceilometer 27 hands its configuration to openstacksdk, which looks there for a section [cinder]; Ceilometer knows none, and so
+polls no volumes at all. All else is its own.
 """
 
 import sys
