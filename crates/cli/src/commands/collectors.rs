@@ -160,7 +160,7 @@ impl Collectors {
                 }
                 "polling" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(PollingAgent::new(&config, &[], registry).await?.run(stop))
+                    tokio::spawn(PollingAgent::new(&config, &[], registry)?.run(stop))
                 }
                 _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
             });

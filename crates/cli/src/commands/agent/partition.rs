@@ -32,14 +32,14 @@ const PARTS: u16 = 4096;
 
 /// Where agents find each other.
 enum Place {
-    Redis(RedisOptions),
+    Redis(Box<RedisOptions>),
     Etcd(EtcdOptions),
 }
 
 impl Place {
     async fn open(&self, cluster: Uuid) -> Result<Arc<dyn Coordinator>, OpenError> {
         Ok(match self {
-            Place::Redis(options) => Arc::new(RedisCoordinator::open(options.clone(), cluster).await?),
+            Place::Redis(options) => Arc::new(RedisCoordinator::open((**options).clone(), cluster).await?),
             Place::Etcd(options) => Arc::new(EtcdCoordinator::open(options.clone(), cluster).await?),
         })
     }
@@ -112,7 +112,7 @@ pub fn members(config: &Config, group: &str, host: &str) -> Result<Option<Arc<Me
         Some("redis" | "rediss" | "unix") => {
             let mut options = RedisOptions::new(url.parse::<RedisUrl>().with_context(at)?);
             options.timeout = TIMEOUT;
-            Place::Redis(options)
+            Place::Redis(options.into())
         }
         Some(scheme) if scheme.starts_with("etcd") => {
             let options = EtcdOptions::parse(url).map_err(|reason| anyhow::anyhow!("{}: {reason}", at()))?;

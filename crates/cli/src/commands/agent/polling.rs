@@ -55,7 +55,7 @@ pub fn run(args: &PollingArgs) -> Result<()> {
     let config = super::prepare(&args.agent)?;
     crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
         let mut registry = Registry::default();
-        let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry).await?;
+        let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry)?;
         metrics::serve_where_asked(&args.agent, &config, registry).await?;
         if args.once {
             agent.poll_once().await;
@@ -76,7 +76,7 @@ pub struct PollingAgent {
 
 impl PollingAgent {
     /// Reads all files. No namespaces: those of the configuration. Must be called within a Tokio runtime.
-    pub async fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
+    pub fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
         let host = super::host(config);
         let (pollsters, discoveries) = parts(config, &namespaces, &host)?;
