@@ -26,9 +26,6 @@ pub fn shown(value: &Value) -> String {
     match value {
         Value::Count(count) => count.to_string(),
         Value::Rate(rate, of) => format!("{rate:.2} {of}/s"),
-        Value::Seconds(seconds) if *seconds != 0.0 && seconds.abs() < 0.001 => {
-            format!("{:.2} us", seconds * 1e6)
-        }
         Value::Seconds(seconds) => format!("{seconds:.2} seconds"),
         Value::Latency(seconds) => python::text_of_float(*seconds),
         Value::Percent(percent) => format!("{percent:.2} %"),

@@ -110,7 +110,8 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"),
         Better::Higher,
     );
-    findings.compare("gnudi, processor time a sample", Value::Seconds(ours.sample_us() / 1e6), Better::Lower);
+    let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
+    findings.compare("gnudi, by seconds of a processor", of_processor, Better::Higher);
     findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes), Better::Lower);
     findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
     if !options.without_ceilometer && !context.stop.is_set() {
