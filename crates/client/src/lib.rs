@@ -21,5 +21,5 @@ pub use error::{ClientError, Refused};
 pub use gnudi_http::Trust;
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
-pub use resource::{NamedMeasures, ResourceTypeSpec, ResourcesBatch, StringAttribute};
+pub use resource::{NamedMeasures, Resource, ResourceTypeSpec, ResourcesBatch, StringAttribute};
 pub use status::{Backlog, Status};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::Measure;
-use serde::Serialize;
+use gnudi_model::{Measure, MetricId};
+use serde::{Deserialize, Serialize};
 
 use crate::{Client, ClientError, measures::write_measures, uri};
 
@@ -21,6 +21,13 @@ pub struct StringAttribute {
     pub required: bool,
     pub min_length: u32,
     pub max_length: u32,
+}
+
+/// A resource, as far as this client looks at it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Resource {
+    /// By name.
+    pub metrics: BTreeMap<String, MetricId>,
 }
 
 /// The measures of one metric, which the server creates where its resource has none of the name.
@@ -52,6 +59,12 @@ impl Client {
         body.extend(attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let body = serde_json::to_vec(&body).expect("a resource is JSON");
         self.post_only(uri::path("/v1/resource/", resource_type), body).await
+    }
+
+    /// A status of 404 says that there is none.
+    pub async fn get_resource(&self, resource_type: &str, id: &str) -> Result<Resource, ClientError> {
+        let path = uri::path("/v1/resource/", resource_type);
+        self.get(format!("{path}{}", uri::path("/", id))).await
     }
 
     /// Sends measures of named metrics of resources in one request, taken or refused as a whole; metrics that are missing come

@@ -122,11 +122,7 @@ impl Guarded {
 
     /// The last lines of the log, on one line.
     pub fn log_end(&self) -> String {
-        const LINES: usize = 5;
-        let log = std::fs::read(&self.log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().rev().take(LINES).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+        log_end(&self.log)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -150,6 +146,15 @@ impl Drop for Guarded {
         let group = self.child.id();
         self.leftovers.with(|(groups, _)| groups.retain(|known| *known != group));
     }
+}
+
+/// The last lines of a log, on one line.
+pub fn log_end(path: &Path) -> String {
+    const LINES: usize = 5;
+    let log = std::fs::read(path).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = log.lines().rev().take(LINES).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
 
 /// Signals a process group by the shell's own `kill`; it does not matter if the group is gone.

@@ -1,0 +1,203 @@
+//! A drain: an agent on a full queue, with a store of its own.
+//!
+//! The agent first creates everything in its store, by one round of all instances and meters. Then it is started anew, on another round
+//! and the messages that are measured: from when the queue holds only those, so that what it keeps of each instance is warm,
+//! until the last has been acknowledged. What it stored is looked up, before and after.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use gnudi_client::{Client, MeasuresFilter};
+use lapin::options::QueuePurgeOptions;
+
+use super::{
+    Options,
+    messages::{Content, METERS, QUEUE, SAMPLES, fill, round},
+};
+use crate::{
+    context::Context,
+    peers::{
+        Peer, Server,
+        child::{Guarded, Signal, log_end},
+        directory,
+        rabbitmq::{self, RabbitMq},
+    },
+    process::Probe,
+};
+
+const LOOK_DELAY: Duration = Duration::from_millis(20);
+/// How long rounds that create resources, or fill caches, may take.
+const WARM_UP_MAX: Duration = Duration::from_mins(30);
+/// How long a store may take to show what it has taken.
+const SHOW_MAX: Duration = Duration::from_mins(2);
+
+/// What became of a full queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drain {
+    pub messages: f64,
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    pub memory_bytes: u64,
+    /// Messages that are in the queue again, or still.
+    pub left: u64,
+}
+
+impl Drain {
+    pub fn rate(&self) -> f64 {
+        self.messages / self.seconds.max(1e-9)
+    }
+
+    pub fn sample_us(&self) -> f64 {
+        self.cpu_seconds * 1e6 / (self.messages * f64::from(SAMPLES)).max(1.0)
+    }
+}
+
+/// An agent to measure, by its command lines without the configuration.
+pub struct Agent {
+    pub start: Vec<OsString>,
+    /// What makes its store ready before it starts, if it does not do so itself.
+    pub upgrade: Option<OsString>,
+    pub store: Peer,
+}
+
+impl Agent {
+    pub fn drain(&self, options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+        let server = Server::start(self.store, context)?;
+        let directory = directory(&context.leftovers)?;
+        let configuration = configure(directory.path(), broker, &server)?;
+        let log = directory.path().join("agent.log");
+        if let Some(upgrade) = &self.upgrade {
+            let command = configured(std::slice::from_ref(upgrade), &configuration);
+            let ended = Guarded::start(command, &log, Signal::Term, &context.leftovers)?
+                .wait_end(|| context.stop.is_set())?;
+            ensure!(ended.is_none_or(|status| status.success()), "ceilometer-upgrade: {}", log_end(&log));
+        }
+        let start = || {
+            Guarded::start(configured(&self.start, &configuration), &log, Signal::Term, &context.leftovers)
+        };
+        let (instances, round) = (options.instances, round(options.instances));
+        fill(context, broker, instances, 0..round)?;
+        // One that is told to stop may give back what it has begun.
+        while measure(start()?, context, broker, 0, WARM_UP_MAX)?.left > 0 && !context.stop.is_set() {}
+        if !context.stop.is_set() {
+            let last = Content::new(round - 1, instances);
+            expect_stored(&server, context, &last).with_context(|| log_end(&log))?;
+        }
+        fill(context, broker, instances, round..2 * round + options.messages)?;
+        let limit = Duration::from_secs(options.seconds);
+        let drained = measure(start()?, context, broker, u64::from(options.messages), limit)?;
+        purge(context, broker)?;
+        if !context.stop.is_set() && drained.messages >= 1.0 {
+            // Messages need not be stored in their order: not the last.
+            let number = 2 * round + drained.messages as u32 / 2;
+            expect_stored(&server, context, &Content::new(number, instances))
+                .with_context(|| log_end(&log))?;
+        }
+        Ok(drained)
+    }
+}
+
+/// A command line on a configuration.
+fn configured(words: &[OsString], configuration: &Path) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("--config-file").arg(configuration);
+    command
+}
+
+/// What both agents are configured by.
+fn configure(directory: &Path, broker: &RabbitMq, server: &Server) -> Result<PathBuf> {
+    let shown = directory.display();
+    let host = &server.headers.host;
+    let prefix = &server.headers.prefix;
+    let configuration = format!(
+        "[DEFAULT]\ntransport_url = {}\npipeline_cfg_file = {shown}/pipeline.yaml\n\
+         [notification]\npipelines = meter\nworkers = 1\n\
+         [service_credentials]\nauth_type = none\n\
+         [gnocchi]\nauth_section = gnocchi\nauth_type = gnocchi-basic\nuser = admin\nendpoint = http://{host}{prefix}\n",
+        broker.transport_url()
+    );
+    let path = directory.join("ceilometer.conf");
+    std::fs::write(&path, configuration)?;
+    std::fs::write(
+        directory.join("pipeline.yaml"),
+        "sources: [{name: all, meters: ['*'], sinks: [store]}]\n\
+         sinks: [{name: store, publishers: ['gnocchi://?enable_filter_project=false']}]\n",
+    )?;
+    Ok(path)
+}
+
+/// Measures an agent from when the queue holds no more than `begin_at` until it is empty or the time is over, and stops it.
+fn measure(
+    mut agent: Guarded,
+    context: &Context,
+    broker: &RabbitMq,
+    begin_at: u64,
+    most: Duration,
+) -> Result<Drain> {
+    let (_connection, channel) = context.runtime.block_on(rabbitmq::connect(&broker.url()))?;
+    let depth = || context.runtime.block_on(rabbitmq::depth(&channel, QUEUE));
+    let probe = Probe::Processes(vec![agent.pid()]);
+    let mut first = depth()?;
+    agent.wait_ready(WARM_UP_MAX, || {
+        first = depth().unwrap_or(first);
+        first <= begin_at || context.stop.is_set()
+    })?;
+    let (begin, cpu) = (Instant::now(), probe.cpu_seconds().unwrap_or(0.0));
+    let mut drained = Drain { memory_bytes: probe.memory_bytes().unwrap_or(0), ..Drain::default() };
+    let mut last = first;
+    while last > 0 && begin.elapsed() < most && !context.stop.is_set() {
+        std::thread::sleep(LOOK_DELAY);
+        last = depth()?;
+        drained.memory_bytes = drained.memory_bytes.max(probe.memory_bytes().unwrap_or(0));
+    }
+    let cut_off = begin.elapsed();
+    drained.cpu_seconds = probe.cpu_seconds().unwrap_or(0.0) - cpu;
+    // What it has taken and is not done with is in no queue. One that has emptied the queue ends what it has begun, and its time runs until
+    // then; what it gives back was not drained.
+    drop(agent);
+    drained.seconds = if last > 0 { cut_off } else { begin.elapsed() }.as_secs_f64();
+    drained.left = depth()?;
+    drained.messages = first.saturating_sub(drained.left) as f64;
+    Ok(drained)
+}
+
+/// Waits until the store shows the last sample of a message: an agent that throws samples away is fast.
+fn expect_stored(server: &Server, context: &Context, content: &Content) -> Result<()> {
+    let client = server.client()?;
+    let (resource, meter, minute) =
+        (content.resource(SAMPLES - 1), METERS[content.meter].0, content.minute());
+    let deadline = Instant::now() + SHOW_MAX;
+    while !context.runtime.block_on(shows(&client, &resource.to_string(), meter, &minute))? {
+        ensure!(
+            Instant::now() < deadline || context.stop.is_set(),
+            "the store has no {meter} of {resource} of {minute}, which the agent has acknowledged"
+        );
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+/// Whether a metric has a point at or after a minute's own five minutes.
+async fn shows(client: &Client, resource: &str, meter: &str, minute: &str) -> Result<bool> {
+    let resource = client
+        .get_resource("instance", resource)
+        .await
+        .context("an instance that the agent should have made")?;
+    let metric = *resource.metrics.get(meter).with_context(|| format!("{meter} is missing"))?;
+    let filter =
+        MeasuresFilter { start: Some(minute.to_owned()), refresh: true, ..MeasuresFilter::default() };
+    Ok(!client.get_measures(metric, &filter).await?.is_empty())
+}
+
+fn purge(context: &Context, broker: &RabbitMq) -> Result<()> {
+    context.runtime.block_on(async {
+        let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
+        channel.queue_purge(QUEUE.into(), QueuePurgeOptions::default()).await?;
+        Ok(())
+    })
+}

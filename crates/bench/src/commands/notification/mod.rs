@@ -1,0 +1,149 @@
+//! `gnudi benchmark notification`: a queue full of samples, drained by gnudi's notification agent, by Ceilometer's, and by a
+//! consumer that only acknowledges, which is what the broker gives at most.
+
+mod drain;
+mod messages;
+
+use std::{ffi::OsString, path::PathBuf, time::Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use futures_util::StreamExt as _;
+use lapin::{
+    options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions},
+    types::FieldTable,
+};
+
+use crate::{
+    context::Context,
+    findings::{Better, Findings, Table, Value},
+    peers::{
+        Peer, program,
+        rabbitmq::{self, RabbitMq},
+    },
+    process,
+};
+use drain::{Agent, Drain};
+use messages::{QUEUE, SAMPLES, fill};
+
+/// Drain a queue of samples by gnudi's notification agent and by Ceilometer's.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Messages in the queue.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    pub messages: u32,
+    /// Instances that the samples are about.
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    pub instances: u32,
+    /// Seconds after which a drain is cut off: Ceilometer's agent is not waited for.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub seconds: u64,
+    /// What Ceilometer's agent publishes to: gnocchi, or gnudi.
+    #[arg(long, value_enum, default_value_t = Peer::Gnudi)]
+    pub peer_store: Peer,
+    /// A virtual environment with Ceilometer.
+    #[arg(long, value_name = "DIR", default_value = "target/bench/ceilometer")]
+    pub ceilometer_venv: PathBuf,
+    /// Leave Ceilometer's agent out.
+    #[arg(long)]
+    pub without_ceilometer: bool,
+}
+
+/// Messages that a consumer may hold; the broker's speed no longer grows with it.
+const PREFETCH: u16 = 400;
+const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
+
+pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+    let mut findings = Findings::new("notification", "a queue of samples, drained by notification agents");
+    let broker = RabbitMq::start(context)?;
+    let limit = only_acknowledge(options, context, &broker)?;
+    let ours = {
+        let mut start = vec![program(&context.programs)?.into_os_string()];
+        start.extend(["agent", "notification"].map(OsString::from));
+        Agent { start, upgrade: None, store: Peer::Gnudi }.drain(options, context, &broker)?
+    };
+    let mut drains = vec![("a consumer that only acknowledges", limit), ("gnudi agent notification", ours)];
+    findings.compare("gnudi", Value::Rate(ours.rate(), "message"), Better::Higher);
+    findings.compare(
+        "gnudi, samples",
+        Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"),
+        Better::Higher,
+    );
+    let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
+    findings.compare("gnudi, by seconds of a processor", of_processor, Better::Higher);
+    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes), Better::Lower);
+    findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
+    if !options.without_ceilometer && !context.stop.is_set() {
+        let agent = Agent {
+            start: vec![ceilometer(options, "ceilometer-agent-notification")?],
+            upgrade: Some(ceilometer(options, "ceilometer-upgrade")?),
+            store: options.peer_store,
+        };
+        let theirs = agent.drain(options, context, &broker)?;
+        drains.push(("ceilometer-agent-notification", theirs));
+        findings.tell("Ceilometer", Value::Rate(theirs.rate(), "message"));
+        findings.tell("times Ceilometer's rate", Value::Text(format!("{:.1}", ours.rate() / theirs.rate())));
+        let cpu = theirs.sample_us() / ours.sample_us();
+        findings.tell("times less processor time a sample", Value::Text(format!("{cpu:.1}")));
+    }
+    let row = |(name, drain): &(&str, Drain)| {
+        vec![
+            (*name).to_owned(),
+            format!("{:.0}", drain.messages),
+            format!("{:.1}", drain.rate()),
+            format!("{:.0}", drain.rate() * f64::from(SAMPLES)),
+            format!("{:.2}", drain.sample_us()),
+            format!("{:.0}", drain.memory_bytes as f64 / 1e6),
+        ]
+    };
+    findings.tables.push(Table {
+        title: "Messages of 50 samples".to_owned(),
+        headings: ["", "messages", "messages/s", "samples/s", "us of processor time a sample", "MB"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: drains.iter().map(row).collect(),
+    });
+    findings.note(AIM);
+    if context.stop.is_set() {
+        findings.partial = Some("interrupted".to_owned());
+    }
+    Ok(findings)
+}
+
+fn ceilometer(options: &Options, name: &str) -> Result<OsString> {
+    let program = options.ceilometer_venv.join("bin").join(name);
+    ensure!(program.exists(), "{} is missing: crates/bench/install-peers installs it", program.display());
+    Ok(program.into_os_string())
+}
+
+/// A consumer that looks at nothing.
+fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+    fill(context, broker, options.instances, 0..options.messages)?;
+    let cpu = process::own_cpu_seconds();
+    let begin = Instant::now();
+    context.runtime.block_on(async {
+        let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
+        channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
+        let consuming = channel.basic_consume(
+            QUEUE.into(),
+            "limit".into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        );
+        let mut deliveries = consuming.await?;
+        for number in 1..=options.messages {
+            let delivery = deliveries.next().await.context("the consumer was cancelled")??;
+            // One acknowledgement for many, as the agent does.
+            if number % 50 == 0 || number == options.messages {
+                channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await?;
+            }
+        }
+        anyhow::Ok(())
+    })?;
+    Ok(Drain {
+        messages: f64::from(options.messages),
+        seconds: begin.elapsed().as_secs_f64(),
+        cpu_seconds: process::own_cpu_seconds() - cpu,
+        ..Drain::default()
+    })
+}
