@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, value::RawValue};
 
+use crate::messaging::unescape::unescape;
+
 /// How a meter's readings follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
@@ -34,6 +36,8 @@ impl SampleKind {
 pub enum Metadata<'a> {
     /// As it stands in the message: JSON, an object or `null`.
     Text(&'a RawValue),
+    /// As it stands in a message that is a JSON text itself: with that text's escapes.
+    Escaped(&'a str),
     Parsed(Map<String, Value>),
 }
 
@@ -42,6 +46,10 @@ impl Metadata<'_> {
     pub fn map(&self) -> Cow<'_, Map<String, Value>> {
         match self {
             Metadata::Text(text) => Cow::Owned(serde_json::from_str(text.get()).unwrap_or_default()),
+            Metadata::Escaped(text) => {
+                let inner = unescape(&format!("{text}\"")).map(|(inner, _)| inner).unwrap_or_default();
+                Cow::Owned(serde_json::from_str(&inner).unwrap_or_default())
+            }
             Metadata::Parsed(map) => Cow::Borrowed(map),
         }
     }

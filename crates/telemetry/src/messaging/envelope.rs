@@ -83,18 +83,20 @@ fn is_understood(version: &str) -> bool {
 
 /// `{"oslo.version": "2.0", "oslo.message": "..."}`, with any white space, and nothing else.
 fn open_usual(text: &str) -> Option<String> {
-    let skip = |text: &'_ str, token: &str| -> Option<usize> {
-        let rest = text.trim_ascii_start().strip_prefix(token)?;
-        Some(text.len() - rest.len())
-    };
-    let mut at = 0;
-    for token in ["{", "\"oslo.version\"", ":", "\"2.0\"", ",", "\"oslo.message\"", ":", "\""] {
-        at += skip(&text[at..], token)?;
-    }
+    let mut at = start_of_message(text)?;
     let (message, length) = unescape(&text[at..])?;
     at += length;
-    at += skip(&text[at..], "}")?;
-    text[at..].trim_ascii().is_empty().then_some(message)
+    let end = text[at..].trim_ascii_start().strip_prefix('}')?;
+    end.trim_ascii().is_empty().then_some(message)
+}
+
+/// Where the message's text begins, behind its quote, in an envelope of the usual form.
+pub fn start_of_message(text: &str) -> Option<usize> {
+    let mut rest = text;
+    for token in ["{", "\"oslo.version\"", ":", "\"2.0\"", ",", "\"oslo.message\"", ":", "\""] {
+        rest = rest.trim_ascii_start().strip_prefix(token)?;
+    }
+    Some(text.len() - rest.len())
 }
 
 /// What is published, in the order of its fields there.

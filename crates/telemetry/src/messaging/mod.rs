@@ -12,7 +12,7 @@ mod inbox;
 mod ledger;
 mod outbox;
 mod topology;
-mod unescape;
+pub mod unescape;
 mod url;
 
 pub use connection::{BrokerOptions, Login, Pauses, TlsFiles};

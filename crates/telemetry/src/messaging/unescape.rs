@@ -42,7 +42,7 @@ pub fn unescape(text: &str) -> Option<(String, usize)> {
 }
 
 /// Where the next quote, backslash or control character is, eight bytes at a time.
-fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
+pub fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{
-    BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled, polled::EVENT_TYPE, read,
+    BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled,
+    polled::{EVENT_TYPE, Scanned, scan},
+    read,
 };
 use crate::{
     definitions::LookupError,
@@ -44,6 +46,11 @@ pub struct Handler {
 impl Handler {
     /// Publishes what a message holds. `number` is the message's among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
+        if let Some(Scanned { timestamp, unique_id, samples }) = scan(body) {
+            return self.once(number, &timestamp, unique_id.as_deref(), || {
+                Ok((self.publish_polled(&Polled { samples, bad: None }), None))
+            });
+        }
         let message = match envelope::open(body) {
             Ok(message) => message,
             // Somebody may still want to look into these.
@@ -57,15 +64,33 @@ impl Handler {
             Err(malformed) if is_json(&message) => return Attempt::Malformed(malformed),
             Err(malformed) => return Attempt::Undecodable(malformed.0),
         };
-        self.figures.sent(number, &notification.timestamp);
-        let unique_id = notification.unique_id.as_deref().map(str::to_owned);
+        let unique_id = notification.unique_id.as_deref();
+        self.once(number, &notification.timestamp, unique_id, || self.publish(&notification))
+    }
+
+    /// Publishes a message unless it was published a moment ago.
+    fn once(
+        &self,
+        number: u64,
+        timestamp: &str,
+        unique_id: Option<&str>,
+        publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), Malformed>,
+    ) -> Attempt {
+        self.figures.sent(number, timestamp);
+        let unique_id = unique_id.map(str::to_owned);
         if unique_id.as_ref().is_some_and(|id| self.duplicates.lock().contains(id)) {
             return Attempt::Duplicate;
         }
-        match self.publish(&notification) {
+        match publish() {
             Ok((receipt, bad)) => Attempt::Published { receipt, unique_id, bad },
             Err(malformed) => Attempt::Malformed(malformed),
         }
+    }
+
+    fn publish_polled(&self, Polled { samples, bad }: &Polled<'_>) -> Receipt {
+        self.figures.samples.add(samples.len());
+        self.figures.bad_samples.add(bad.as_ref().map_or(0, |bad| bad.count));
+        self.pipelines.samples(samples)
     }
 
     fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), Malformed> {
@@ -78,11 +103,9 @@ impl Handler {
         let mut receipts = Vec::new();
         let mut bad = None;
         if is_sample && notification.event_type == EVENT_TYPE {
-            let Polled { samples, bad: bad_ones } = polled(notification.payload.get())?;
-            self.figures.samples.add(samples.len());
-            self.figures.bad_samples.add(bad_ones.as_ref().map_or(0, |bad| bad.count));
-            receipts.push(self.pipelines.samples(&samples));
-            bad = bad_ones;
+            let polled = polled(notification.payload.get())?;
+            receipts.push(self.publish_polled(&polled));
+            bad = polled.bad;
         }
         let event_type = &*notification.event_type;
         let meters = self.meters.as_ref().filter(|_| is_info || is_sample && event_type != EVENT_TYPE);

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{Notification, text::Text};
 
 /// Texts of a message's head, such as its event type, have no more bytes.
-const TEXT_BYTES_MAX: usize = 1024;
+pub(super) const HEAD_BYTES_MAX: usize = 1024;
 
 /// Keys of a message's context, at most.
-const CONTEXT_KEYS_MAX: usize = 1000;
+pub(super) const CONTEXT_KEYS_MAX: usize = 1000;
 
 /// A message that is JSON in an envelope, perhaps, but no notification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,8 +82,8 @@ impl<'de> Visitor<'de> for NotificationVisitor {
 
 fn text<'de, A: MapAccess<'de>>(map: &mut A, key: &str) -> Result<Option<Cow<'de, str>>, A::Error> {
     let text = map.next_value::<Option<Text<'de>>>()?.map(|text| text.0);
-    if text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
-        return Err(A::Error::custom(format!("{key} has more than {TEXT_BYTES_MAX} bytes")));
+    if text.as_ref().is_some_and(|text| text.len() > HEAD_BYTES_MAX) {
+        return Err(A::Error::custom(format!("{key} has more than {HEAD_BYTES_MAX} bytes")));
     }
     Ok(text)
 }

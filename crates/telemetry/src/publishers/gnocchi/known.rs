@@ -179,6 +179,7 @@ impl State {
         }
         let text: Cow<'_, str> = match &sample.resource_metadata {
             Metadata::Text(text) => text.get().into(),
+            Metadata::Escaped(text) => (*text).into(),
             Metadata::Parsed(map) => serde_json::to_string(map).expect("a map of JSON is JSON").into(),
         };
         let project = sample.project_id.as_deref().map_or(1, |project| fold(project.as_bytes(), 2));

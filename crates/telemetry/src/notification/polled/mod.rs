@@ -1,13 +1,19 @@
 //! Samples as polling agents send them: event type `telemetry.polling`, payload `{"samples": [...]}`.
 //!
-//! By far the most of what an agent takes, so that they are read in one pass and borrow from the message. Where that pass
+//! By far the most of what an agent takes, so that `scan` reads them in one walk over the body, without taking the message out of its
+//! envelope. Where it finds anything unusual, the message is taken out and its samples are read in one pass; and where that
 //! stumbles, each sample is read for itself, so that one that is no sample does not take the others with it.
+
+mod cursor;
+mod scan;
 
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
 use super::{Malformed, text::Text};
 use crate::sample::{Metadata, Sample, SampleKind};
+
+pub use scan::{Scanned, scan};
 
 /// The event type of such notifications.
 pub const EVENT_TYPE: &str = "telemetry.polling";
