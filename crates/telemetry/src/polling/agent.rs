@@ -18,6 +18,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     cycle::Cycle,
     discovery::{Discovery, DiscoveryError, Group, split_url},
+    names::Names,
     outlet::{Outlet, Sender},
     partition::Partition,
     pollster::Pollster,
@@ -69,6 +70,8 @@ pub struct Agent {
     pub discoveries: Vec<Arc<dyn Discovery>>,
     pub partition: Arc<dyn Partition>,
     pub sender: Arc<dyn Sender>,
+    /// Who gives samples the names of their users and projects, where anybody does.
+    pub names: Option<Arc<Names>>,
     pub chance: Chance,
     pub counts: Counts,
 }
@@ -188,6 +191,7 @@ impl Agent {
         }
         let mut outlet = Outlet {
             sender: self.sender.as_ref(),
+            names: self.names.as_deref(),
             timestamp: naive_utc((self.chance.now)()),
             source: self.options.sample_source.clone(),
             new_id: self.chance.new_id.as_ref(),

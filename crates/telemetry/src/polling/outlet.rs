@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::pollster::PollError;
+use super::{names::Names, pollster::PollError};
 use crate::sample::Sample;
 
 /// Takes messages of samples: signs, wraps and publishes them. It tries again by itself for as long as that makes sense.
@@ -16,6 +16,7 @@ pub trait Sender: Send + Sync {
 /// One pollster's way out, for one round.
 pub struct Outlet<'a> {
     pub(super) sender: &'a dyn Sender,
+    pub(super) names: Option<&'a Names>,
     /// Of all samples of the round: when it began.
     pub(super) timestamp: String,
     pub(super) source: String,
@@ -39,9 +40,12 @@ impl Outlet<'_> {
 
     /// Sends what waits.
     pub async fn flush(&mut self) -> Result<(), PollError> {
-        let samples = std::mem::take(&mut self.waiting);
+        let mut samples = std::mem::take(&mut self.waiting);
         if samples.is_empty() {
             return Ok(());
+        }
+        if let Some(names) = self.names {
+            names.complete(&mut samples).await;
         }
         self.samples += samples.len() as u64;
         self.sender.send(&samples).await

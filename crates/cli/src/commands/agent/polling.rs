@@ -19,6 +19,7 @@ use gnudi_telemetry::{
         discovery::Discovery,
         dynamic,
         figures::PollingFigures,
+        names::{KeystoneDirectory, Names, NamesOptions},
         notifier::{Notifier, NotifierOptions, Nowhere},
         outlet::Sender,
         partition::Alone,
@@ -79,7 +80,8 @@ impl PollingAgent {
     pub fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
         let host = super::host(config);
-        let (pollsters, discoveries) = parts(config, &namespaces, &host)?;
+        let cloud = cloud(config)?;
+        let (pollsters, discoveries) = parts(config, &namespaces, &host, cloud.as_ref())?;
         let group = group(config, &namespaces);
         let members = partition::members(config, &group, &host)?;
         let outbox = outbox(config, &host)?;
@@ -100,6 +102,7 @@ impl PollingAgent {
                 None => Arc::new(Alone),
             },
             sender: sender(config, outbox.clone()),
+            names: names(config, cloud),
             chance: Chance {
                 now: Box::new(now),
                 new_id: Box::new(new_id),
@@ -181,12 +184,11 @@ fn group(config: &Config, namespaces: &[String]) -> String {
 
 type Parts = (Vec<Arc<dyn Pollster>>, Vec<Arc<dyn Discovery>>);
 
-fn parts(config: &Config, namespaces: &[String], host: &str) -> Result<Parts> {
+fn parts(config: &Config, namespaces: &[String], host: &str, cloud: Option<&Cloud>) -> Result<Parts> {
     let has = |name: &str| namespaces.iter().any(|namespace| namespace == name);
     let (mut pollsters, mut discoveries) = (Vec::new(), Vec::new());
-    let cloud = cloud(config)?;
     if has("compute") {
-        let (more_pollsters, discovery) = instances(config, host, cloud.as_ref())?;
+        let (more_pollsters, discovery) = instances(config, host, cloud)?;
         pollsters.extend(more_pollsters);
         discoveries.push(discovery);
     }
@@ -198,14 +200,14 @@ fn parts(config: &Config, namespaces: &[String], host: &str) -> Result<Parts> {
     };
     let options = central_options(config);
     if has("central") {
-        pollsters.extend(central::pollsters(&cloud, &options));
-        discoveries.extend(central::discoveries(&cloud, &options));
+        pollsters.extend(central::pollsters(cloud, &options));
+        discoveries.extend(central::discoveries(cloud, &options));
     } else {
         discoveries.push(Arc::new(central::listing::Endpoints(cloud.clone())));
     }
     let directories = config.list(POLLING, "pollsters_definitions_dirs");
     let directories: Vec<PathBuf> = directories.into_iter().map(PathBuf::from).collect();
-    pollsters.extend(dynamic::pollsters(&directories, namespaces, &cloud));
+    pollsters.extend(dynamic::pollsters(&directories, namespaces, cloud));
     Ok((pollsters, discoveries))
 }
 
@@ -258,6 +260,23 @@ fn cloud(config: &Config) -> Result<Option<Cloud>> {
     let session = Session::new(keystone)?;
     let requests_max = config.size(POLLING, "requests_max");
     Ok(Some(Cloud::new(http, session, &CloudOptions { requests_max, timeout })))
+}
+
+/// Who looks names up, where that is asked for.
+fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
+    if !config.bool(POLLING, "identity_name_discovery") {
+        return None;
+    }
+    let Some(cloud) = cloud else {
+        let place = config.place(POLLING, "identity_name_discovery");
+        tracing::warn!("{place}: [service_credentials] auth_url is not set: samples go without names");
+        return None;
+    };
+    let mut options = NamesOptions::default();
+    if config.bool("cache", "enabled") {
+        options.lifetime = Duration::from_secs(config.size("cache", "expiration_time") as u64);
+    }
+    Some(Arc::new(Names::new(Arc::new(KeystoneDirectory(cloud)), options)))
 }
 
 fn central_options(config: &Config) -> CentralOptions {

@@ -103,6 +103,7 @@ fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> Agent {
         discoveries: vec![Arc::clone(numbers) as _],
         partition: Arc::new(Alone),
         sender: Arc::clone(kept) as _,
+        names: None,
         chance: Chance {
             now: Box::new(|| Timestamp(1_769_860_800_123_456_000)),
             new_id: Box::new(|| uuid::Uuid::new_v4().to_string()),

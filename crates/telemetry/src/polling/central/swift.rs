@@ -1,6 +1,6 @@
 //! Swift's accounts: one for each project.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_http::Method;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::CentralOptions;
 use crate::polling::{
-    cloud::{Cloud, CloudError},
+    cloud::{Cloud, CloudError, encoded},
     cycle::Cycle,
     outlet::Outlet,
     pollster::{Meter, PollError, Pollster, owned},
@@ -115,19 +115,6 @@ impl Account {
             }
         }
     }
-}
-
-/// As a query takes it.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            write!(encoded, "%{byte:02X}").expect("memory takes all");
-        }
-    }
-    encoded
 }
 
 #[async_trait]

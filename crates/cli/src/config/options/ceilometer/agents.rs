@@ -161,7 +161,16 @@ pub const OPTIONS: &[Spec] = &[
             "Directories of dynamic pollsters (*.yaml).",
         )
     },
-    idle("polling", "identity_name_discovery", "false", "names of users and projects are not looked up"),
+    Spec {
+        formerly: &[("polling", "tenant_name_discovery")],
+        ..option(
+            "polling",
+            "identity_name_discovery",
+            Kind::Bool,
+            "false",
+            "Ask Keystone for the names of samples' users and projects, once for each in [cache] expiration_time.",
+        )
+    },
     option("polling", "enable_notifications", Kind::Bool, "true", "Publish samples to the broker."),
     option(
         "polling",
@@ -253,9 +262,21 @@ pub const OPTIONS: &[Spec] = &[
         "30",
         "gnudi: a polling agent that was not heard of for so long has died, and the others take over.",
     ),
-    idle("cache", "enabled", "false", CACHE),
+    option(
+        "cache",
+        "enabled",
+        Kind::Bool,
+        "false",
+        "Heed expiration_time; the caches themselves are in the process.",
+    ),
     idle("cache", "backend", "dogpile.cache.null", CACHE),
-    idle("cache", "expiration_time", "600", CACHE),
+    option(
+        "cache",
+        "expiration_time",
+        POSITIVE,
+        "600",
+        "Seconds that names of users and projects are remembered; 600 unless the cache is enabled.",
+    ),
     idle("cache", "memcache_servers", "localhost:11211", CACHE),
     idle("cache", "config_prefix", "cache.oslo", CACHE),
 ];

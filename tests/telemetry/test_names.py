@@ -1,0 +1,142 @@
+"""Names of users and projects in samples: both polling agents ask the same Keystone, through a proxy that counts."""
+
+import pytest
+
+from support.keystone import unique
+from support.proxy import CountingProxy
+from telemetry import polling
+from telemetry.polling import by_meter_and_resource, samples, source
+from telemetry.services import PATHS, Services, image, volume
+
+NOBODY = "n0b0dy"
+METERS = ["image.size", "volume.size"]
+IDENTITY = ("/v3/projects/", "/v3/users/")
+QUESTIONS_MAX = 4
+
+
+class World:
+    """Images and volumes of two projects and two users whom Keystone knows, and of some whom it does not."""
+
+    def __init__(self, keystone):
+        self.keystone = keystone
+        self.user = keystone.user(unique("ceilometer"), roles={keystone.admin_project(): ["admin"]})
+        self.projects = [keystone.project(unique("tenant \u00e9")) for _ in range(2)]
+        self.users = [keystone.user(unique("owner")) for _ in range(2)]
+        self.proxy = CountingProxy(keystone.port).start()
+        self.region = keystone.region(unique("names"))
+        identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
+        keystone.endpoint(identity, "public", f"http://127.0.0.1:{self.proxy.port}", self.region)
+        self.services = Services([])
+        for service_type in ("image", "volumev3"):
+            made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201)
+            keystone.endpoint(made.json()["service"]["id"], "public", f"{self.services.url}{PATHS[service_type]}", self.region)
+        owners = [(self.users[0].id, self.projects[0].id), (self.users[1].id, self.projects[1].id),
+                  (self.users[0].id, self.projects[1].id), (NOBODY, self.projects[0].id), (self.users[1].id, "../" + NOBODY)]
+        self.services.lists[("image", "images")] = [[image(number, owner=project) for number, (_, project) in enumerate(owners)]]
+        self.services.lists[("volume", "volumes/detail")] = [[
+            volume(number, user_id=user, **{"os-vol-tenant-attr:tenant_id": project})
+            for number, (user, project) in enumerate(owners)]]
+
+    def questions(self):
+        """Which ids Keystone was asked for, once for each time."""
+        return sorted(path for _, path in list(self.proxy.requests) if path.startswith(IDENTITY))
+
+    def credentials(self):
+        return {"auth_type": "password", "auth_url": self.keystone.url, "username": self.user.name, "password": self.user.password,
+                "project_name": "admin", "user_domain_name": "Default", "project_domain_name": "Default",
+                "region_name": self.region, "interface": "public"}
+
+    def stop(self):
+        self.proxy.stop()
+        self.services.stop()
+
+
+@pytest.fixture(scope="module")
+def world(keystone):
+    world = World(keystone)
+    yield world
+    world.stop()
+
+
+@pytest.fixture
+def configure(bus, tmp_path, world):
+    def configured(topic, *more, interval=600, option="identity_name_discovery"):
+        world.proxy.requests.clear()
+        return polling.configure(tmp_path / topic, bus, topic, [source(*METERS, interval=interval)], {
+            "service_credentials": world.credentials(), "polling": {option: "true"}}, *more)
+
+    return configured
+
+
+def test_both_agents_tell_the_same_names(reader, configure, world, tmp_path):
+    their_agent = polling.theirs(configure("names-theirs"), tmp_path / "ceilometer.log", "central")
+    told = ""
+    try:
+        expected = by_meter_and_resource(reader.until("names-theirs", lambda got: len(got) >= 10))
+        told = polling.poll_once(configure("names-ours"), "central")
+        found = by_meter_and_resource(reader.until("names-ours", lambda got: len(got) >= 10))
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
+    finally:
+        their_agent.kill()
+    # An id that is a path is one to us, and none to them.
+    strange = {key for key, sample in expected.items() if sample["project_id"] == "../" + NOBODY}
+    assert {found[key]["project_name"] for key in strange} == {None}
+    for key in strange:
+        expected[key]["project_name"] = None
+    polling.assert_alike(found, expected, told=told)
+    names = {(sample["user_name"], sample["project_name"]) for sample in found.values()}
+    users, projects = ([one.name for one in some] for some in (world.users, world.projects))
+    assert names == {(None, projects[0]), (None, projects[1]), (None, None), (users[0], projects[0]), (users[1], projects[1]),
+                     (users[0], projects[1]), (users[1], None)}
+
+
+def test_keystone_is_asked_once_for_each(reader, configure, world, tmp_path):
+    agent = polling.ours(configure("names-once", {"polling": {"jitter": 0.01, "threads_to_process_pollsters": 0}}, interval=1),
+                         tmp_path / "ours.log", namespace="central")
+    try:
+        reader.until("names-once", lambda got: len(got) >= 40)
+        assert len(questions := world.questions()) == len(set(questions)) == 6, questions
+        for unknown in (f"id={NOBODY}", f"id=../{NOBODY}", f'id="{NOBODY}"', f'id="../{NOBODY}"'):
+            assert agent.log().count(f"{unknown} ") <= 1
+        assert agent.log().count("samples go without its name") == 2, agent.log()
+    finally:
+        agent.kill()
+
+
+def test_names_are_looked_up_again_when_their_time_is_over(reader, configure, world, tmp_path):
+    """With the option's former name."""
+    conf = configure("names-again", {"polling": {"jitter": 0.01}, "cache": {"enabled": "true", "expiration_time": 2}},
+                     interval=1, option="tenant_name_discovery")
+    agent = polling.ours(conf, tmp_path / "ours.log", namespace="central")
+    project, name = world.projects[0], unique("renamed")
+    try:
+        has = lambda wanted: lambda got: any(sample["project_name"] == wanted for sample in got)  # noqa: E731
+        reader.until("names-again", has(project.name))
+        world.keystone.request("PATCH", f"/projects/{project.id}", {"project": {"name": name}}).expect(200)
+        reader.until("names-again", has(name))
+        assert world.questions().count(f"/v3/projects/{project.id}") >= 2
+        assert agent.log().count("samples go without its name") == 2, "that nobody has an id still is no news"
+    finally:
+        agent.kill()
+        world.keystone.request("PATCH", f"/projects/{project.id}", {"project": {"name": project.name}}).expect(200)
+
+
+def test_samples_go_without_names_where_keystone_is_away(reader, configure, world):
+    conf = configure("names-away")
+    refused = world.proxy.refused
+    world.proxy.refuse(True)
+    try:
+        told = polling.poll_once(conf, "central")
+    finally:
+        world.proxy.refuse(False)
+    found = samples(reader.until("names-away", lambda got: len(got) >= 10))
+    assert {sample["project_name"] for sample in found} == {None}
+    assert 1 <= world.proxy.refused - refused <= QUESTIONS_MAX
+    assert told.count("no names of users and projects can be looked up") == 1, told
+
+
+def test_no_names_without_anybody_to_ask(reader, configure):
+    conf = configure("names-none", {"service_credentials": {"auth_url": ""}})
+    told = polling.poll_once(conf, "central")
+    assert "[polling] identity_name_discovery: " in told and "samples go without names" in told
