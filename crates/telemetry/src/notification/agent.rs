@@ -4,9 +4,13 @@
 //! of one resource must not overtake each other. Waiting for receipts is nobody's turn: any number of messages waits, and the
 //! consumer's limits say how many.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::join_all};
 use tokio::task::JoinSet;
 
 use super::{
@@ -17,6 +21,10 @@ use crate::messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Set
 
 /// Before a message is tried again: this long after the first failure, twice as long after the second.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Messages that are taken out of the inbox at once. Those of samples among them are read one after the other: waking a processor for
+/// each cost as much as reading it.
+const TAKEN_MAX: usize = 16;
 
 /// Characters of a reason that are kept.
 const REASON_CHARACTERS_MAX: usize = 500;
@@ -58,16 +66,18 @@ impl Agent {
         self.take_until(&mut inbox, &mut tasks, stop).await;
         consumer.stop_taking();
         // What was on its way is handled too, as far as there is time.
+        let mut taken = Vec::new();
         let graceful = async {
             loop {
                 tokio::select! {
-                    Some(delivery) = inbox.deliveries.recv() => self.start(&mut tasks, delivery, &inbox.settler),
+                    1.. = inbox.deliveries.recv_many(&mut taken, TAKEN_MAX) => self.start(&mut tasks, &mut taken, &inbox.settler),
                     ended = tasks.join_next() => if ended.is_none() { break },
                 }
             }
         };
         if tokio::time::timeout(self.shared.options.graceful_timeout, graceful).await.is_err() {
-            tracing::warn!(messages = tasks.len(), "not published in time: they stay in the broker");
+            let messages = consumer.figures.in_flight.load(Ordering::Relaxed);
+            tracing::warn!(messages, "not published in time: they stay in the broker");
         }
         consumer.close().await;
         tasks.abort_all();
@@ -81,33 +91,45 @@ impl Agent {
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = std::pin::pin!(stop);
+        let mut taken = Vec::new();
         loop {
             tokio::select! {
-                delivery = inbox.deliveries.recv() => match delivery {
-                    Some(delivery) => self.start(tasks, delivery, &inbox.settler),
-                    None => return,
-                },
+                count = inbox.deliveries.recv_many(&mut taken, TAKEN_MAX) => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.start(tasks, &mut taken, &inbox.settler);
+                }
                 Some(_) = tasks.join_next() => {}
                 () = &mut stop => return,
             }
         }
     }
 
-    fn start(&self, tasks: &mut JoinSet<()>, delivery: Delivery, settler: &Settler) {
-        let message = Message {
-            number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
-            shared: self.shared.clone(),
-            settler: settler.clone(),
-            delivery,
-        };
-        if message.delivery.queue.ends_with(".sample") {
-            tasks.spawn(async move {
+    fn start(&self, tasks: &mut JoinSet<()>, taken: &mut Vec<Delivery>, settler: &Settler) {
+        let mut of_samples = Vec::new();
+        for delivery in taken.drain(..) {
+            let message = Message {
+                number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
+                shared: self.shared.clone(),
+                settler: settler.clone(),
+                delivery,
+            };
+            if message.delivery.queue.ends_with(".sample") {
+                of_samples.push(message);
+            } else {
                 let first = message.attempt();
-                message.see_through(first).await;
+                tasks.spawn(message.see_through(first));
+            }
+        }
+        if !of_samples.is_empty() {
+            tasks.spawn(async move {
+                let attempted = of_samples.into_iter().map(|message| {
+                    let first = message.attempt();
+                    message.see_through(first)
+                });
+                join_all(attempted).await;
             });
-        } else {
-            let first = message.attempt();
-            tasks.spawn(message.see_through(first));
         }
     }
 }

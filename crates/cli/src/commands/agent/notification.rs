@@ -35,7 +35,8 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         let mut registry = Registry::default();
         let agent = NotificationAgent::new(&config, None, &mut registry)?;
         metrics::serve_where_asked(args, &config, registry).await?;
-        agent.run(until_told_to_stop()).await;
+        // Among the workers: this thread would have to be woken for every message.
+        tokio::spawn(agent.run(until_told_to_stop())).await?;
         tracing::info!("stopped");
         Ok(())
     })
