@@ -106,8 +106,11 @@ class Services:
 
     def __init__(self, accounts):
         self.accounts = set(accounts)
-        self.servers = []
+        #: Of this host, and of others: these are in no list.
+        self.servers, self.elsewhere = [], []
         self.delay_s = 0.0
+        #: Nova answers, but not what it is asked.
+        self.is_broken = False
         self.under_way = self.most_under_way = 0
         self.asked = []
         self.lock = threading.Lock()
@@ -178,8 +181,12 @@ class Services:
         if service == "custom" and rest[1:] == ["stats"]:
             return 200, {"Content-Type": "text/xml"}, XML.encode()
         ones = {("compute", "v2.1", "servers", "detail"): {"servers": self.servers},
+                ("compute", "v2.1", "flavors"): {"flavors": [{"id": "41", "name": "m1.tiny"}, {"id": "42", "name": "m1.small"}]},
                 ("compute", "v2.1", "flavors", "42"): {"flavor": FLAVOR},
                 ("image", "v2", "images", image(1)["id"]): image(1)}
+        ones |= {("compute", "v2.1", "servers", one["id"]): {"server": one} for one in [*self.servers, *self.elsewhere]}
+        if self.is_broken and service == "compute":
+            return 503, {}, b""
         if one := ones.get((service, *rest)):
             return 200, {}, json.dumps(one).encode()
         # The version, and the project in Cinder's paths.

@@ -15,7 +15,7 @@ use gnudi_telemetry::{
         agent::{Agent, Chance, Counts, PollingOptions},
         central::{self, CentralOptions},
         cloud::{Cloud, CloudOptions},
-        compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances},
+        compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
         discovery::Discovery,
         dynamic,
         figures::PollingFigures,
@@ -231,11 +231,13 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
     let pollsters = compute::pollsters(&inspector, &reserved);
     let method = config.text("compute", "instance_discovery_method").unwrap_or("libvirt_metadata");
     let discovery: Arc<dyn Discovery> = match (method, cloud) {
-        ("libvirt_metadata", _) => Arc::new(LocalInstances { inspector, host: host.to_owned() }),
+        ("libvirt_metadata", cloud) => {
+            Arc::new(LocalInstances { inspector, host: host.to_owned(), extra: extra(config, host, cloud)? })
+        }
         (_, Some(cloud)) => Arc::new(compute::NovaInstances::new(
             cloud.clone(),
             host.to_owned(),
-            config.text("service_types", "nova").unwrap_or("compute").to_owned(),
+            nova(config).to_owned(),
             config.text("service_types", "glance").unwrap_or("image").to_owned(),
             Duration::from_secs(config.size("compute", "resource_update_interval") as u64),
         )),
@@ -245,6 +247,24 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
         ),
     };
     Ok((pollsters, discovery))
+}
+
+/// Who asks Nova for what libvirt does not know.
+fn extra(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Option<NovaExtra>> {
+    let fetches_metadata = config.bool("compute", "fetch_extra_metadata");
+    let Some(cloud) = cloud else {
+        if fetches_metadata {
+            let place = config.place("compute", "fetch_extra_metadata");
+            bail!("{place} = true: needs [service_credentials] auth_url");
+        }
+        return Ok(None);
+    };
+    Ok(Some(NovaExtra::new(cloud.clone(), host.to_owned(), nova(config).to_owned(), fetches_metadata)))
+}
+
+/// Nova's type in the catalogue.
+fn nova(config: &Config) -> &str {
+    config.text("service_types", "nova").unwrap_or("compute")
 }
 
 /// `None` where nobody says who logs in.

@@ -1,21 +1,25 @@
-//! The instances on this machine.
+//! The instances on this machine, as libvirt has them.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{inspector::Inspector, instance};
+use serde_json::Value;
+
+use super::{NovaExtra, inspector::Inspector, instance};
 use crate::polling::{
     cycle::Cycle,
     discovery::{Discovery, DiscoveryError, Group},
     resource::Resource,
 };
 
-/// `local_instances`, out of what Nova leaves with the hypervisor: nobody else is asked.
+/// `local_instances`, out of what Nova leaves with the hypervisor.
 pub struct LocalInstances {
     pub inspector: Arc<dyn Inspector>,
     /// This machine's name in the cloud.
     pub host: String,
+    /// Who is asked for what else there is to know; nobody where it is `None`.
+    pub extra: Option<NovaExtra>,
 }
 
 #[async_trait]
@@ -36,11 +40,23 @@ impl Discovery for LocalInstances {
                 tracing::debug!(domain = domain.name, "not one of Nova's instances");
                 continue;
             };
-            match instance::from_domain(domain, metadata, &self.host, None) {
+            match instance::from_domain(domain, metadata, &self.host) {
                 Ok(instance) => instances.push(instance),
                 Err(error) => tracing::error!(error, domain = domain.uuid, "an instance is left out"),
             }
         }
-        Ok(instances)
+        if let Some(extra) = &self.extra {
+            extra.complete(&mut instances).await;
+        }
+        Ok(instances.into_iter().filter_map(resource).collect())
     }
+}
+
+/// A flavor whose id nobody knows goes by its name.
+fn resource(mut instance: Value) -> Option<Resource> {
+    if instance["flavor"]["id"].is_null() {
+        instance["flavor"]["id"] = instance["flavor"]["name"].clone();
+    }
+    let id = instance.get("id")?.as_str()?.to_owned();
+    Some(Resource::new(id, instance))
 }

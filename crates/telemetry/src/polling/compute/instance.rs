@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha224};
 
 use super::inspector::DomainDescription;
-use crate::{polling::resource::Resource, xml::Element};
+use crate::xml::Element;
 
 /// Attributes of an instance that samples repeat where they are known.
 const PROPERTIES: [&str; 6] =
@@ -35,13 +35,8 @@ fn states(state: u8) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// An instance that is Nova's. `Err` says what is missing. `flavor_id` is for Novas that do not leave it there.
-pub fn from_domain(
-    domain: &DomainDescription,
-    metadata_xml: &str,
-    host: &str,
-    flavor_id: Option<&str>,
-) -> Result<Resource, String> {
+/// An instance that is Nova's. `Err` says what is missing. The id of its flavor is null where Nova is too old to leave it there.
+pub fn from_domain(domain: &DomainDescription, metadata_xml: &str, host: &str) -> Result<Value, String> {
     let xml = Element::parse(&domain.xml).map_err(|error| error.to_string())?;
     let nova = Element::parse(metadata_xml).map_err(|error| error.to_string())?;
     let part = |path: &str| nova.find(path).ok_or(format!("no {path}"));
@@ -53,7 +48,7 @@ pub fn from_domain(
     let mut instance = json!({
         "id": domain.uuid,
         "name": part("name")?.own_text(),
-        "flavor": flavor(part("flavor")?, flavor_id)?,
+        "flavor": flavor(part("flavor")?)?,
         "image": nova.all("root").find(|root| root.attribute("type") == Some("image")).map(
             |root| json!({ "id": root.attribute("uuid") }),
         ),
@@ -71,7 +66,7 @@ pub fn from_domain(
     if let Some(image) = nova.child("image") {
         instance["image_meta"] = Value::Object(image_meta(image));
     }
-    Ok(Resource::new(domain.uuid.as_str(), instance))
+    Ok(instance)
 }
 
 /// The id under which Nova shows a project its host.
@@ -83,13 +78,13 @@ fn host_id(project_id: &str, host: &str) -> String {
     })
 }
 
-fn flavor(flavor: &Element, id: Option<&str>) -> Result<Value, String> {
+fn flavor(flavor: &Element) -> Result<Value, String> {
     let name = flavor.attribute("name").ok_or("flavor without a name")?;
     let number = |key: &str| match flavor.child(key) {
         None => Ok(0),
         Some(element) => element.text.trim().parse::<i64>().map_err(|_| format!("flavor/{key} is no number")),
     };
-    let id = flavor.attribute("id").filter(|id| !id.is_empty()).or(id).unwrap_or(name);
+    let id = flavor.attribute("id").filter(|id| !id.is_empty());
     let mut told = json!({
         "id": id,
         "name": name,

@@ -247,7 +247,13 @@ pub const OPTIONS: &[Spec] = &[
         "false",
         "Tell state, processors, memory and the sizes of disks of instances that are shut off, too.",
     ),
-    idle("compute", "fetch_extra_metadata", "false", "a user's own metadata come with notifications"),
+    option(
+        "compute",
+        "fetch_extra_metadata",
+        Kind::Bool,
+        "false",
+        "Ask Nova for users' own metadata of the instances that libvirt has found.",
+    ),
     idle("ipmi", "polling_retry", "3", "sensors are not polled"),
     secret(
         "coordination",
