@@ -2,7 +2,7 @@
 //! [`options`], and the environment over it.
 //!
 //! An unknown option is a warning, a bad value stops the start with the file, the line, the section and the option named.
-//! What may be a password is never part of a text for people: [`options::Spec::is_secret`].
+//! Values may refer to other options ([`references`]). What may be a password is never part of a text for people: [`options::Spec::is_secret`].
 
 mod check;
 pub mod deployment;
@@ -10,6 +10,7 @@ mod files;
 mod ini;
 pub mod options;
 mod print;
+mod references;
 
 use std::{
     collections::HashMap,
@@ -90,6 +91,7 @@ impl Config {
         for spec in catalogue.all() {
             config.take_variables(spec, &environment)?;
         }
+        config.resolve_references()?;
         Ok(config)
     }
 
@@ -130,7 +132,9 @@ impl Config {
         }
         // Set to nothing is unset, where nothing is what it would be otherwise.
         let is_empty = value.is_empty() && spec.default.is_empty();
-        if !is_empty && let Err(reason) = check(spec.kind, &value) {
+        // What refers to others is checked when they are known.
+        let is_final = !is_empty && !references::has_any(&value);
+        if is_final && let Err(reason) = check(spec.kind, &value) {
             if spec.is_secret {
                 bail!("{place}: {reason}");
             }
