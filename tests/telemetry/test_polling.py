@@ -47,6 +47,17 @@ def test_samples_are_those_of_ceilometers_agent(bus, reader, tmp_path):
     assert cpus == {instance_id(1), instance_id(2)}
 
 
+def test_without_jitter_the_first_round_begins_at_once(bus, reader, tmp_path):
+    for topic, jitter in (("at-once", "0"), ("at-once-too", "0.0")):
+        agent = polling.ours(configure(tmp_path, bus, topic, {"polling": {"jitter": jitter}}), tmp_path / f"{topic}.log")
+        try:
+            reader.until(topic, bool, timeout_s=5)
+        finally:
+            agent.kill()
+    told = polling.polled(configure(tmp_path, bus, "never", {"polling": {"jitter": "-1"}}))
+    assert told.returncode != 0 and "[polling] jitter = -1: must be a number of seconds, or 0" in told.stdout, told.stdout
+
+
 def test_another_secret_is_found_out(bus, reader, tmp_path):
     polling.poll_once(configure(tmp_path, bus, "liar", {"publisher": {"telemetry_secret": "another secret"}}))
     assert not any(message["verified"] for message in reader.until("liar", bool))

@@ -61,7 +61,7 @@ def test_values_are_those_of_oslo_config(bus, reader, tmp_path, theirs, seed):
 @pytest.mark.parametrize("text, said", [
     ("[DEFAULT]\nhost = $control_exchange\ncontrol_exchange = a${host}\n",
      [":3: [DEFAULT] control_exchange: ", "[DEFAULT] control_exchange -> [DEFAULT] host -> [DEFAULT] control_exchange"]),
-    ("[DEFAULT]\ntransport_url = rabbit://u:pa$word@127.0.0.1/\n", [":2: [DEFAULT] transport_url: ", "write $$ for a dollar sign"]),
+    ("[DEFAULT]\ntransport_url = rabbit://u:pa$se3kret@127.0.0.1/\n", [":2: [DEFAULT] transport_url: ", "write $$ for a dollar sign"]),
     ("[polling]\nbatch_size = $DEFAULT.host\n", [":2: [polling] batch_size: with what it refers to: must be a whole number"]),
 ])
 def test_what_cannot_be_is_told_with_its_place(tmp_path, text, said):
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_told_with_its_place(tmp_path, text, said):
     conf.write_text(text)
     ended = polling.polled(conf)
     assert ended.returncode != 0 and "panicked" not in ended.stdout
-    assert str(conf) in ended.stdout and "word@" not in ended.stdout and "$word" not in ended.stdout
+    assert str(conf) in ended.stdout and "se3kret" not in ended.stdout
     for part in said:
         assert part in ended.stdout
 

@@ -13,10 +13,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 }
 
 pub fn parse_seconds(text: &str) -> Option<Duration> {
-    text.parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|span| !span.is_zero())
+    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 /// `postgresql` of `postgresql+psycopg2://...`: which engine a URL speaks of. `None` for what is no URL.
@@ -38,7 +35,11 @@ pub fn check(kind: Kind, value: &str) -> Result<(), String> {
         },
         Kind::Bool => parse_bool(value).map(drop).ok_or_else(|| "must be true or false".to_owned()),
         Kind::Seconds => {
-            parse_seconds(value).map(drop).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+            let seconds = parse_seconds(value).filter(|seconds| !seconds.is_zero());
+            seconds.map(drop).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+        }
+        Kind::Pause => {
+            parse_seconds(value).map(drop).ok_or_else(|| "must be a number of seconds, or 0".to_owned())
         }
         Kind::Choice(choices) if !choices.contains(&value) => {
             Err(format!("must be one of: {}", choices.join(", ")))

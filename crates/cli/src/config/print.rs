@@ -24,6 +24,7 @@ fn describe(spec: &Spec) -> String {
         Kind::Int { min, max: i64::MAX } => format!(" (from {min})"),
         Kind::Int { min, max } => format!(" ({min} to {max})"),
         Kind::Seconds => " (above 0)".to_owned(),
+        Kind::Pause => " (from 0)".to_owned(),
         Kind::Bool => " (true or false)".to_owned(),
         Kind::List => " (comma separated)".to_owned(),
         Kind::Lines => " (may stand several times)".to_owned(),

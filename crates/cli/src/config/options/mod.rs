@@ -28,6 +28,8 @@ pub enum Kind {
     },
     /// Above 0, with a fraction or without.
     Seconds,
+    /// The same, or 0.
+    Pause,
     Bool,
     /// Comma separated.
     List,

@@ -194,9 +194,10 @@ pub const OPTIONS: &[Spec] = &[
     option(
         "polling",
         "jitter",
-        Kind::Seconds,
+        Kind::Pause,
         "30",
-        "gnudi: the first round begins within this many seconds, so that agents that start together do not ask together.",
+        "gnudi: the first round begins within this many seconds, so that agents that start together do not ask together; with 0 at \
+         once, as Ceilometer's.",
     ),
     option(
         "polling",
