@@ -9,6 +9,7 @@ pub mod definitions;
 pub mod delivery;
 pub mod event;
 pub mod events;
+mod fold;
 pub mod glob;
 pub mod host;
 pub mod located;

@@ -36,8 +36,11 @@ impl SampleKind {
 pub enum Metadata<'a> {
     /// As it stands in the message: JSON, an object or `null`.
     Text(&'a RawValue),
-    /// As it stands in a message that is a JSON text itself: with that text's escapes.
-    Escaped(&'a str),
+    /// As it stands in a message that is a JSON text itself: with that text's escapes. `hash` is `fold` of it.
+    Escaped {
+        text: &'a str,
+        hash: u64,
+    },
     Parsed(Map<String, Value>),
 }
 
@@ -46,7 +49,7 @@ impl Metadata<'_> {
     pub fn map(&self) -> Cow<'_, Map<String, Value>> {
         match self {
             Metadata::Text(text) => Cow::Owned(serde_json::from_str(text.get()).unwrap_or_default()),
-            Metadata::Escaped(text) => {
+            Metadata::Escaped { text, .. } => {
                 let inner = unescape(&format!("{text}\"")).map(|(inner, _)| inner).unwrap_or_default();
                 Cow::Owned(serde_json::from_str(&inner).unwrap_or_default())
             }

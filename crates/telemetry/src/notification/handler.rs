@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::{
     BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled,
-    polled::{EVENT_TYPE, Scanned, scan},
+    polled::{EVENT_TYPE, MetadataMemory, Scanned, scan},
     read,
 };
 use crate::{
@@ -41,12 +41,13 @@ pub struct Handler {
     pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
     pub duplicates: Mutex<Duplicates>,
+    pub metadata: MetadataMemory,
 }
 
 impl Handler {
     /// Publishes what a message holds. `number` is the message's among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
-        if let Some(Scanned { timestamp, unique_id, samples }) = scan(body) {
+        if let Some(Scanned { timestamp, unique_id, samples }) = scan(body, &self.metadata) {
             return self.once(number, &timestamp, unique_id.as_deref(), || {
                 Ok((self.publish_polled(&Polled { samples, bad: None }), None))
             });

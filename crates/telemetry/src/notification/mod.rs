@@ -18,5 +18,5 @@ pub use duplicates::Duplicates;
 pub use figures::{Figures, FiguresCollector};
 pub use handler::Handler;
 pub use message::Notification;
-pub use polled::{BadSamples, Polled, polled};
+pub use polled::{BadSamples, MetadataMemory, Polled, polled};
 pub use read::{Malformed, read};

@@ -8,7 +8,7 @@ use gnudi_telemetry::{
     events::{EventDefinitions, EventOptions},
     messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
     meters::{MeterDefinitions, SampleOptions},
-    notification::{Agent, AgentOptions, Duplicates, Figures, FiguresCollector, Handler},
+    notification::{Agent, AgentOptions, Duplicates, Figures, FiguresCollector, Handler, MetadataMemory},
     pipeline::{Origin, PipelineFigures, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers, bus_opener,
@@ -63,6 +63,7 @@ impl NotificationAgent {
             pipelines: Arc::new(pipelines),
             figures,
             duplicates: Duplicates::default().into(),
+            metadata: MetadataMemory::default(),
         };
         let name = format!("gnudi agent notification on {}", super::host(config));
         let options = AgentOptions {

@@ -28,7 +28,23 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
+    /// Goes on behind these bytes, if they come next. They must end where a token does.
+    #[inline]
+    pub fn skip_same(&mut self, same: &str) -> bool {
+        let is_same = self.rest().starts_with(same);
+        if is_same {
+            self.at += same.len();
+        }
+        is_same
+    }
+
+    /// Goes on behind what is known to be a value.
+    pub fn advance(&mut self, length: usize) {
+        self.at += length;
+    }
+
     /// The next byte that is not a space.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while *bytes.get(self.at)? == b' ' {
@@ -37,6 +53,7 @@ impl<'a> Cursor<'a> {
         Some(bytes[self.at])
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
@@ -56,45 +73,54 @@ impl<'a> Cursor<'a> {
 
     /// Calls `member` with each key of an object; it walks over the value.
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, &str) -> Option<()>) -> Option<()> {
-        self.expect(b'{')?;
-        if self.peek()? == b'}' {
-            self.at += 1;
-            return Some(());
-        }
-        loop {
-            let key = self.text()?;
-            self.expect(b':')?;
-            member(self, &key)?;
-            if self.is_end(b'}')? {
-                return Some(());
-            }
-        }
+        self.list(b'{', b'}', |cursor| {
+            let key = cursor.key()?;
+            member(cursor, &key)
+        })
     }
 
     /// Calls `element` at each element of an array; it walks over it.
-    pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        self.expect(b'[')?;
-        if self.peek()? == b']' {
+    pub fn array(&mut self, element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.list(b'[', b']', element)
+    }
+
+    /// A member's key; the cursor is at its value then.
+    pub fn key(&mut self) -> Option<Cow<'a, str>> {
+        let key = self.text()?;
+        self.expect(b':')?;
+        self.peek()?;
+        Some(key)
+    }
+
+    /// Calls `part` at each part of an array or object; it walks over it.
+    #[inline]
+    pub fn list(&mut self, begin: u8, end: u8, mut part: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.expect(begin)?;
+        if self.peek()? == end {
             self.at += 1;
             return Some(());
         }
         loop {
-            element(self)?;
-            if self.is_end(b']')? {
-                return Some(());
+            part(self)?;
+            let byte = self.peek()?;
+            self.at += 1;
+            match byte {
+                b',' => {}
+                byte if byte == end => return Some(()),
+                _ => return None,
             }
         }
-    }
-
-    /// Whether a list ends here, rather than go on behind a comma.
-    fn is_end(&mut self, end: u8) -> Option<bool> {
-        let byte = self.peek()?;
-        self.at += 1;
-        (byte == end || byte == b',').then_some(byte == end)
     }
 
     /// A text; borrowed where it has no escapes.
     pub fn text(&mut self) -> Option<Cow<'a, str>> {
+        let (text, has_escapes) = self.raw_text()?;
+        if has_escapes { decoded(text).map(Cow::Owned) } else { Some(Cow::Borrowed(text)) }
+    }
+
+    /// What stands between a text's quotes, and whether there are escapes in it, which may still be wrong.
+    #[inline]
+    fn raw_text(&mut self) -> Option<(&'a str, bool)> {
         self.expect(b'\\')?;
         self.expect_here(b'"')?;
         let (start, bytes) = (self.at, self.text.as_bytes());
@@ -119,27 +145,34 @@ impl<'a> Cursor<'a> {
         }
         let text = &self.text[start..self.at - 1];
         self.at += 1;
-        if has_escapes { decoded(text).map(Cow::Owned) } else { Some(Cow::Borrowed(text)) }
+        Some((text, has_escapes))
     }
 
+    fn skip_text(&mut self) -> Option<()> {
+        let (text, has_escapes) = self.raw_text()?;
+        (!has_escapes || decoded(text).is_some()).then_some(())
+    }
+
+    #[inline]
     fn expect_here(&mut self, byte: u8) -> Option<()> {
         (*self.text.as_bytes().get(self.at)? == byte).then(|| self.at += 1)
     }
 
-    /// A number as it is written.
-    pub fn number(&mut self) -> Option<&'a str> {
+    /// What is written like a number, which it need not be.
+    pub fn raw_number(&mut self) -> Option<&'a str> {
         self.peek()?;
         let rest = self.rest();
         let is_of_number = |byte: u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let length = rest.bytes().position(|byte| !is_of_number(byte))?;
-        let number = &rest[..length];
-        let is_plain =
-            length > 0 && number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
-        if !is_plain {
-            serde_json::from_str::<IgnoredAny>(number).ok()?;
-        }
         self.at += length;
-        Some(number)
+        Some(&rest[..length])
+    }
+
+    fn skip_number(&mut self) -> Option<()> {
+        let number = self.raw_number()?;
+        let is_plain = number.len() == 1 || !number.starts_with('0');
+        let is_plain = is_plain && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        (is_plain || serde_json::from_str::<IgnoredAny>(number).is_ok()).then_some(())
     }
 
     /// Walks over any value, and answers it as it stands.
@@ -155,13 +188,17 @@ impl<'a> Cursor<'a> {
             return None;
         }
         match self.peek()? {
-            b'\\' => self.text().map(drop),
-            b'{' => self.object(|cursor, _| cursor.skip(depth + 1)),
-            b'[' => self.array(|cursor| cursor.skip(depth + 1)),
+            b'\\' => self.skip_text(),
+            b'{' => self.list(b'{', b'}', |cursor| {
+                cursor.skip_text()?;
+                cursor.expect(b':')?;
+                cursor.skip(depth + 1)
+            }),
+            b'[' => self.list(b'[', b']', |cursor| cursor.skip(depth + 1)),
             b't' => self.literal("true"),
             b'f' => self.literal("false"),
             b'n' => self.literal("null"),
-            _ => self.number().map(drop),
+            _ => self.skip_number(),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! stumbles, each sample is read for itself, so that one that is no sample does not take the others with it.
 
 mod cursor;
+mod memory;
 mod scan;
 
 use serde::{Deserialize, Deserializer, de::Error};
@@ -13,6 +14,7 @@ use serde_json::{Value, value::RawValue};
 use super::{Malformed, text::Text};
 use crate::sample::{Metadata, Sample, SampleKind};
 
+pub use memory::MetadataMemory;
 pub use scan::{Scanned, scan};
 
 /// The event type of such notifications.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{EVENT_TYPE, SAMPLES_MAX, SOURCE, TEXT_BYTES_MAX, cursor::Cursor};
+use super::{EVENT_TYPE, SAMPLES_MAX, SOURCE, TEXT_BYTES_MAX, cursor::Cursor, memory::MetadataMemory};
 use crate::{
     messaging::envelope,
     notification::read::{CONTEXT_KEYS_MAX, HEAD_BYTES_MAX},
@@ -23,7 +23,7 @@ pub struct Scanned<'a> {
 }
 
 /// The samples of a message's body, if it is a polling agent's in the usual envelope.
-pub fn scan(body: &[u8]) -> Option<Scanned<'_>> {
+pub fn scan<'a>(body: &'a [u8], memory: &MetadataMemory) -> Option<Scanned<'a>> {
     if body.len() > envelope::MESSAGE_BYTES_MAX {
         return None;
     }
@@ -43,7 +43,7 @@ pub fn scan(body: &[u8]) -> Option<Scanned<'_>> {
             .map(|text| priority = Some(text)),
         "timestamp" if seen.is_first(2) => head_text(cursor).map(|text| timestamp = text),
         "_unique_id" if seen.is_first(3) => head_text(cursor).map(|text| unique_id = text),
-        "payload" if seen.is_first(4) => payload(cursor).map(|all| samples = Some(all)),
+        "payload" if seen.is_first(4) => payload(cursor, memory).map(|all| samples = Some(all)),
         "event_type" | "priority" | "timestamp" | "_unique_id" | "payload" => None,
         _ => {
             others += 1;
@@ -82,15 +82,15 @@ fn text_or_null<'a>(cursor: &mut Cursor<'a>) -> Option<Option<Cow<'a, str>>> {
     cursor.text().map(Some)
 }
 
-fn payload<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<Sample<'a>>> {
+fn payload<'a>(cursor: &mut Cursor<'a>, memory: &MetadataMemory) -> Option<Vec<Sample<'a>>> {
     let mut samples = None;
     cursor.object(|cursor, key| {
         if key != "samples" || samples.is_some() {
             return None;
         }
-        let mut all = Vec::new();
+        let (mut all, mut shape) = (Vec::new(), Shape::default());
         cursor.array(|cursor| {
-            all.push(sample(cursor)?);
+            all.push(sample(cursor, &mut shape, memory)?);
             (all.len() <= SAMPLES_MAX).then_some(())
         })?;
         samples = Some(all);
@@ -99,57 +99,109 @@ fn payload<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<Sample<'a>>> {
     samples
 }
 
-fn sample<'a>(cursor: &mut Cursor<'a>) -> Option<Sample<'a>> {
-    let mut texts: [Option<Cow<'a, str>>; 10] = Default::default();
-    let (mut kind, mut volume, mut monotonic_time) = (None, Value::Null, None);
+/// The members of a sample, by their places: texts first.
+const MEMBERS: [&str; 14] = [
+    "counter_name",
+    "counter_unit",
+    "user_id",
+    "user_name",
+    "project_id",
+    "project_name",
+    "resource_id",
+    "timestamp",
+    "source",
+    "message_id",
+    "counter_type",
+    "counter_volume",
+    "monotonic_time",
+    "resource_metadata",
+];
+const TEXTS: usize = 11;
+const RESOURCE_ID: usize = 6;
+const COUNTER_VOLUME: usize = 11;
+const MONOTONIC_TIME: usize = 12;
+const RESOURCE_METADATA: usize = 13;
+/// A member that nobody reads.
+const OTHER: usize = MEMBERS.len();
+
+/// What the sample before looked like. The next has its members in the same order, and the same values in most of them, so that
+/// comparing their bytes comes before reading them.
+#[derive(Default)]
+struct Shape<'a>(Vec<Member<'a>>);
+
+#[derive(Clone)]
+struct Member<'a> {
+    /// From the end of the member before to the value.
+    opening: &'a str,
+    place: usize,
+    /// A text with its quotes, or `null`; empty where the value is no text.
+    raw: &'a str,
+    text: Option<Cow<'a, str>>,
+}
+
+impl<'a> Shape<'a> {
+    /// Walks to the value of the member of this number.
+    fn open(&mut self, number: usize, cursor: &mut Cursor<'a>) -> Option<&mut Member<'a>> {
+        let is_known = self.0.get(number).is_some_and(|member| cursor.skip_same(member.opening));
+        if !is_known {
+            let rest = cursor.rest();
+            let key = cursor.key()?;
+            let place = MEMBERS.iter().position(|name| *name == key).unwrap_or(OTHER);
+            let opening = &rest[..rest.len() - cursor.rest().len()];
+            self.0.truncate(number);
+            self.0.push(Member { opening, place, raw: "", text: None });
+        }
+        self.0.get_mut(number)
+    }
+}
+
+impl<'a> Member<'a> {
+    fn text(&mut self, cursor: &mut Cursor<'a>) -> Option<Option<Cow<'a, str>>> {
+        if self.raw.is_empty() || !cursor.skip_same(self.raw) {
+            let rest = cursor.rest();
+            self.text = text_or_null(cursor)?;
+            self.raw = &rest[..rest.len() - cursor.rest().len()];
+            if self.text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
+                return None;
+            }
+        }
+        Some(self.text.clone())
+    }
+}
+
+fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataMemory) -> Option<Sample<'a>> {
+    let mut texts: [Option<Cow<'a, str>>; TEXTS] = Default::default();
+    let (mut volume, mut monotonic_time) = (Value::Null, None);
     let mut resource_metadata = Metadata::Parsed(Map::new());
     let mut seen = Seen::default();
-    cursor.object(|cursor, key| {
-        let place = match key {
-            "counter_name" => 0,
-            "counter_unit" => 1,
-            "user_id" => 2,
-            "user_name" => 3,
-            "project_id" => 4,
-            "project_name" => 5,
-            "resource_id" => 6,
-            "timestamp" => 7,
-            "source" => 8,
-            "message_id" => 9,
-            "counter_type" => 10,
-            "counter_volume" => 11,
-            "monotonic_time" => 12,
-            "resource_metadata" => 13,
-            _ => return cursor.value().map(drop),
-        };
-        if !seen.is_first(place) {
+    let mut number = 0;
+    cursor.list(b'{', b'}', |cursor| {
+        let member = shape.open(number, cursor)?;
+        number += 1;
+        let place = member.place;
+        if place != OTHER && !seen.is_first(place as u32) {
             return None;
         }
         match place {
-            10 => kind = Some(SampleKind::named(&cursor.text()?)?),
-            11 => volume = number_or_null(cursor)?,
-            12 => monotonic_time = number_or_null(cursor)?.as_f64(),
-            13 => {
+            COUNTER_VOLUME => volume = number_or_null(cursor)?,
+            MONOTONIC_TIME => monotonic_time = number_or_null(cursor)?.as_f64(),
+            RESOURCE_METADATA => {
                 if !cursor.is_null()? {
-                    resource_metadata = Metadata::Escaped(cursor.value()?);
+                    let resource = texts[RESOURCE_ID].as_deref().unwrap_or_default();
+                    resource_metadata = metadata(cursor, resource, memory)?;
                 }
             }
-            place => {
-                let text = text_or_null(cursor)?;
-                if text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
-                    return None;
-                }
-                texts[place as usize] = text;
-            }
+            OTHER => drop(cursor.value()?),
+            text => texts[text] = member.text(cursor)?,
         }
         Some(())
     })?;
-    let [name, unit, user_id, user_name, project_id, project_name, resource_id, timestamp, source, id] =
+    let [name, unit, user_id, user_name, project_id, project_name, resource_id, timestamp, source, id, kind] =
         texts;
     let is_text = |text: &Cow<'_, str>| !text.is_empty();
     Some(Sample {
         name: name.filter(is_text)?,
-        kind: kind?,
+        kind: SampleKind::named(&kind?)?,
         unit: unit.unwrap_or_default(),
         volume,
         user_id,
@@ -165,16 +217,28 @@ fn sample<'a>(cursor: &mut Cursor<'a>) -> Option<Sample<'a>> {
     })
 }
 
+fn metadata<'a>(cursor: &mut Cursor<'a>, resource: &str, memory: &MetadataMemory) -> Option<Metadata<'a>> {
+    let rest = cursor.rest();
+    if let Some((length, hash)) = memory.recall(resource, rest) {
+        cursor.advance(length);
+        return Some(Metadata::Escaped { text: &rest[..length], hash });
+    }
+    let text = cursor.value()?;
+    Some(Metadata::Escaped { text, hash: memory.keep(resource, text) })
+}
+
 /// Agents send texts and truths as volumes, too; the slow way knows them.
 fn number_or_null(cursor: &mut Cursor<'_>) -> Option<Value> {
     if cursor.is_null()? {
         return Some(Value::Null);
     }
-    serde_json::from_str(cursor.number()?).ok()
+    serde_json::from_str(cursor.raw_number()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::{collection::vec, option, prelude::*, sample::select};
     use serde_json::json;
 
@@ -198,7 +262,9 @@ mod tests {
     }
 
     fn fast(body: &[u8]) -> Option<(String, Option<String>, Vec<String>)> {
-        let scanned = scan(body)?;
+        // What was read before must make no difference.
+        static MEMORY: LazyLock<MetadataMemory> = LazyLock::new(MetadataMemory::default);
+        let scanned = scan(body, &MEMORY)?;
         let unique_id = scanned.unique_id.map(Cow::into_owned);
         Some((scanned.timestamp.into_owned(), unique_id, scanned.samples.iter().map(shown).collect()))
     }
@@ -262,7 +328,8 @@ mod tests {
     #[test]
     fn what_agents_send_is_read_the_fast_way() {
         let body = enveloped(&message(&[usual(), usual()]));
-        let scanned = scan(body.as_bytes()).unwrap();
+        let memory = MetadataMemory::default();
+        let scanned = scan(body.as_bytes(), &memory).unwrap();
         assert_eq!((&*scanned.timestamp, scanned.unique_id.as_deref()), ("2026-01-01 00:00:00", Some("u")));
         let sample = &scanned.samples[1];
         assert!(matches!(sample.resource_id, Cow::Borrowed("r")));
@@ -279,7 +346,7 @@ mod tests {
     #[test]
     fn the_rest_is_left_to_the_slow_way() {
         let changed = |from: &str, to: &str| enveloped(&message(&[usual()])).replace(from, to);
-        assert!(scan(changed("none", "none").as_bytes()).is_some());
+        assert!(fast(changed("none", "none").as_bytes()).is_some());
         for (from, to) in [
             ("telemetry.polling", "other"),
             ("SAMPLE", "INFO"),
@@ -298,10 +365,10 @@ mod tests {
             ("null", "nul"),
         ] {
             let message = changed(from, to);
-            assert!(message.contains(to) && scan(message.as_bytes()).is_none(), "{from} -> {to}");
+            assert!(message.contains(to) && fast(message.as_bytes()).is_none(), "{from} -> {to}");
         }
         let deep = changed("[true", &format!("{}[true", "[".repeat(100)));
-        assert!(scan(deep.as_bytes()).is_none());
+        assert!(fast(deep.as_bytes()).is_none());
     }
 
     fn field() -> impl Strategy<Value = (&'static str, Value)> {
