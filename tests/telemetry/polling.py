@@ -57,9 +57,10 @@ def domain(number, is_running=True, flavor_id="42"):
     """One of Nova's instances. The first has an image, the second a filter of networks. Nova before 2025.2 leaves no id of its
     flavor (None)."""
     name = f"instance-{number:08}"
+    flavor_id = f' id="{flavor_id}"' if flavor_id else ""
     return DOMAIN.format(
         state=1 if is_running else 5, name=name, uuid=instance_id(number), number=number,
-        metadata=METADATA.format(name=name, flavor_id=f' id="{flavor_id}"' if flavor_id else "", image=IMAGE if number == 1 else ""),
+        metadata=METADATA.format(name=name, flavor_id=flavor_id, image=IMAGE if number == 1 else ""),
         filter=FILTER.format(number=number) if number == 2 else "")
 
 

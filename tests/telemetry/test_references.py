@@ -13,10 +13,10 @@ from telemetry.polling import TESTS, domain, samples, source
 VALUES = 30
 #: Of [DEFAULT], of other sections, of each kind, unset ones, some that refer on; escapes; what is no name; what names nothing.
 PIECES = ["$host", "${host}", "$polling.batch_size", "${polling.batch_size}", "$reseller_prefix", "$publisher.telemetry_secret",
-          "$polling.partitioning_group_prefix", "$libvirt_uri_", "${compute.report_stopped_instance_metrics}", "$service_types.nova",
-          "${reserved_metadata_length}", "$pipeline_cfg_file", "$$", r"\$", "$", "$1", "${", "${}", "${ host}", "$-", "}", "text", ".",
-          "_", "-", "/", "\u00e9", " ", ":", "$$host", r"\${host}", r"\\$host", "${nothing}", "$nowhere.x", "$polling", "${host.x}",
-          "$compute.nothing"]
+          "$polling.partitioning_group_prefix", "$libvirt_uri_", "${compute.report_stopped_instance_metrics}",
+          "$service_types.nova", "${reserved_metadata_length}", "$pipeline_cfg_file", "$$", r"\$", "$", "$1", "${", "${}",
+          "${ host}", "$-", "}", "text", ".", "_", "-", "/", "\u00e9", " ", ":", "$$host", r"\${host}", r"\\$host", "${nothing}",
+          "$nowhere.x", "$polling", "${host.x}", "$compute.nothing"]
 BAD = {"$nothing", "$libvirt_uri_", "$nowhere.x", "$polling", "${host.x}", "${nothing}", "$compute.nothing"}
 OPTIONS = {"host": "h-$libvirt_type", "reseller_prefix": "p_", "pipeline_cfg_file": "${host}/$$x"}
 
@@ -61,7 +61,8 @@ def test_values_are_those_of_oslo_config(bus, reader, tmp_path, theirs, seed):
 @pytest.mark.parametrize("text, said", [
     ("[DEFAULT]\nhost = $control_exchange\ncontrol_exchange = a${host}\n",
      [":3: [DEFAULT] control_exchange: ", "[DEFAULT] control_exchange -> [DEFAULT] host -> [DEFAULT] control_exchange"]),
-    ("[DEFAULT]\ntransport_url = rabbit://u:pa$se3kret@127.0.0.1/\n", [":2: [DEFAULT] transport_url: ", "write $$ for a dollar sign"]),
+    ("[DEFAULT]\ntransport_url = rabbit://u:pa$se3kret@127.0.0.1/\n",
+     [":2: [DEFAULT] transport_url: ", "write $$ for a dollar sign"]),
     ("[polling]\nbatch_size = $DEFAULT.host\n", [":2: [polling] batch_size: with what it refers to: must be a whole number"]),
 ])
 def test_what_cannot_be_is_told_with_its_place(tmp_path, text, said):

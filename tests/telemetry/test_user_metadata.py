@@ -50,8 +50,9 @@ def configure(bus, tmp_path, keystone, nova):
     return configured
 
 
-def metadata(sample_or_all):
-    return {resource: sample["resource_metadata"] for (meter, resource), sample in sample_or_all.items() if meter == "power.state"}
+def metadata(found):
+    """By the instances' ids."""
+    return {resource: sample["resource_metadata"] for (meter, resource), sample in found.items() if meter == "power.state"}
 
 
 @pytest.mark.parametrize("case, fetch", [("reserved", "true"), ("usual", "true"), ("none", "false")])

@@ -143,7 +143,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{fmt::Write as _, io::Write as _};
 
     use super::*;
     use crate::config::options::GNOCCHI;
@@ -219,7 +219,8 @@ mod tests {
             .collect();
         let mut text = format!("[storage]\n{} = {}\n", names[0], "x".repeat(1024));
         for pair in names.windows(2) {
-            text += &format!("{} = {}\n", pair[1], format!("${}", pair[0]).repeat(8));
+            let doubled = format!("${}", pair[0]).repeat(8);
+            writeln!(text, "{} = {doubled}", pair[1]).unwrap();
         }
         let error = load(&text).unwrap_err().to_string();
         assert!(error.contains("more than 1048576 bytes"), "{error}");

@@ -168,7 +168,7 @@ pub const OPTIONS: &[Spec] = &[
             "identity_name_discovery",
             Kind::Bool,
             "false",
-            "Ask Keystone for the names of samples' users and projects, once for each in [cache] expiration_time.",
+            "Ask Keystone for the names of polled samples' users and projects, once for each in [cache] expiration_time.",
         )
     },
     option("polling", "enable_notifications", Kind::Bool, "true", "Publish samples to the broker."),
