@@ -30,25 +30,29 @@ pub fn scan<'a>(body: &'a [u8], memory: &MetadataMemory) -> Option<Scanned<'a>> 
     let text = std::str::from_utf8(body).ok()?;
     let mut cursor = Cursor::new(text, envelope::start_of_message(text)?);
     let mut seen = Seen::default();
-    let (mut event_type, mut priority) = (None, None);
-    let (mut timestamp, mut unique_id, mut samples) = (None, None, None);
-    let mut others = 0;
-    cursor.object(|cursor, key| match key {
-        "message_id" | "publisher_id" => head_text(cursor).map(drop),
-        "event_type" if seen.is_first(0) => {
-            head_text(cursor)?.filter(|text| text == EVENT_TYPE).map(|text| event_type = Some(text))
+    let (mut event_type, mut priority, mut timestamp, mut unique_id) = (None, None, None, None);
+    let (mut samples, mut others) = (None, 0);
+    cursor.object(|cursor, key| {
+        match key {
+            "message_id" | "publisher_id" => read_text(cursor, &mut None, HEAD_BYTES_MAX)?,
+            "event_type" if seen.is_first(0) => {
+                read_text(cursor, &mut event_type, HEAD_BYTES_MAX)?;
+                event_type.as_deref().filter(|text| *text == EVENT_TYPE)?;
+            }
+            "priority" if seen.is_first(1) => {
+                read_text(cursor, &mut priority, HEAD_BYTES_MAX)?;
+                priority.as_deref().filter(|text| text.eq_ignore_ascii_case("sample"))?;
+            }
+            "timestamp" if seen.is_first(2) => read_text(cursor, &mut timestamp, HEAD_BYTES_MAX)?,
+            "_unique_id" if seen.is_first(3) => read_text(cursor, &mut unique_id, HEAD_BYTES_MAX)?,
+            "payload" if seen.is_first(4) => samples = Some(payload(cursor, memory)?),
+            "event_type" | "priority" | "timestamp" | "_unique_id" | "payload" => return None,
+            _ => {
+                others += 1;
+                cursor.value().filter(|_| others <= CONTEXT_KEYS_MAX)?;
+            }
         }
-        "priority" if seen.is_first(1) => head_text(cursor)?
-            .filter(|text| text.eq_ignore_ascii_case("sample"))
-            .map(|text| priority = Some(text)),
-        "timestamp" if seen.is_first(2) => head_text(cursor).map(|text| timestamp = text),
-        "_unique_id" if seen.is_first(3) => head_text(cursor).map(|text| unique_id = text),
-        "payload" if seen.is_first(4) => payload(cursor, memory).map(|all| samples = Some(all)),
-        "event_type" | "priority" | "timestamp" | "_unique_id" | "payload" => None,
-        _ => {
-            others += 1;
-            cursor.value().filter(|_| others <= CONTEXT_KEYS_MAX).map(drop)
-        }
+        Some(())
     })?;
     let is_end =
         cursor.rest().strip_prefix('"')?.trim_ascii_start().strip_prefix('}')?.trim_ascii().is_empty();
@@ -70,16 +74,10 @@ impl Seen {
     }
 }
 
-fn head_text<'a>(cursor: &mut Cursor<'a>) -> Option<Option<Cow<'a, str>>> {
-    let text = text_or_null(cursor)?;
-    text.as_ref().is_none_or(|text| text.len() <= HEAD_BYTES_MAX).then_some(text)
-}
-
-fn text_or_null<'a>(cursor: &mut Cursor<'a>) -> Option<Option<Cow<'a, str>>> {
-    if cursor.is_null()? {
-        return Some(None);
-    }
-    cursor.text().map(Some)
+/// Reads a text, or a `null`, of a limited size.
+fn read_text<'a>(cursor: &mut Cursor<'a>, text: &mut Option<Cow<'a, str>>, bytes_max: usize) -> Option<()> {
+    *text = if cursor.is_null()? { None } else { Some(cursor.text()?) };
+    text.as_ref().is_none_or(|text| text.len() <= bytes_max).then_some(())
 }
 
 fn payload<'a>(cursor: &mut Cursor<'a>, memory: &MetadataMemory) -> Option<Vec<Sample<'a>>> {
@@ -156,16 +154,14 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Member<'a> {
-    fn text(&mut self, cursor: &mut Cursor<'a>) -> Option<Option<Cow<'a, str>>> {
+    fn read_text(&mut self, cursor: &mut Cursor<'a>, text: &mut Option<Cow<'a, str>>) -> Option<()> {
         if self.raw.is_empty() || !cursor.skip_same(self.raw) {
             let rest = cursor.rest();
-            self.text = text_or_null(cursor)?;
+            read_text(cursor, &mut self.text, TEXT_BYTES_MAX)?;
             self.raw = &rest[..rest.len() - cursor.rest().len()];
-            if self.text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
-                return None;
-            }
         }
-        Some(self.text.clone())
+        text.clone_from(&self.text);
+        Some(())
     }
 }
 
@@ -192,7 +188,7 @@ fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataM
                 }
             }
             OTHER => drop(cursor.value()?),
-            text => texts[text] = member.text(cursor)?,
+            text => member.read_text(cursor, &mut texts[text])?,
         }
         Some(())
     })?;
