@@ -2,6 +2,7 @@
 
 import functools
 import re
+import socket
 
 from support.certificates import Certificates
 from support.process import free_port, wait_until
@@ -140,6 +141,17 @@ def test_a_host_that_is_dead_is_passed_by(rabbitmq, gnudi, agent):
     wait_until(lambda: set(stored(store.client(), resource).values()) == {7}, TIMEOUT_S, "a measure")
     wait_until(lambda: ours.figure("set_aside") == 1, TIMEOUT_S, "a message set aside")
     assert "guest:guest" not in ours.log()
+    assert ours.stop() == 0
+
+
+def test_a_host_that_says_nothing_is_passed_by(rabbitmq, agent):
+    """It accepts connections, as a hung broker's kernel does, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"rabbit://guest:guest@127.0.0.1:{silent.getsockname()[1]},guest:guest@127.0.0.1:{rabbitmq.port}/"
+        ours = agent(rabbitmq, pipeline=NOWHERE, transport_url=hosts).start()
+        notify(rabbitmq.url(), [polled([sample("silent")])])
+        wait_until(lambda: ours.figure("acknowledged") == 1, TIMEOUT_S, ours.log()[-2000:])
+        assert silent.accept()
     assert ours.stop() == 0
 
 

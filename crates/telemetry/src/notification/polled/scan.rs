@@ -127,7 +127,6 @@ const OTHER: usize = MEMBERS.len();
 #[derive(Default)]
 struct Shape<'a>(Vec<Member<'a>>);
 
-#[derive(Clone)]
 struct Member<'a> {
     /// From the end of the member before to the value.
     opening: &'a str,
