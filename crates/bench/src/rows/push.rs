@@ -22,11 +22,13 @@ const fn row(key: &'static str, title: &'static str) -> Row {
     Row { key, title, unit: Unit::Measures }
 }
 
-pub const ROWS: [Row; 10] = [
+pub const ROWS: [Row; 12] = [
     row("push-1", "push, 1 measure a call, 8 connections"),
     row("push-1-c64", "push, 1 measure a call, 64 connections"),
     row("push-10", "push, 10 measures a call, 8 connections"),
+    row("push-10-c64", "push, 10 measures a call, 64 connections"),
     row("push-100", "push, 100 measures a call, 8 connections"),
+    row("push-100-c64", "push, 100 measures a call, 64 connections"),
     row("push-500", "push, 500 measures a call, 8 connections"),
     row("push-1000", "push, 1,000 measures a call, 8 connections"),
     row("push-2000", "push, 2,000 measures a call, 8 connections"),
@@ -43,11 +45,13 @@ struct Shape {
     connections: usize,
 }
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 12] = [
     Shape { measures: 1, steps: 4096, connections: 8 },
     Shape { measures: 1, steps: 4096, connections: 64 },
     Shape { measures: 10, steps: 2048, connections: 8 },
+    Shape { measures: 10, steps: 2048, connections: 64 },
     Shape { measures: 100, steps: 1024, connections: 8 },
+    Shape { measures: 100, steps: 1024, connections: 64 },
     Shape { measures: 500, steps: 512, connections: 8 },
     Shape { measures: 1000, steps: 256, connections: 8 },
     Shape { measures: 2000, steps: 160, connections: 8 },

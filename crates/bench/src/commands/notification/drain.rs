@@ -89,6 +89,9 @@ impl Agent {
             expect_stored(&server, context, &last).with_context(|| log_end(&log))?;
         }
         fill(context, broker, instances, round..2 * round + options.messages)?;
+        if context.stop.is_set() {
+            return Ok(Drain::default());
+        }
         let limit = Duration::from_secs(options.seconds);
         let drained = measure(start()?, context, broker, u64::from(options.messages), limit)?;
         purge(context, broker)?;

@@ -70,16 +70,18 @@ fn resource(instance: u32) -> Uuid {
     Uuid::from_u64_pair(2, u64::from(instance))
 }
 
-/// Puts messages into the queue; their numbers say what they are about.
-pub fn fill(context: &Context, broker: &RabbitMq, instances: u32, numbers: Range<u32>) -> Result<()> {
+/// Puts messages into the queue, until the run is told to stop; their numbers say what they are about. How many it put there.
+pub fn fill(context: &Context, broker: &RabbitMq, instances: u32, numbers: Range<u32>) -> Result<u32> {
     const UNCONFIRMED_MAX: usize = 1_000;
     context.runtime.block_on(async {
         let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
         channel.queue_declare(QUEUE.into(), QueueDeclareOptions::default(), FieldTable::default()).await?;
         let mut confirms = Vec::new();
-        for number in numbers {
+        let mut filled = 0;
+        for number in numbers.take_while(|_| !context.stop.is_set()) {
             confirms.push(publish(&channel, &message(number, instances)).await?);
+            filled += 1;
             if confirms.len() >= UNCONFIRMED_MAX {
                 for confirm in confirms.drain(..) {
                     confirm.await?;
@@ -89,7 +91,7 @@ pub fn fill(context: &Context, broker: &RabbitMq, instances: u32, numbers: Range
         for confirm in confirms {
             confirm.await?;
         }
-        Ok(())
+        Ok(filled)
     })
 }
 

@@ -56,31 +56,32 @@ const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("notification", "a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
-    let limit = only_acknowledge(options, context, &broker)?;
-    let ours = {
+    let mut drains =
+        vec![("a consumer that only acknowledges", only_acknowledge(options, context, &broker)?)];
+    if !context.stop.is_set() {
         let mut start = vec![program(&context.programs)?.into_os_string()];
         start.extend(["agent", "notification"].map(OsString::from));
-        Agent { start, upgrade: None, store: Peer::Gnudi }.drain(options, context, &broker)?
-    };
-    let mut drains = vec![("a consumer that only acknowledges", limit), ("gnudi agent notification", ours)];
-    findings.compare("gnudi", Value::Rate(ours.rate(), "message"), Better::Higher);
-    findings.compare(
-        "gnudi, samples",
-        Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"),
-        Better::Higher,
-    );
-    let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
-    findings.compare("gnudi, by seconds of a processor", of_processor, Better::Higher);
-    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes), Better::Lower);
-    findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
+        let agent = Agent { start, upgrade: None, store: Peer::Gnudi };
+        drains.push(("gnudi agent notification", agent.drain(options, context, &broker)?));
+    }
     if !options.without_ceilometer && !context.stop.is_set() {
         let agent = Agent {
             start: vec![ceilometer(options, "ceilometer-agent-notification")?],
             upgrade: Some(ceilometer(options, "ceilometer-upgrade")?),
             store: options.peer_store,
         };
-        let theirs = agent.drain(options, context, &broker)?;
-        drains.push(("ceilometer-agent-notification", theirs));
+        drains.push(("ceilometer-agent-notification", agent.drain(options, context, &broker)?));
+    }
+    // One that was cut off while it was made ready has drained nothing.
+    if context.stop.is_set() {
+        drains.pop_if(|(_, drain)| drain.messages < 1.0);
+    }
+    let mut of = drains.iter().map(|(_, drain)| *drain);
+    let (limit, ours, theirs) = (of.next(), of.next(), of.next());
+    if let (Some(limit), Some(ours)) = (limit, ours) {
+        compare(&mut findings, ours, limit);
+    }
+    if let (Some(ours), Some(theirs)) = (ours, theirs) {
         findings.tell("Ceilometer", Value::Rate(theirs.rate(), "message"));
         findings.tell("times Ceilometer's rate", Value::Text(format!("{:.1}", ours.rate() / theirs.rate())));
         let cpu = theirs.sample_us() / ours.sample_us();
@@ -110,18 +111,31 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
+fn compare(findings: &mut Findings, ours: Drain, limit: Drain) {
+    findings.compare("gnudi", Value::Rate(ours.rate(), "message"), Better::Higher);
+    findings.compare(
+        "gnudi, samples",
+        Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"),
+        Better::Higher,
+    );
+    let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
+    findings.compare("gnudi, by seconds of a processor", of_processor, Better::Higher);
+    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes), Better::Lower);
+    findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
+}
+
 fn ceilometer(options: &Options, name: &str) -> Result<OsString> {
     let program = options.ceilometer_venv.join("bin").join(name);
     ensure!(program.exists(), "{} is missing: crates/bench/install-peers installs it", program.display());
     Ok(program.into_os_string())
 }
 
-/// A consumer that looks at nothing.
+/// A consumer that looks at nothing, until the queue is empty or the run is told to stop.
 fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
-    fill(context, broker, options.instances, 0..options.messages)?;
+    let filled = fill(context, broker, options.instances, 0..options.messages)?;
     let cpu = process::own_cpu_seconds();
     let begin = Instant::now();
-    context.runtime.block_on(async {
+    let taken = context.runtime.block_on(async {
         let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
         channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
         let consuming = channel.basic_consume(
@@ -131,17 +145,20 @@ fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> 
             FieldTable::default(),
         );
         let mut deliveries = consuming.await?;
-        for number in 1..=options.messages {
+        for number in 1..=filled {
+            if context.stop.is_set() {
+                return Ok(number - 1);
+            }
             let delivery = deliveries.next().await.context("the consumer was cancelled")??;
             // One acknowledgement for many, as the agent does.
-            if number % 50 == 0 || number == options.messages {
+            if number % 50 == 0 || number == filled {
                 channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await?;
             }
         }
-        anyhow::Ok(())
+        anyhow::Ok(filled)
     })?;
     Ok(Drain {
-        messages: f64::from(options.messages),
+        messages: f64::from(taken),
         seconds: begin.elapsed().as_secs_f64(),
         cpu_seconds: process::own_cpu_seconds() - cpu,
         ..Drain::default()
