@@ -345,5 +345,5 @@ async fn a_newer_format_is_refused() {
     let options = LocalAggregatesOptions::default();
     let error =
         LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).err().unwrap();
-    assert!(matches!(&error, OpenError::TooNew { path, found: 9, known: 2 } if *path == file), "{error}");
+    assert!(matches!(&error, OpenError::TooNew { path, found: 9, known: 3 } if *path == file), "{error}");
 }

@@ -30,7 +30,13 @@ fn sack(id: u16) -> Sack {
 
 fn options() -> LocalIncomingOptions {
     let sack_count = SackCount(SACKS.try_into().unwrap());
-    LocalIncomingOptions { sack_count, segment_bytes: 1 << 16, ..LocalIncomingOptions::default() }
+    // Nothing is in memory: what is damaged is met.
+    LocalIncomingOptions {
+        sack_count,
+        segment_bytes: 1 << 16,
+        held_bytes_max: 0,
+        ..LocalIncomingOptions::default()
+    }
 }
 
 fn open(disk: &SimDisk) -> Arc<LocalIncoming> {

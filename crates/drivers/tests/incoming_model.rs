@@ -45,6 +45,8 @@ fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
     let options = LocalIncomingOptions {
         sack_count: SackCount(SACKS.try_into().unwrap()),
         segment_bytes: 1 << 16,
+        // Some frames are in memory, and others must be read.
+        held_bytes_max: 8 << 10,
         ..LocalIncomingOptions::default()
     };
     LocalIncoming::open_on(Arc::new(disk.clone()), Path::new("/incoming"), &options).unwrap()

@@ -141,7 +141,7 @@ impl Processor {
         };
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
         // Stable: a metric's records stay in the order of their acceptance.
-        records.sort_by_key(|record| record.metric);
+        records.sort_by_key(|record| record.metric.0.as_u128());
         let applied = self.apply(unit.fence, &records).await;
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = applied {

@@ -10,6 +10,8 @@
 //! item    0 CRC32C of bytes 4.. u32 | 4 payload length u32 | 8 tag u64 | 16 payload, zeros up to a multiple of 8
 //! ```
 
+use bytes::Bytes;
+
 use super::Location;
 
 pub const FRAME_HEADER_BYTES: usize = 32;
@@ -60,6 +62,10 @@ impl Frame {
 
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes.into()
     }
 
     /// Fills the header in: the frame will stand at `at`, and `unsynced` bytes before it are not known to be durable.

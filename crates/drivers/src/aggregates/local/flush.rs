@@ -1,25 +1,24 @@
 //! Copies the recent layer to a run, and lets go of its part of the log.
 
-use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::{
     Shared,
+    read::{Value, read_items},
     recent::{Layer, Recent},
     run::{Range, Run, RunWriter},
 };
 use crate::{
-    aggregates::{
-        StoreError,
-        entry::Kind,
-        key::{KEY_BYTES, Key},
-    },
+    aggregates::{StoreError, entry::Kind, key::Key},
     disk::is_no_space,
-    segments::{
-        Location,
-        frame::{ITEM_HEADER_BYTES, open_item},
-    },
 };
 
+/// How many values are read from the log at once, about, and how many bytes of them: passes have written them side by side.
+const STRETCH_ENTRIES: usize = 4096;
+const STRETCH_BYTES: usize = 1 << 20;
 /// After a flush that failed: how long until the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -84,27 +83,10 @@ impl Shared {
             let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
             (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
         };
-        let failed = |error: std::io::Error| {
-            if is_no_space(&error) {
-                StoreError::NoSpace(error.to_string())
-            } else {
-                StoreError::Io(format!("writing a run: {error}"))
-            }
-        };
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range).map_err(failed)?;
-        let copied = layer.sorted().into_iter().try_for_each(|(key, recent)| match recent {
-            Recent::Value(at, length) => match self.recent_value(&key, at, length)? {
-                Some(item) => writer.push(key, Kind::Value, &item[ITEM_HEADER_BYTES + KEY_BYTES..]),
-                None => writer.push(key, Kind::Damaged, b""),
-            },
-            // The oldest run has nothing to hide.
-            Recent::Tombstone if first => Ok(()),
-            Recent::Tombstone => writer.push(key, Kind::Tombstone, b""),
-            Recent::Damaged(_) => writer.push(key, Kind::Damaged, b""),
-        });
-        if let Err(error) = copied {
+        if let Err(error) = self.copy_layer(layer, first, &mut writer) {
             writer.abandon();
-            return Err(failed(error));
+            return Err(error);
         }
         let bytes = writer.finish().map_err(failed)?;
         self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -112,15 +94,56 @@ impl Shared {
         Ok(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?))
     }
 
-    /// An item of the log; `None` where it is damaged, which is reported.
-    fn recent_value(&self, key: &Key, at: Location, length: u32) -> std::io::Result<Option<Vec<u8>>> {
-        let segment = self.segments.read().get(&at.segment).cloned();
-        let segment = segment.expect("a recent value's segment is there");
-        let item = segment.read_item(at.offset, length)?;
-        if open_item(&item).is_some_and(|(_, payload)| payload.starts_with(key.bytes())) {
-            return Ok(Some(item));
+    /// `first`: the oldest run has nothing to hide.
+    fn copy_layer(&self, layer: &Layer, first: bool, writer: &mut RunWriter) -> Result<(), StoreError> {
+        let entries = layer.sorted();
+        let mut rest = &entries[..];
+        while !rest.is_empty() {
+            let (stretch, behind) = rest.split_at(stretch_length(rest));
+            let values: Vec<Option<Value>> =
+                stretch.iter().map(|(_, recent)| self.value_of(*recent)).collect();
+            let items = read_items(&values.iter().map(Option::as_ref).collect::<Vec<_>>());
+            for (((key, recent), value), item) in stretch.iter().zip(&values).zip(items) {
+                let written = match (recent, value) {
+                    (Recent::Tombstone, _) if first => Ok(()),
+                    (Recent::Tombstone, _) => writer.push(*key, Kind::Tombstone, b""),
+                    (_, None) => writer.push(*key, Kind::Damaged, b""),
+                    (_, Some(value)) => match self.opened(value, key, item) {
+                        Ok(bytes) => writer.push(*key, Kind::Value, &bytes),
+                        Err(StoreError::Damaged(_)) => writer.push(*key, Kind::Damaged, b""),
+                        Err(error) => return Err(error),
+                    },
+                };
+                written.map_err(failed)?;
+            }
+            rest = behind;
         }
-        self.quarantine.report("value", &segment.path, at.offset.into(), &item);
-        Ok(None)
+        Ok(())
+    }
+
+    fn value_of(&self, recent: Recent) -> Option<Value> {
+        match recent {
+            Recent::Value(at, length) => Some(self.value(at, length)),
+            Recent::Tombstone | Recent::Damaged(_) => None,
+        }
+    }
+}
+
+/// How many of the entries are read at once; at least one.
+fn stretch_length(entries: &[(Key, Recent)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, recent): &&(Key, Recent)| {
+        let fits = bytes < STRETCH_BYTES;
+        bytes += if let Recent::Value(_, length) = recent { *length as usize } else { 0 };
+        fits
+    };
+    entries.iter().take(STRETCH_ENTRIES).take_while(fits).count()
+}
+
+fn failed(error: std::io::Error) -> StoreError {
+    if is_no_space(&error) {
+        StoreError::NoSpace(error.to_string())
+    } else {
+        StoreError::Io(format!("writing a run: {error}"))
     }
 }

@@ -252,15 +252,23 @@ mod tests {
 
     /// A run that an earlier version wrote is read, and merged with newer ones.
     #[tokio::test]
-    async fn runs_in_the_older_order_are_read_and_merged() {
+    async fn runs_in_an_older_order_are_read_and_merged() {
+        for order in [Order::Metrics, Order::ReversedMetrics] {
+            read_and_merged(order).await;
+        }
+    }
+
+    async fn read_and_merged(order: Order) {
         let folder = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let runs_dir = folder.path().join("runs");
         disk.create_dir(&runs_dir).unwrap();
         let range = Range { low: 1, high: 1 };
-        let mut writer = RunWriter::create_in(Order::Metrics, Arc::clone(&disk), &runs_dir, range).unwrap();
+        let mut writer = RunWriter::create_in(order, Arc::clone(&disk), &runs_dir, range).unwrap();
         let mut versions = BTreeMap::new();
-        for metric in 1..500 {
+        let mut metrics: Vec<u128> = (1..500).collect();
+        metrics.sort_by_key(|metric| order.place(&Key::head(head(*metric, 0).0)));
+        for metric in metrics {
             let (id, bytes) = head(metric, 0);
             writer.push(Key::head(id), Kind::Value, &bytes).unwrap();
             versions.insert(metric, 0);

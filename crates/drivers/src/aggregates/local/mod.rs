@@ -437,6 +437,10 @@ impl Shared {
         point.segment.file.sync_data().map_err(|error| self.fail(WriteError::Broken(error)))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let mut log = self.log.lock();
+        // The system tells a failed write once: the sync of a full segment may have heard of it, who held the log until all know it.
+        if let Some(reason) = self.poisoned.get() {
+            return Err(out_of_order(reason));
+        }
         log.log.synced(&point);
         match log.log.mark() {
             // The mark only helps to tell damage from a torn end.

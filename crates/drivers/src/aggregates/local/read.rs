@@ -35,7 +35,7 @@ enum Head {
 }
 
 /// A value in the log; the segment is held, so that its file is not used again meanwhile.
-struct Value {
+pub(super) struct Value {
     segment: Arc<Segment>,
     at: Location,
     length: u32,
@@ -62,22 +62,14 @@ impl Shared {
             let heads: Vec<Head> = metrics.iter().map(|metric| self.locate(&state, *metric)).collect();
             (heads, state.runs.clone())
         };
-        let mut items = read_items(&heads);
+        let value = |head| if let &Head::Log(ref value) = head { Some(value) } else { None };
+        let mut items = read_items(&heads.iter().map(value).collect::<Vec<_>>());
         let in_runs = |index: &usize| matches!(heads[*index], Head::InRuns);
         let wanted: Vec<usize> = (0..metrics.len()).filter(in_runs).collect();
         let mut from_runs = read_run_heads(&runs, metrics, wanted);
         let read = |(index, (head, metric)): (usize, (Head, &MetricId))| match head {
             Head::Nowhere => Ok(None),
-            Head::Log(value) => {
-                let key = Key::head(*metric);
-                let item = items[index].take();
-                // What could not be read among others may be read alone.
-                item.map_or_else(
-                    || self.read_value(&value, &key),
-                    |item| self.open_value(&value, &key, &item),
-                )
-                .map(Some)
-            }
+            Head::Log(value) => self.opened(&value, &Key::head(*metric), items[index].take()).map(Some),
             Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
             Head::InRuns => from_runs.remove(&index).unwrap_or(Ok(None)),
         };
@@ -93,10 +85,16 @@ impl Shared {
         }
     }
 
-    fn value(&self, at: Location, length: u32) -> Value {
+    pub(super) fn value(&self, at: Location, length: u32) -> Value {
         let segment = self.segments.read().get(&at.segment).cloned();
         // A flush lets go of a segment only after it has taken the layer that names it away.
         Value { segment: segment.expect("a recent value's segment is there"), at, length }
+    }
+
+    /// Checks a value of the log that may have been read among others; damage is reported, and remembered.
+    pub(super) fn opened(&self, value: &Value, key: &Key, item: Option<Bytes>) -> Result<Bytes, StoreError> {
+        // What could not be read among others may be read alone.
+        item.map_or_else(|| self.read_value(value, key), |item| self.open_value(value, key, &item))
     }
 
     /// Reads and checks a value of the log; damage is reported, and remembered.
@@ -208,13 +206,12 @@ impl Value {
     }
 }
 
-/// Reads the items of the heads that are in the log, for each at its place; `None` for others, and where the disk does not
-/// give them. A pass writes the heads of its sack side by side, and the next one wants the same: neighbours are read at once.
-fn read_items(heads: &[Head]) -> Vec<Option<Bytes>> {
-    let mut items = vec![None; heads.len()];
-    let value = |index: usize| if let Head::Log(value) = &heads[index] { Some(value) } else { None };
+/// Reads the items of values in the log, for each at its place; `None` where there is no value, and where the disk does not
+/// give it. A pass writes the heads of its sack side by side, and the next one wants the same: neighbours are read at once.
+pub(super) fn read_items(wanted: &[Option<&Value>]) -> Vec<Option<Bytes>> {
+    let mut items = vec![None; wanted.len()];
     let mut values: Vec<(usize, &Value)> =
-        (0..heads.len()).filter_map(|index| Some((index, value(index)?))).collect();
+        wanted.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?))).collect();
     values.sort_unstable_by_key(|(_, value)| (value.at.segment, value.at.offset));
     let mut rest = &values[..];
     while let Some(((_, first), _)) = rest.split_first() {

@@ -12,25 +12,28 @@ use gnudi_model::{Sack as SackName, SackId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{entries::Part, queue::Gate};
+use super::{entries::Part, held::Held, queue::Gate};
 use crate::{
     incoming::{Backlog, Position, Positions},
     segments::{Location, frame::ITEM_HEADER_BYTES},
 };
 
 /// A sack's part of a batch that waits: an item of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Stored {
     pub at: Location,
     /// Of the item's payload.
     pub length: u32,
     pub measures: u32,
+    /// The frame, where it is in memory, and the item's offset in it.
+    pub held: Option<(Arc<Held>, u32)>,
 }
 
 impl Stored {
-    pub fn of(frame: Location, part: &Part) -> Self {
+    pub fn of(frame: Location, part: &Part, held: Option<&Arc<Held>>) -> Self {
         let at = Location { offset: frame.offset + part.offset, ..frame };
-        Self { at, length: part.length, measures: part.measures }
+        let held = held.map(|held| (Arc::clone(held), part.offset));
+        Self { at, length: part.length, measures: part.measures, held }
     }
 
     /// Of its records: a batch has one item for each sack, so its place numbers them.
@@ -100,22 +103,23 @@ impl Index {
 
     /// Makes the parts of written frames visible, and wakes whoever waits for arrivals. The caller has let their bytes
     /// through the gate.
-    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [Part])>) {
+    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [Part], Option<Arc<Held>>)>) {
         let mut touched = self.touched.lock();
         let mut unnamed = self.unnamed.lock();
-        for (frame, parts) in frames {
+        for (frame, parts, held) in frames {
             let in_segment = touched.entry(frame.segment).or_default();
             for &part in parts {
-                let stored = Stored::of(frame, &part);
+                let stored = Stored::of(frame, &part, held.as_ref());
+                let position = stored.position();
                 let mut sack = self.sacks[usize::from(part.sack.0)].lock();
-                assert!(stored.position() > sack.newest, "positions grow");
-                sack.newest = stored.position();
+                assert!(position > sack.newest, "positions grow");
+                sack.newest = position;
                 sack.waiting.push_back(stored);
                 // Before anybody can acknowledge it, so that the sums never go below zero.
                 self.measures.fetch_add(part.measures.into(), Ordering::Relaxed);
                 self.bytes.fetch_add(part.stored_bytes(), Ordering::Relaxed);
                 drop(sack);
-                in_segment.insert(part.sack, stored.position());
+                in_segment.insert(part.sack, position);
                 if !std::mem::replace(&mut unnamed.listed[usize::from(part.sack.0)], true) {
                     unnamed.sacks.push(part.sack);
                 }
@@ -139,7 +143,7 @@ impl Index {
             bytes += stored.stored_bytes() as usize;
             room_left || is_first
         };
-        sack.waiting.range(start..).take_while(fits).copied().collect()
+        sack.waiting.range(start..).take_while(fits).cloned().collect()
     }
 
     pub fn acknowledge(&self, sack: SackId, up_to: Position) {

@@ -31,7 +31,7 @@ impl Loader {
         self.prepare(found.word);
         let Some(index) = &self.index else { return };
         let waits = |part: &Part| {
-            let position = Stored::of(found.at, part).position();
+            let position = Stored::of(found.at, part, None).position();
             self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
         };
         let parts: Vec<Part> = found.items.iter().map(Part::of_item).filter(waits).collect();
@@ -44,7 +44,7 @@ impl Loader {
             return;
         }
         self.gate.enter(parts.iter().map(Part::stored_bytes).sum());
-        index.publish([(found.at, &parts[..])].into_iter());
+        index.publish([(found.at, &parts[..], None)].into_iter());
     }
 
     fn prepare(&mut self, word: u64) {

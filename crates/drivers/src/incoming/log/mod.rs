@@ -1,12 +1,13 @@
 //! Incoming measures in a segmented log on the local disk.
 //!
 //! `append` encodes a batch as one frame and hands it to the one writer thread, which writes all frames that wait, makes
-//! them durable with one sync, and publishes them to an index in memory. Workers read records at the places the
-//! index names. A checkpoint file holds what is trimmed; segments that are trimmed whole are written again.
-//! The format is described in `segments::frame` and `entries`.
+//! them durable with one sync, and publishes them to an index in memory. Workers take records out of frames that are
+//! still held in memory, or read them at the places the index names. A checkpoint file holds what is trimmed; segments that are
+//! trimmed whole are written again. The format is described in `segments::frame` and `entries`.
 
 mod checkpoint;
 pub(super) mod entries;
+mod held;
 mod index;
 mod load;
 mod queue;
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 
 use self::{
     entries::Part,
+    held::Holder,
     index::Index,
     load::Loader,
     queue::{Gate, Queue},
@@ -63,6 +65,8 @@ pub struct LocalIncomingOptions {
     pub spare_segments_max: usize,
     /// Batches between `append` and the disk.
     pub queue_bytes_max: u32,
+    /// Frames that wait and are held in memory as well, so that they need not be read.
+    pub held_bytes_max: u64,
     /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
 }
@@ -75,6 +79,7 @@ impl Default for LocalIncomingOptions {
             segment_bytes: 64 << 20,
             spare_segments_max: 4,
             queue_bytes_max: 64 << 20,
+            held_bytes_max: 8 << 20,
             backlog_bytes_max: 4 << 30,
         }
     }
@@ -110,6 +115,7 @@ struct Shared {
     queue: Queue,
     gate: Arc<Gate>,
     index: Index,
+    holder: Holder,
     log: Mutex<SegmentLog>,
     segments: Arc<Segments>,
     quarantine: Arc<Quarantine>,
@@ -173,6 +179,7 @@ impl LocalIncoming {
             queue: Queue::new(options.queue_bytes_max),
             gate,
             index,
+            holder: Holder::new(options.held_bytes_max),
             segments: Arc::clone(log.segments()),
             log: Mutex::new(log),
             quarantine,

@@ -61,7 +61,10 @@ fn write_group(shared: &Shared, group: Vec<Waiting>) {
     }
     match write_and_sync(shared, &mut frames) {
         Ok(locations) => {
-            shared.index.publish(locations.into_iter().zip(rest.iter().map(|(parts, ..)| &parts[..])));
+            let held = frames.into_iter().map(|frame| shared.holder.hold(frame));
+            let parts = rest.iter().map(|(parts, ..)| &parts[..]);
+            let published = locations.into_iter().zip(parts).zip(held);
+            shared.index.publish(published.map(|((frame, parts), held)| (frame, parts, held)));
             shared.counters.appends.fetch_add(rest.len() as u64, Ordering::Relaxed);
             for (_, admission, done, _) in rest {
                 admission.keep();

@@ -20,8 +20,8 @@ use crate::{
     segments::frame::{u32_at, u64_at},
 };
 
-/// Until 1 entries lay in the order of their keys: see `order`.
-pub const FORMAT_VERSION: u32 = 2;
+/// Formats differ in the order of the entries.
+pub const FORMAT_VERSION: u32 = Order::NEW.format();
 pub const HEADER_BYTES: usize = 64;
 pub const FOOTER_BYTES: usize = 64;
 /// Key and offset of a page.

@@ -121,8 +121,8 @@ impl Run {
             has_gaps: AtomicBool::new(false),
         };
         Ok(run.load_index().map(|()| {
-            if format.is_none() && !run.index.is_sorted_by_key(|(key, _)| run.order.place(key)) {
-                run.order = Order::Metrics;
+            if format.is_none() {
+                run.order = Order::of_keys(run.index.iter().map(|(key, _)| key));
             }
             run
         }))
@@ -229,11 +229,16 @@ impl Run {
         let mut before = None;
         for piece in walk(bytes) {
             match piece {
-                Piece::Entry(at, header) if header.key == *key => {
-                    return Some(self.open_value(start, bytes, at, &header));
+                Piece::Entry(at, header) => {
+                    let here = self.order.place(&header.key);
+                    match here.cmp(&place) {
+                        std::cmp::Ordering::Less => before = Some(here),
+                        std::cmp::Ordering::Equal => {
+                            return Some(self.open_value(start, bytes, at, &header));
+                        }
+                        std::cmp::Ordering::Greater => break,
+                    }
                 }
-                Piece::Entry(_, header) if self.order.place(&header.key) > place => break,
-                Piece::Entry(_, header) => before = Some(self.order.place(&header.key)),
                 Piece::Gap(from, to) => {
                     self.report_gap(start + from as u64, &bytes[from..to]);
                     // The key may have been here: an older version must not be taken for the newest.

@@ -1,71 +1,119 @@
 //! The order of a run's entries.
 
+use gnudi_model::SackCount;
+
 use crate::aggregates::key::{KEY_BYTES, Key};
 
 /// In which order entries lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By the metric's id, as keys sort: format 1.
+    /// By the metric's id, as keys sort.
     Metrics,
-    /// By the metric's id read from its last bit to its first. A sack is the id modulo the number of sacks: with any power of two
-    /// the metrics of a sack lie side by side, also after a split, so that a pass reads heads that are neighbours.
-    Sacks,
+    /// By the metric's id read from its last bit to its first.
+    ReversedMetrics,
+    /// By the id modulo [`GROUPS`], then by the id, whose first bits are the time of its creation: what was made together, and so is
+    /// measured together, lies together, and a pass over a sack reads heads that are neighbours.
+    Groups,
 }
+
+/// As many as there are sacks, unless they are configured: then a group is a sack. With half as many sacks a sack is two groups, with
+/// twice as many every other metric of a group.
+const GROUPS: u128 = SackCount::DEFAULT.0.get() as u128;
 
 /// Where an entry lies among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place([u8; KEY_BYTES]);
+pub struct Place {
+    group: u16,
+    metric: u128,
+    within: [u8; KEY_BYTES - 16],
+}
 
 impl Order {
     /// Of the runs that are written now.
-    pub const NEW: Order = Order::Sacks;
+    pub const NEW: Order = Order::Groups;
+    const ALL: [Order; 3] = [Order::Groups, Order::ReversedMetrics, Order::Metrics];
+
+    /// Of a run whose format is not known: one in which these keys lie in order.
+    pub fn of_keys<'a>(keys: impl Iterator<Item = &'a Key> + Clone) -> Self {
+        let fits = |order: &Order| keys.clone().is_sorted_by_key(|key| order.place(key));
+        Self::ALL.into_iter().find(fits).unwrap_or(Order::NEW)
+    }
 
     pub fn of_format(version: u32) -> Self {
-        if version < 2 { Order::Metrics } else { Order::Sacks }
+        match version {
+            0 | 1 => Order::Metrics,
+            2 => Order::ReversedMetrics,
+            _ => Order::Groups,
+        }
     }
 
     /// The number of its format.
-    pub fn format(self) -> u32 {
+    pub const fn format(self) -> u32 {
         match self {
             Order::Metrics => 1,
-            Order::Sacks => 2,
+            Order::ReversedMetrics => 2,
+            Order::Groups => 3,
         }
     }
 
     pub fn place(self, key: &Key) -> Place {
-        let mut bytes = *key.bytes();
-        if self == Order::Sacks {
-            let metric = key.metric().0.as_u128().reverse_bits();
-            bytes[..16].copy_from_slice(&metric.to_be_bytes());
-        }
-        Place(bytes)
+        let metric = key.metric().0.as_u128();
+        let (group, metric) = match self {
+            Order::Metrics => (0, metric),
+            Order::ReversedMetrics => (0, metric.reverse_bits()),
+            Order::Groups => ((metric % GROUPS) as u16, metric),
+        };
+        Place { group, metric, within: key.bytes()[16..].try_into().expect("what follows the id") }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU16;
-
-    use gnudi_model::{MetricId, SackCount};
+    use gnudi_model::{MetricId, Timestamp};
     use uuid::Uuid;
 
     use super::*;
 
+    /// Made one after the other, a second apart.
+    fn metrics(count: u128) -> Vec<MetricId> {
+        let random = |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678_9abc_def1);
+        (0..count)
+            .map(|number| MetricId::new(Timestamp(number as i64 * 1_000_000_000), random(number)))
+            .collect()
+    }
+
+    fn in_order(metrics: &[MetricId]) -> Vec<MetricId> {
+        let mut sorted = metrics.to_vec();
+        sorted.sort_unstable_by_key(|metric| Order::Groups.place(&Key::head(*metric)));
+        sorted
+    }
+
     #[test]
-    fn sacks_lie_together_whatever_power_of_two_they_are() {
-        let ids = (0..2_000_u128).map(|number| {
-            MetricId(Uuid::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678_9abc_def1)))
-        });
-        let mut metrics: Vec<MetricId> = ids.collect();
-        metrics.sort_unstable_by_key(|metric| Order::Sacks.place(&Key::head(*metric)));
-        for count in [1, 2, 128, 256, 1024] {
-            let count = SackCount(NonZeroU16::new(count).unwrap());
-            let mut sacks: Vec<_> = metrics.iter().map(|metric| count.sack_of(*metric)).collect();
-            sacks.dedup();
-            let changes = sacks.len();
-            sacks.sort_unstable();
-            sacks.dedup();
-            assert_eq!(changes, sacks.len(), "{count:?}: a sack lies in several places");
+    fn a_sack_lies_together_in_the_order_of_creation() {
+        let sorted = in_order(&metrics(5_000));
+        let mut sacks: Vec<_> = sorted.iter().map(|metric| SackCount::DEFAULT.sack_of(*metric)).collect();
+        assert!(
+            sorted.windows(2).all(|pair| sacks_differ(pair) || pair[0] < pair[1]),
+            "a sack's metrics lie in the order of their ids"
+        );
+        sacks.dedup();
+        let changes = sacks.len();
+        sacks.sort_unstable();
+        sacks.dedup();
+        assert_eq!(changes, sacks.len(), "a sack lies in several places");
+    }
+
+    fn sacks_differ(pair: &[MetricId]) -> bool {
+        SackCount::DEFAULT.sack_of(pair[0]) != SackCount::DEFAULT.sack_of(pair[1])
+    }
+
+    #[test]
+    fn an_unknown_order_is_told_by_the_keys() {
+        let mut keys: Vec<Key> = metrics(200).into_iter().map(Key::head).collect();
+        for order in Order::ALL {
+            keys.sort_unstable_by_key(|key| order.place(key));
+            assert_eq!(Order::of_keys(keys.iter()), order);
+            assert_eq!(Order::of_format(order.format()), order);
         }
     }
 
@@ -73,11 +121,10 @@ mod tests {
     fn within_a_metric_keys_keep_their_order() {
         let metric = MetricId(Uuid::from_u128(1 << 100 | 5));
         let keys = [Key::deletion(metric), Key::head(metric), Key::last_of(metric)];
-        for order in [Order::Metrics, Order::Sacks] {
+        for order in Order::ALL {
             assert!(keys.is_sorted_by_key(|key| order.place(key)), "{order:?}");
         }
         let ends = [MetricId(Uuid::from_u128(2)), MetricId(Uuid::from_u128(1))];
-        assert!(!ends.is_sorted());
-        assert!(ends.is_sorted_by_key(|metric| Order::Sacks.place(&Key::head(*metric))));
+        assert!(ends.is_sorted_by_key(|metric| Order::ReversedMetrics.place(&Key::head(*metric))));
     }
 }
