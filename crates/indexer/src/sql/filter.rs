@@ -12,7 +12,7 @@ use super::{
     Dialect, Statement,
     pattern::push_matches,
     resource::{push_name, sortable},
-    types::StoredAttribute,
+    types::{SELECT_VERSION, StoredAttribute},
 };
 use crate::filter::{Comparison, Condition, Field, Pattern, Scalar, Test};
 
@@ -122,7 +122,7 @@ pub(super) fn is_driven(columns: Columns<'_>, condition: &Condition, negate: boo
     }
 }
 
-/// A row with a column for each comparison: how many values it finds, up to so many.
+/// A row with a column for each comparison, how many values it finds, up to so many, and the version of the types.
 pub(super) fn measuring(
     dialect: Dialect,
     columns: Columns<'_>,
@@ -148,6 +148,7 @@ pub(super) fn measuring(
         }
         query.push(format_args!(" LIMIT {rows_max}) AS few)"));
     }
+    query.push(", (").push(SELECT_VERSION).push(")");
     query
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn delete_matching(
     let condition =
         Condition::read(filter, Scope { resource_type: &stored.resource_type, history: false, now })?;
     let mut query = Statement::new(indexer.readers.dialect(), "SELECT r.id");
-    let common = common_tests(indexer, stored, Rows::Current, Some(&condition)).await?;
+    let common = common_tests(indexer, stored, Rows::Current, Some(&condition)).await?.tests;
     let columns = columns(Rows::Current, stored, &common);
     push_rows(&mut query, Rows::Current, stored, is_driven(columns, &condition, false));
     query.push(" AND ");

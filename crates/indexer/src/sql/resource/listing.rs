@@ -26,31 +26,74 @@ pub(super) async fn list(
     indexer: &SqlIndexer,
     listing: &ResourceListing,
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    // The types that were read last mostly still hold: the statement that counts values tells, which saves one that asks.
+    if let Some(types) = indexer.types.latest()
+        && let Ok(plan) = Plan::read(&types, listing)
+        && let (common, Some(version)) = plan.common(indexer).await?
+        && version == types.version
+    {
+        return plan.search(indexer, &types, &common).await;
+    }
     let types = indexer.types().await?;
-    let stored = types.named(&listing.resource_type)?;
-    let scope = Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
-    let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
-    let order = order_of(&listing.page.sorts, scope)?;
-    let rows: &[Rows] = if listing.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
-    let mut common = Vec::new();
-    for rows in rows {
-        common.push(common_tests(indexer, stored, *rows, condition.as_ref()).await?);
+    let plan = Plan::read(&types, listing)?;
+    let (common, _) = plan.common(indexer).await?;
+    plan.search(indexer, &types, &common).await
+}
+
+/// A listing as the types let it be read.
+struct Plan<'a> {
+    listing: &'a ResourceListing,
+    stored: &'a StoredType,
+    condition: Option<Condition>,
+    order: Vec<FieldSort>,
+}
+
+impl<'a> Plan<'a> {
+    fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self, IndexerError> {
+        let stored = types.named(&listing.resource_type)?;
+        let scope =
+            Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
+        let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
+        let order = order_of(&listing.page.sorts, scope)?;
+        Ok(Plan { listing, stored, condition, order })
     }
-    let search = Search { indexer, types: &types, stored, listing, order: &order, common: &common };
-    let pieces = match listing.page.marker {
-        None => vec![Piece::default()],
-        Some(marker) => pieces_behind(&search.marker(marker).await?, &order),
-    };
-    let limit = listing.page.limit.unwrap_or(usize::MAX);
-    let mut page = Vec::new();
-    for piece in &pieces {
-        let missing = limit - page.len();
-        if missing == 0 {
-            break;
+
+    /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
+    async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>), IndexerError> {
+        let rows: &[Rows] =
+            if self.listing.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
+        let (mut common, mut version) = (Vec::new(), None);
+        for rows in rows {
+            let found = common_tests(indexer, self.stored, *rows, self.condition.as_ref()).await?;
+            common.push(found.tests);
+            version = version.or(found.types_version);
         }
-        page.extend(search.read(condition.as_ref(), piece, missing).await?);
+        Ok((common, version))
     }
-    indexer.with_metrics(page).await
+
+    async fn search(
+        &self,
+        indexer: &SqlIndexer,
+        types: &Types,
+        common: &[Vec<&Test>],
+    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        let Plan { listing, stored, condition, order } = self;
+        let search = Search { indexer, types, stored, listing, order, common };
+        let pieces = match listing.page.marker {
+            None => vec![Piece::default()],
+            Some(marker) => pieces_behind(&search.marker(marker).await?, order),
+        };
+        let limit = listing.page.limit.unwrap_or(usize::MAX);
+        let mut page = Vec::new();
+        for piece in &pieces {
+            let missing = limit - page.len();
+            if missing == 0 {
+                break;
+            }
+            page.extend(search.read(condition.as_ref(), piece, missing).await?);
+        }
+        indexer.with_metrics(page).await
+    }
 }
 
 /// A listing, and what its statements must know.
@@ -258,29 +301,37 @@ pub(super) fn columns<'a>(rows: Rows, stored: &'a StoredType, common: &'a [&'a T
     Columns { rows, attributes: &stored.attributes, common }
 }
 
-/// Those of the filter's comparisons that are better not made by sets.
+/// Those of a filter's comparisons that are better not made by sets.
+#[derive(Default)]
+pub(super) struct Common<'c> {
+    pub(super) tests: Vec<&'c Test>,
+    /// At the time; `None` where nothing had to be counted.
+    types_version: Option<i64>,
+}
+
 pub(super) async fn common_tests<'c>(
     indexer: &SqlIndexer,
     stored: &StoredType,
     rows: Rows,
     condition: Option<&'c Condition>,
-) -> Result<Vec<&'c Test>, IndexerError> {
+) -> Result<Common<'c>, IndexerError> {
     let mut tests = Vec::new();
     if let Some(condition) = condition {
         measurable(condition, false, &mut tests);
     }
     if tests.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Common::default());
     }
     let rare_max = indexer.rows_rare_max;
     let dialect = indexer.readers.dialect();
     let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
     let broken = |error: sqlx::Error| indexer_error(&error);
     let row = indexer.readers.fetch_one(query).await.map_err(broken)?;
-    let mut common = Vec::new();
+    let mut common =
+        Common { types_version: Some(row.try_get(tests.len()).map_err(broken)?), ..Common::default() };
     for (at, measured) in tests.iter().enumerate() {
         if row.try_get::<i64>(at).map_err(broken)? > i64::from(rare_max) {
-            common.push(measured.test);
+            common.tests.push(measured.test);
         }
     }
     Ok(common)

@@ -79,7 +79,7 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let order = order_of(&listing.page.sorts, scope).unwrap();
     let mut common = Vec::new();
     for rows in [Rows::Current, Rows::Past] {
-        common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap());
+        common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap().tests);
     }
     let search = Search { indexer, types: &types, stored, listing, order: &order, common: &common };
     let marker = ResourceMarker { id: resource(77).id, revision: Resource::CURRENT };
