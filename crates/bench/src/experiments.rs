@@ -32,7 +32,7 @@ pub const ALL: [Experiment; 13] = [
     experiment(
         "R1",
         "metric create, as gnocchiclient does it",
-        "versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 1000 -a low",
+        "versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 500 -a low",
         "versus gnudi gnocchi --rounds 3 -- metric create -w 48 -n 10000 -a low",
     ),
     experiment(
@@ -62,7 +62,7 @@ pub const ALL: [Experiment; 13] = [
     experiment(
         "R3",
         "objects and omaps of Ceph",
-        "rados write-object write-omap --seconds 3",
+        "rados write-object write-omap --seconds 1",
         "rados write-object write-omap --seconds 120",
     ),
     experiment(
@@ -74,13 +74,13 @@ pub const ALL: [Experiment; 13] = [
     experiment(
         "R5",
         "gnudi's own split: sacks are doubled under load",
-        "sack-split --seconds 3 --after 2",
+        "sack-split --seconds 3 --after 2 --without-ceph",
         "sack-split",
     ),
     experiment(
         "R4",
         "a queue of samples, drained by notification agents",
-        "notification --messages 10000 --instances 500 --seconds 10",
+        "notification --messages 5000 --instances 500 --seconds 5",
         "notification --messages 1000000 --seconds 600",
     ),
     experiment(

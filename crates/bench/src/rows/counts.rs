@@ -51,7 +51,7 @@ pub struct Counts {
 impl Counts {
     pub fn new(scale: Scale, peer: Peer) -> Self {
         let small = Counts {
-            load: Duration::from_secs(1),
+            load: Duration::from_millis(500),
             push_metrics: 200,
             metadata_metrics: 20_000,
             resources: 20_000,
@@ -66,7 +66,7 @@ impl Counts {
             memory_metrics: 20_000,
             few_metrics: 1_000,
             many_metrics: 50_000,
-            many_measures: 2_000_000,
+            many_measures: 1_000_000,
         };
         let full = Counts {
             load: Duration::from_secs(10),
@@ -82,16 +82,16 @@ impl Counts {
         let slow = |factor: usize| Counts {
             push_metrics: 100 * factor,
             metadata_metrics: 1_000 * factor,
-            resources: 1_000 * factor,
-            aggregate_metrics: 50 * factor,
+            resources: 500 * factor,
+            aggregate_metrics: 20 * factor,
             read_metrics: factor,
             year_points: 60 * 24 * 60 * factor,
             day_metrics: 20 * factor,
-            process_metrics: 500 * factor,
-            stream_metrics: 500 * factor,
+            process_metrics: 200 * factor,
+            stream_metrics: 200 * factor,
             stream_rounds: 10,
             stream_single_rounds: 1,
-            memory_metrics: 500 * factor,
+            memory_metrics: 200 * factor,
             many_metrics: 0,
             ..if scale == Scale::Small { small } else { full }
         };

@@ -73,6 +73,7 @@ fn resource(instance: u32) -> Uuid {
 /// Puts messages into the queue, until the run is told to stop; their numbers say what they are about. How many it put there.
 pub fn fill(context: &Context, broker: &RabbitMq, instances: u32, numbers: Range<u32>) -> Result<u32> {
     const UNCONFIRMED_MAX: usize = 1_000;
+    eprintln!("filling the queue: {} messages", numbers.len());
     context.runtime.block_on(async {
         let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
