@@ -1,7 +1,5 @@
 //! The order of a run's entries.
 
-use gnudi_model::SackCount;
-
 use crate::aggregates::key::{KEY_BYTES, Key};
 
 /// In which order entries lie.
@@ -16,9 +14,9 @@ pub enum Order {
     Groups,
 }
 
-/// As many as there are sacks, unless they are configured: then a group is a sack. With half as many sacks a sack is two groups, with
-/// twice as many every other metric of a group.
-const GROUPS: u128 = SackCount::DEFAULT.0.get() as u128;
+/// Part of the format. As many as there are sacks by default: then a group is a sack. With half as many sacks a sack is two groups,
+/// with twice as many every other metric of a group.
+const GROUPS: u128 = 128;
 
 /// Where an entry lies among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +67,7 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use gnudi_model::{MetricId, Timestamp};
+    use gnudi_model::{MetricId, SackCount, Timestamp};
     use uuid::Uuid;
 
     use super::*;
