@@ -83,12 +83,13 @@ impl Shared {
             let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
             (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
         };
-        let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range).map_err(failed)?;
+        let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)
+            .map_err(|error| failed(&error))?;
         if let Err(error) = self.copy_layer(layer, first, &mut writer) {
             writer.abandon();
             return Err(error);
         }
-        let bytes = writer.finish().map_err(failed)?;
+        let bytes = writer.finish().map_err(|error| failed(&error))?;
         self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
         let run = Run::open(&*self.disk, &self.runs_dir, range, &self.quarantine);
         Ok(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?))
@@ -114,7 +115,7 @@ impl Shared {
                         Err(error) => return Err(error),
                     },
                 };
-                written.map_err(failed)?;
+                written.map_err(|error| failed(&error))?;
             }
             rest = behind;
         }
@@ -140,8 +141,8 @@ fn stretch_length(entries: &[(Key, Recent)]) -> usize {
     entries.iter().take(STRETCH_ENTRIES).take_while(fits).count()
 }
 
-fn failed(error: std::io::Error) -> StoreError {
-    if is_no_space(&error) {
+fn failed(error: &std::io::Error) -> StoreError {
+    if is_no_space(error) {
         StoreError::NoSpace(error.to_string())
     } else {
         StoreError::Io(format!("writing a run: {error}"))

@@ -34,6 +34,12 @@ enum Head {
     InRuns,
 }
 
+impl Head {
+    fn in_log(&self) -> Option<&Value> {
+        if let Head::Log(value) = self { Some(value) } else { None }
+    }
+}
+
 /// A value in the log; the segment is held, so that its file is not used again meanwhile.
 pub(super) struct Value {
     segment: Arc<Segment>,
@@ -62,8 +68,7 @@ impl Shared {
             let heads: Vec<Head> = metrics.iter().map(|metric| self.locate(&state, *metric)).collect();
             (heads, state.runs.clone())
         };
-        let value = |head| if let &Head::Log(ref value) = head { Some(value) } else { None };
-        let mut items = read_items(&heads.iter().map(value).collect::<Vec<_>>());
+        let mut items = read_items(&heads.iter().map(Head::in_log).collect::<Vec<_>>());
         let in_runs = |index: &usize| matches!(heads[*index], Head::InRuns);
         let wanted: Vec<usize> = (0..metrics.len()).filter(in_runs).collect();
         let mut from_runs = read_run_heads(&runs, metrics, wanted);

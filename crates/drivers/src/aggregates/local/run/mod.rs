@@ -122,7 +122,8 @@ impl Run {
         };
         Ok(run.load_index().map(|()| {
             if format.is_none() {
-                run.order = Order::of_keys(run.index.iter().map(|(key, _)| key));
+                let keys: Vec<Key> = run.index.iter().map(|(key, _)| *key).collect();
+                run.order = Order::of_keys(&keys);
             }
             run
         }))

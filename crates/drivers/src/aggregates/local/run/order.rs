@@ -32,8 +32,8 @@ impl Order {
     const ALL: [Order; 3] = [Order::Groups, Order::ReversedMetrics, Order::Metrics];
 
     /// Of a run whose format is not known: one in which these keys lie in order.
-    pub fn of_keys<'a>(keys: impl Iterator<Item = &'a Key> + Clone) -> Self {
-        let fits = |order: &Order| keys.clone().is_sorted_by_key(|key| order.place(key));
+    pub fn of_keys(keys: &[Key]) -> Self {
+        let fits = |order: &Order| keys.is_sorted_by_key(|key| order.place(key));
         Self::ALL.into_iter().find(fits).unwrap_or(Order::NEW)
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let mut keys: Vec<Key> = metrics(200).into_iter().map(Key::head).collect();
         for order in Order::ALL {
             keys.sort_unstable_by_key(|key| order.place(key));
-            assert_eq!(Order::of_keys(keys.iter()), order);
+            assert_eq!(Order::of_keys(&keys), order);
             assert_eq!(Order::of_format(order.format()), order);
         }
     }
