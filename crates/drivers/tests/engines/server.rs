@@ -126,8 +126,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: Signal) {
-        // It may have ended.
-        kill_process(Pid::from_child(&self.child), signal).ok();
+        send(Pid::from_child(&self.child), signal);
     }
 
     /// Sends a signal to the server and to the processes that it has started.
@@ -143,7 +142,7 @@ impl Server {
                 && parent == Some(&own.to_string())
             {
                 // It may have ended meanwhile.
-                kill_process(id, signal).ok();
+                send(id, signal);
             }
         }
     }
@@ -162,4 +161,29 @@ impl Server {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// A process that is told to stand still does so once this is over: its threads hear of it one after the other, and until then they
+/// answer.
+fn send(process: Pid, signal: Signal) {
+    // It may have ended.
+    if kill_process(process, signal).is_err() || signal != Signal::STOP {
+        return;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while threads_running(process) {
+        assert!(Instant::now() < deadline, "process {process:?} does not stop");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a thread of the process is neither stopped nor at its end.
+fn threads_running(process: Pid) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    tasks.into_iter().flatten().flatten().any(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // `id (name) state ...`
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !"TtZX".contains(state))
+    })
 }
