@@ -31,7 +31,6 @@ use parking_lot::Mutex;
 
 use self::{
     entries::Part,
-    held::Holder,
     index::Index,
     load::Loader,
     queue::{Gate, Queue},
@@ -115,7 +114,8 @@ struct Shared {
     queue: Queue,
     gate: Arc<Gate>,
     index: Index,
-    holder: Holder,
+    /// How many bytes of frames are held in memory.
+    held: Arc<Gate>,
     log: Mutex<SegmentLog>,
     segments: Arc<Segments>,
     quarantine: Arc<Quarantine>,
@@ -179,7 +179,7 @@ impl LocalIncoming {
             queue: Queue::new(options.queue_bytes_max),
             gate,
             index,
-            holder: Holder::new(options.held_bytes_max),
+            held: Gate::new(options.held_bytes_max),
             segments: Arc::clone(log.segments()),
             log: Mutex::new(log),
             quarantine,

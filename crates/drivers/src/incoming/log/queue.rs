@@ -87,7 +87,8 @@ impl Queue {
     }
 }
 
-/// How many bytes of batches are let in, waiting or not yet written, below a limit.
+/// How many bytes are let in, below a limit.
+#[derive(Debug)]
 pub struct Gate {
     bytes: AtomicU64,
     limit: u64,
@@ -115,11 +116,12 @@ impl Gate {
     /// Bytes leave.
     pub fn leave(&self, bytes: u64) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "more bytes left the backlog than came in");
+        assert!(before >= bytes, "more bytes left than came in");
     }
 }
 
 /// Bytes that were let in; they leave when this is dropped, unless they are kept.
+#[derive(Debug)]
 pub struct Admission {
     gate: Arc<Gate>,
     bytes: u64,

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Durability, Shared, queue::Waiting};
+use super::{Durability, Shared, held::Held, queue::Waiting};
 use crate::{
     incoming::IncomingError,
     segments::{Frame, Location, WriteError},
@@ -61,7 +61,7 @@ fn write_group(shared: &Shared, group: Vec<Waiting>) {
     }
     match write_and_sync(shared, &mut frames) {
         Ok(locations) => {
-            let held = frames.into_iter().map(|frame| shared.holder.hold(frame));
+            let held = frames.into_iter().map(|frame| Held::hold(frame, &shared.held));
             let parts = rest.iter().map(|(parts, ..)| &parts[..]);
             let published = locations.into_iter().zip(parts).zip(held);
             shared.index.publish(published.map(|((frame, parts), held)| (frame, parts, held)));
