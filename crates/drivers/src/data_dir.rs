@@ -6,9 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use uuid::Uuid;
+
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, read_file, replace_file},
+    disk::{Disk, LocalDisk, is_foreign, read_file, read_id, replace_file},
 };
 
 /// What a data directory's layout is called by its first version.
@@ -16,6 +18,13 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const VERSION_FILE: &str = "format-version";
 const LOCK_FILE: &str = "lock";
+pub(crate) const INCOMING: &str = "incoming";
+pub(crate) const AGGREGATES: &str = "aggregates";
+pub(crate) const INDEX: &str = "indexer.sqlite";
+/// Which index the rest belongs to: written once that index is complete.
+const INDEX_ID: &str = "index-id";
+/// What a backup leaves out: what belongs to a process, and the index, which its database copies.
+pub(crate) const NOT_COPIED: &[&str] = &[LOCK_FILE, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
 
 /// A data directory that belongs to this process for as long as this lives.
 pub struct DataDir {
@@ -29,6 +38,7 @@ impl DataDir {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let disk = LocalDisk;
         disk.create_dir(path).map_err(OpenError::io(path))?;
+        sync_ancestors(&disk, path)?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(OpenError::io(&lock_path))?;
@@ -48,18 +58,67 @@ impl DataDir {
 
     /// Where the incoming log lies.
     pub fn incoming(&self) -> PathBuf {
-        self.path.join("incoming")
+        self.path.join(INCOMING)
     }
 
     /// Where the aggregates lie.
     pub fn aggregates(&self) -> PathBuf {
-        self.path.join("aggregates")
+        self.path.join(AGGREGATES)
     }
 
     /// The indexer's database file.
     pub fn indexer(&self) -> PathBuf {
-        self.path.join("indexer.sqlite")
+        index_path(&self.path)
     }
+
+    /// Which of the measures' folders have anything in them.
+    pub fn parts(&self) -> Result<Vec<&'static str>, OpenError> {
+        let mut parts = Vec::new();
+        for name in [INCOMING, AGGREGATES] {
+            let dir = self.path.join(name);
+            match std::fs::read_dir(&dir) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                entries => {
+                    if entries.map_err(OpenError::io(&dir))?.next().is_some() {
+                        parts.push(name);
+                    }
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The index that the measures belong to; `None` before there was one, and in data of older programs.
+    pub fn index_id(&self) -> Result<Option<Uuid>, OpenError> {
+        read_id(&LocalDisk, &self.path.join(INDEX_ID), "id of an index")
+    }
+
+    /// Says durably which index the measures belong to, or that they belong to none.
+    pub fn set_index_id(&self, id: Option<Uuid>) -> Result<(), OpenError> {
+        let path = self.path.join(INDEX_ID);
+        let done = match id {
+            Some(id) => replace_file(&LocalDisk, &path, format!("{id}\n").as_bytes()),
+            None => LocalDisk.remove(&path).and_then(|()| LocalDisk.sync_dir(&self.path)),
+        };
+        done.map_err(OpenError::io(&path))
+    }
+}
+
+/// The indexer's database file of the data directory at `path`, which this process need not have open.
+pub fn index_path(path: &Path) -> PathBuf {
+    path.join(INDEX)
+}
+
+/// Makes the names on the way to `path` durable: whoever created them may have died before doing so.
+fn sync_ancestors(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
+    let path = path.canonicalize().map_err(OpenError::io(path))?;
+    for ancestor in path.ancestors().skip(1) {
+        match disk.sync_dir(ancestor) {
+            Err(error) if is_foreign(&error) => {}
+            synced => synced.map_err(OpenError::io(ancestor))?,
+        }
+    }
+    Ok(())
 }
 
 fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
@@ -87,6 +146,7 @@ fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::tests::Recorder;
 
     #[test]
     fn a_directory_has_one_owner() {
@@ -99,6 +159,37 @@ mod tests {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         drop(first);
         DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn all_names_on_the_way_are_synced() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(root.join("a"), root.join("link")).unwrap();
+        let disk = Recorder::default();
+        sync_ancestors(&disk, &root.join("link/b")).unwrap();
+        let done = disk.take(&root);
+        assert_eq!(done[..2], ["sync ROOT/a", "sync ROOT"]);
+        assert_eq!(done[done.len() - 1], "sync /");
+        assert_eq!(done.len(), root.ancestors().count() + 1);
+    }
+
+    #[test]
+    fn the_index_is_remembered() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap();
+        assert_eq!((dir.index_id().unwrap(), dir.parts().unwrap()), (None, vec![]));
+        dir.set_index_id(Some(Uuid::from_u128(7))).unwrap();
+        assert_eq!(dir.index_id().unwrap(), Some(Uuid::from_u128(7)));
+        dir.set_index_id(None).unwrap();
+        assert_eq!(dir.index_id().unwrap(), None);
+        std::fs::write(root.path().join(INDEX_ID), "seven").unwrap();
+        assert!(matches!(dir.index_id(), Err(OpenError::Invalid { .. })));
+        std::fs::create_dir(dir.incoming()).unwrap();
+        assert_eq!(dir.parts().unwrap(), Vec::<&str>::new());
+        std::fs::write(dir.incoming().join("00000001.log"), "").unwrap();
+        assert_eq!(dir.parts().unwrap(), [INCOMING]);
     }
 
     #[test]

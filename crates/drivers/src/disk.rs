@@ -7,17 +7,42 @@
 use std::{
     fs, io,
     io::{ErrorKind, IoSlice},
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt as _, FileExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+use uuid::Uuid;
+
+use crate::OpenError;
 
 /// Directories and names.
 pub trait Disk: Send + Sync + 'static {
     /// The names of the files (not the directories) in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Creates a directory and its parents; one that exists is no error.
-    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    fn is_dir(&self, dir: &Path) -> bool;
+    /// Creates one directory, for its owner only, in a parent that exists.
+    fn make_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents, and makes their names durable. One that exists is no error; its parent is synced all
+    /// the same, for whoever created it may have died before doing so.
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let parent = parent_of(dir);
+        let is_new = !self.is_dir(dir);
+        if is_new {
+            if !self.is_dir(parent) {
+                self.create_dir(parent)?;
+            }
+            match self.make_dir(dir) {
+                // Somebody else was faster.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && self.is_dir(dir) => {}
+                made => made?,
+            }
+        }
+        match self.sync_dir(parent) {
+            Err(error) if !is_new && is_foreign(&error) => Ok(()),
+            synced => synced,
+        }
+    }
     /// Creates a file, or empties one that exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -75,12 +100,53 @@ pub fn write_all_at(file: &dyn DiskFile, mut slices: &mut [IoSlice<'_>], mut off
     Ok(())
 }
 
+/// The directory in which the name `path` stands.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        // The root has no name.
+        None => path,
+    }
+}
+
+/// Whether a directory cannot be synced because it belongs to somebody else, or its file system knows no such thing: then
+/// its names are not this program's.
+pub(crate) fn is_foreign(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied
+            | ErrorKind::InvalidInput
+            | ErrorKind::Unsupported
+            | ErrorKind::ReadOnlyFilesystem
+    )
+}
+
 /// The whole of a small file.
 pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path)?;
     let mut bytes = vec![0; usize::try_from(file.len()?).map_err(|_| ErrorKind::FileTooLarge)?];
     read_exact_at(&*file, &mut bytes, 0)?;
     Ok(bytes)
+}
+
+/// The whole of a small file; `None` where there is none.
+pub(crate) fn read_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, OpenError> {
+    match read_file(disk, path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        bytes => bytes.map(Some).map_err(OpenError::io(path)),
+    }
+}
+
+/// The id that is the text of a small file, whose errors call it `what`; `None` where there is no file.
+pub(crate) fn read_id(disk: &dyn Disk, path: &Path, what: &str) -> Result<Option<Uuid>, OpenError> {
+    let Some(bytes) = read_if_there(disk, path)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let Ok(id) = Uuid::parse_str(text.trim()) else {
+        let reason = format!("{:?} is no {what}", text.trim());
+        return Err(OpenError::Invalid { path: path.to_owned(), reason });
+    };
+    Ok(Some(id))
 }
 
 /// Replaces a small file so that after a crash either the old or the new bytes are there: written under another name,
@@ -91,7 +157,7 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()
     write_all_at(&*file, &mut [IoSlice::new(bytes)], 0)?;
     file.sync_data()?;
     disk.rename(&temporary, path)?;
-    disk.sync_dir(path.parent().expect("a file lies in a directory"))
+    disk.sync_dir(parent_of(path))
 }
 
 /// `path` with `suffix` behind its name.
@@ -122,16 +188,12 @@ impl Disk for LocalDisk {
         Ok(names)
     }
 
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        fs::create_dir_all(dir)?;
-        // The new name is an entry of the parent.
-        match dir.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent),
-            _ => Ok(()),
-        }
+    fn is_dir(&self, dir: &Path) -> bool {
+        dir.is_dir()
+    }
+
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o700).create(dir)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -185,6 +247,107 @@ impl DiskFile for LocalFile {
             // are written.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INTR) => Ok(()),
             answer => Ok(answer?),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// The operating system's files, with a list of the changes of names and of the directories synced.
+    #[derive(Default)]
+    pub(crate) struct Recorder(Mutex<Vec<String>>);
+
+    impl Recorder {
+        /// What was done since the last call, with paths relative to `root`.
+        pub(crate) fn take(&self, root: &Path) -> Vec<String> {
+            let root = format!("{}", root.display());
+            std::mem::take(&mut *self.0.lock()).iter().map(|line| line.replace(&root, "ROOT")).collect()
+        }
+
+        fn note(&self, operation: &str, path: &Path) {
+            self.0.lock().push(format!("{operation} {}", path.display()));
+        }
+    }
+
+    impl Disk for Recorder {
+        fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+            LocalDisk.list(dir)
+        }
+
+        fn is_dir(&self, dir: &Path) -> bool {
+            LocalDisk.is_dir(dir)
+        }
+
+        fn make_dir(&self, dir: &Path) -> io::Result<()> {
+            self.note("make", dir);
+            LocalDisk.make_dir(dir)
+        }
+
+        fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+            LocalDisk.create(path)
+        }
+
+        fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+            LocalDisk.open(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.note("rename", to);
+            LocalDisk.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.note("remove", path);
+            LocalDisk.remove(path)
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            self.note("sync", dir);
+            LocalDisk.sync_dir(dir)
+        }
+    }
+
+    #[test]
+    fn the_parent_of_every_new_level_is_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let (disk, dir) = (Recorder::default(), root.join("a/b/c"));
+        disk.create_dir(&dir).unwrap();
+        let wanted =
+            ["make ROOT/a", "sync ROOT", "make ROOT/a/b", "sync ROOT/a", "make ROOT/a/b/c", "sync ROOT/a/b"];
+        assert_eq!(disk.take(root), wanted);
+        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        // Whoever created it may have died before the sync.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+        disk.create_dir(&dir).unwrap();
+        assert_eq!(disk.take(root), ["sync ROOT/a/b"]);
+        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o750, "it is left as it is");
+    }
+
+    #[test]
+    fn a_name_without_a_slash_stands_in_the_working_directory() {
+        assert_eq!(parent_of(Path::new("gnudi-data")), Path::new("."));
+        assert_eq!(parent_of(Path::new("./gnudi-data")), Path::new("."));
+        assert_eq!(parent_of(Path::new("/gnudi-data")), Path::new("/"));
+        assert_eq!(parent_of(Path::new("/")), Path::new("/"));
+        let disk = Recorder::default();
+        // The directory of the crate, in which tests run.
+        disk.create_dir(Path::new("src")).unwrap();
+        assert_eq!(disk.take(Path::new("/nowhere")), ["sync ."]);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), b"").unwrap();
+        for name in ["file", "file/below"] {
+            LocalDisk.create_dir(&folder.path().join(name)).unwrap_err();
         }
     }
 }

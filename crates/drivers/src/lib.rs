@@ -5,6 +5,7 @@
 //! Swift, a shared file system), on which measures and aggregates are laid out in one way for all of them.
 
 pub mod aggregates;
+pub mod backup;
 pub mod clients;
 pub mod conformance;
 pub mod coordination;

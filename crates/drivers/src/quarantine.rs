@@ -2,12 +2,13 @@
 //! own, for whoever looks into it. Nothing here tries to repair.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -24,7 +25,13 @@ pub struct Quarantine {
     copied_bytes: Mutex<u64>,
     /// File and offset of what was reported, so that a place that is read again is not.
     known: Mutex<HashSet<(PathBuf, u64)>>,
+    /// File and offset of what the disk did not give, and since when.
+    unreadable: Mutex<HashMap<(PathBuf, u64), Instant>>,
+    unreadable_max: Duration,
 }
+
+/// After so long a place that the disk fails to read counts as damaged.
+pub const UNREADABLE_MAX: Duration = Duration::from_secs(30);
 
 /// How many places are remembered; beyond it some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
@@ -32,12 +39,36 @@ const KNOWN_MAX: usize = 10_000;
 impl Quarantine {
     /// `dir` is made when the first damage is found.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
-        Self { disk, dir, found: AtomicU64::new(0), copied_bytes: Mutex::new(0), known: Mutex::default() }
+        Self {
+            disk,
+            dir,
+            found: AtomicU64::new(0),
+            copied_bytes: Mutex::new(0),
+            known: Mutex::default(),
+            unreadable: Mutex::default(),
+            unreadable_max: UNREADABLE_MAX,
+        }
+    }
+
+    /// As [`Quarantine::new`], with another time until what the disk does not give counts as damaged.
+    pub fn giving_up_after(self, unreadable_max: Duration) -> Self {
+        Self { unreadable_max, ..self }
     }
 
     /// Finds since the start, for `/metrics`.
     pub fn found(&self) -> u64 {
         self.found.load(Ordering::Relaxed)
+    }
+
+    /// Whether a place that the disk has just failed to read counts as damaged: only after a while, since a device may come back,
+    /// and a value that counts as damaged is made anew.
+    pub fn is_given_up(&self, file: &Path, offset: u64) -> bool {
+        let mut unreadable = self.unreadable.lock();
+        if unreadable.len() >= KNOWN_MAX {
+            unreadable.clear();
+        }
+        let since = *unreadable.entry((file.to_owned(), offset)).or_insert_with(Instant::now);
+        since.elapsed() >= self.unreadable_max
     }
 
     /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are copied once,

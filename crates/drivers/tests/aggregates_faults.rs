@@ -8,7 +8,7 @@ use gnudi_drivers::aggregates::{
     AggregateStore, Fence, MetricWrite, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
 };
-use gnudi_model::MetricId;
+use gnudi_model::{Fault, MetricId};
 use support::sim_disk::{Operation, SimDisk};
 use uuid::Uuid;
 
@@ -57,6 +57,7 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
     assert!(store.sync().await.is_err(), "no second try");
     assert!(write(&store, 3).await.is_err());
     assert!(store.figures().poisoned);
+    assert!(matches!(store.fault(), Some(Fault::OutOfOrder(_))));
     assert!(is_there(&store, 1).await, "reads go on");
     assert!(!is_there(&store, 3).await);
     drop(store);
@@ -135,6 +136,33 @@ async fn a_flush_that_fails_is_done_again() {
     assert!(is_there(&open(&disk), 24).await);
 }
 
+/// The process ends between a run's rename and the sync that makes its name durable; the next one finds the run, and the power
+/// is cut soon after.
+#[tokio::test]
+async fn a_run_replaces_nothing_before_its_name_is_durable() {
+    for seed in 0..30 {
+        let disk = SimDisk::default();
+        let store = open(&disk);
+        disk.fail_named(Operation::SyncDir, "/runs", ErrorKind::Other);
+        for id in 0..25 {
+            write(&store, id).await.unwrap();
+        }
+        store.sync().await.unwrap();
+        wait_until(|| disk.is_healed()).await;
+        let is_run = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".run");
+        assert!(disk.paths().iter().any(is_run), "the run has its name");
+        disk.kill_after(0);
+        drop(store);
+        disk.restart(0);
+        drop(open(&disk));
+        disk.restart(seed);
+        let store = open(&disk);
+        for id in 0..25 {
+            assert!(is_there(&store, id).await, "seed {seed}: {id} is lost");
+        }
+    }
+}
+
 async fn wait_until(mut condition: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if condition() {
@@ -172,4 +200,103 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
     wait_until(|| store.figures().runs < 12).await;
     // Room for the log twice, the spares, and the 80 heads: what is superseded is gone.
     assert!(disk.used() < 2_500_000, "{} bytes", disk.used());
+}
+
+fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregates> {
+    let options = LocalAggregatesOptions {
+        segment_bytes: 1 << 16,
+        recent_bytes_max: FLUSH_AT,
+        unreadable_max,
+        ..LocalAggregatesOptions::default()
+    };
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+}
+
+/// Where the bytes of a metric's head lie.
+fn place_of(disk: &SimDisk, id: u32) -> (std::path::PathBuf, u64) {
+    let head = vec![id as u8; 5000];
+    let mut found = None;
+    for path in disk.paths() {
+        disk.edit(&path, |bytes| {
+            if let Some(at) = bytes.windows(head.len()).position(|window| window == head) {
+                found = Some((path.clone(), at as u64));
+            }
+        });
+    }
+    found.expect("the head is on the disk")
+}
+
+/// Heads of metrics 1 to 9 but one, whose answer is returned.
+async fn others_are_there(store: &LocalAggregates, bad: u32) -> Result<Option<bytes::Bytes>, StoreError> {
+    let metrics: Vec<MetricId> = (1..10).map(metric).collect();
+    let mut heads = store.read_heads(&metrics).await;
+    let answer = heads.remove(bad as usize - 1);
+    for (id, head) in (1..10).filter(|id| *id != bad).zip(heads) {
+        assert_eq!(head.unwrap().unwrap(), vec![id as u8; 5000], "metric {id}");
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
+    for unreadable_max in [Duration::ZERO, Duration::from_hours(1)] {
+        let disk = SimDisk::default();
+        let store = open_giving_up(&disk, unreadable_max);
+        for id in 1..10 {
+            write(&store, id).await.unwrap();
+        }
+        let (path, at) = place_of(&disk, 5);
+        disk.spoil(&path, at + 1000..at + 1001);
+        let answer = others_are_there(&store, 5).await;
+        if !unreadable_max.is_zero() {
+            assert!(matches!(answer, Err(StoreError::Io(_))), "the disk may come back: {answer:?}");
+            continue;
+        }
+        assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+        for id in 10..60 {
+            tokio::time::timeout(Duration::from_secs(10), write(&store, id)).await.expect("a flush").unwrap();
+        }
+        let flushed = async {
+            while store.figures().flushes == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), flushed).await.expect("the flush is stuck");
+        assert!(matches!(others_are_there(&store, 5).await, Err(StoreError::Damaged(_))));
+        // The metric goes on with a new head.
+        write(&store, 5).await.unwrap();
+        assert!(is_there(&store, 5).await);
+    }
+}
+
+#[tokio::test]
+async fn a_bad_sector_of_a_run_costs_one_head() {
+    for unreadable_max in [Duration::ZERO, Duration::from_hours(1)] {
+        let disk = SimDisk::default();
+        let store = open_giving_up(&disk, unreadable_max);
+        for id in 1..30 {
+            write(&store, id).await.unwrap();
+        }
+        while store.figures().flushes == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (path, at) = loop {
+            let place = place_of(&disk, 5);
+            if place.0.extension().is_some_and(|extension| extension == "run") {
+                break place;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        // Within one piece of the head's own.
+        let bad = (at + 4096) / 4096 * 4096;
+        disk.spoil(&path, bad..bad + 1);
+        let answer = others_are_there(&store, 5).await;
+        if unreadable_max.is_zero() {
+            assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+            write(&store, 5).await.unwrap();
+            assert!(is_there(&store, 5).await);
+        } else {
+            assert!(matches!(answer, Err(StoreError::Io(_))), "the disk may come back: {answer:?}");
+        }
+    }
 }

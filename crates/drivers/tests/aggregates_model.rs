@@ -167,14 +167,18 @@ async fn same_answers(seed: u64) {
     assert_eq!(store.figures().damaged, 0);
 }
 
-/// After each cut the store must equal the model at some point between the last sync and the last write, and stay there.
-async fn power_cuts(seed: u64) {
+/// After each cut, and each kill, the store must equal the model at some point between the last sync and the last write, and stay there.
+async fn power_cuts(seed: u64, kills: bool) {
     let mut random = Random::new(seed);
     let disk = SimDisk::default();
     // All single items so far, and how many of them are certainly durable.
     let (mut history, mut durable): (Vec<Operation>, usize) = (Vec::new(), 0);
     for _ in 0..4 {
-        disk.cut_after(1 + random.next() % 300, random.next());
+        if kills && random.one_in(2) {
+            disk.kill_after(1 + random.next() % 300);
+        } else {
+            disk.cut_after(1 + random.next() % 300, random.next());
+        }
         if let Some(store) = open(&disk) {
             for _ in 0..random.below(120) {
                 let operation = operation(&mut random);
@@ -297,6 +301,12 @@ proptest! {
 
     #[test]
     fn a_power_cut_loses_nothing_synced(seed in any::<u64>()) {
-        run(power_cuts(seed));
+        run(power_cuts(seed, false));
+    }
+
+    /// A process that is killed may leave names that are not durable, and the next one must not rely on them.
+    #[test]
+    fn kills_before_a_power_cut_lose_nothing_synced(seed in any::<u64>()) {
+        run(power_cuts(seed, true));
     }
 }

@@ -53,6 +53,8 @@ struct Entry {
 
 struct Run {
     durability: Durability,
+    /// Whether the process is killed at times, instead of the power cut.
+    kills: bool,
     disk: SimDisk,
     random: Random,
     sent: HashMap<u64, Sent>,
@@ -64,7 +66,15 @@ struct Run {
 impl Run {
     fn new(disk: SimDisk, seed: u64, durability: Durability) -> Self {
         let random = Random::new(seed);
-        Run { durability, disk, random, sent: HashMap::new(), acknowledged: Vec::new(), next: 1 }
+        Run {
+            durability,
+            kills: false,
+            disk,
+            random,
+            sent: HashMap::new(),
+            acknowledged: Vec::new(),
+            next: 1,
+        }
     }
 
     /// A batch with the number `id` in all its entries.
@@ -181,11 +191,15 @@ fn id_of(record: &Record) -> u64 {
     u64::from_le_bytes(record.points[..8].try_into().unwrap())
 }
 
-async fn run(seed: u64, durability: Durability) {
+async fn run(seed: u64, durability: Durability, kills: bool) {
     let options = options(durability);
-    let mut run = Run::new(SimDisk::default(), seed, durability);
+    let mut run = Run { kills, ..Run::new(SimDisk::default(), seed, durability) };
     for _ in 0..5 {
-        run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
+        if run.kills && run.random.one_in(2) {
+            run.disk.kill_after(1 + run.random.next() % 120);
+        } else {
+            run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
+        }
         // The power may go while the log is being opened.
         if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
             run.check(&log).await;
@@ -243,7 +257,13 @@ proptest! {
     #[test]
     fn a_power_cut_loses_nothing_acknowledged(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(seed, Durability::Sync));
+        runtime.block_on(run(seed, Durability::Sync, false));
+    }
+
+    #[test]
+    fn kills_before_a_power_cut_lose_nothing_acknowledged(seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run(seed, Durability::Sync, true));
     }
 
     #[test]
@@ -256,6 +276,6 @@ proptest! {
     #[test]
     fn without_syncs_a_power_cut_leaves_whole_batches(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(seed, Durability::Os));
+        runtime.block_on(run(seed, Durability::Os, false));
     }
 }

@@ -8,7 +8,7 @@ use gnudi_drivers::incoming::{
     Batch, Incoming, IncomingError, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
-use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use gnudi_model::{Fault, MetricId, Sack, SackCount, SackId};
 use support::sim_disk::{Operation, SimDisk};
 use uuid::Uuid;
 
@@ -56,7 +56,9 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     let log = open(&disk);
     append(&log, 1, 10).await.unwrap();
     disk.fail(Operation::SyncData, 0, ErrorKind::Other, false);
+    assert_eq!(log.fault(), None);
     assert!(matches!(append(&log, 2, 10).await, Err(IncomingError::Poisoned(_))));
+    assert!(matches!(log.fault(), Some(Fault::OutOfOrder(_))));
     // The disk would work again: nobody tries.
     assert!(matches!(append(&log, 3, 10).await, Err(IncomingError::Poisoned(_))));
     assert_eq!(ids(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
@@ -66,6 +68,34 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     let log = open(&disk);
     assert_eq!(ids(&log).await[0], 1);
     append(&log, 4, 10).await.expect("a restart makes a new start");
+}
+
+/// The process ends between the renaming of a file that is to be written again and the sync that makes its old name go; the
+/// next one finds the file, and the power is cut while it opens the log.
+#[tokio::test]
+async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
+    for operations in 1..20 {
+        for seed in 0..10 {
+            let disk = SimDisk::default();
+            let log = open(&disk);
+            for id in 1..5 {
+                append(&log, id, 30_000).await.unwrap();
+            }
+            let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
+            log.acknowledge(sack(0), newest).await.unwrap();
+            // The first sync is that of the checkpoint's name.
+            disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
+            log.trim(&[(sack(0), newest)]).await.unwrap_err();
+            disk.kill_after(0);
+            drop(log);
+            disk.restart(0);
+            assert!(disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".spare")));
+            disk.cut_after(operations, seed);
+            LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).ok();
+            disk.restart(seed);
+            assert_eq!(open(&disk).figures().damaged, 0, "seed {seed}, cut at {operations}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -236,4 +266,22 @@ async fn a_small_queue_makes_callers_wait_but_loses_nobody() {
     let mut found = ids(&log).await;
     found.sort_unstable();
     assert_eq!(found, (1..=50).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_writer_that_panics_answers_and_is_told() {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    append(&log, 1, 10).await.unwrap();
+    disk.panic_at_write();
+    for id in 2..10 {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(10), append(&log, id, 10)).await;
+        assert!(matches!(answer.expect("an answer"), Err(IncomingError::Poisoned(_))), "{id}");
+    }
+    assert_eq!(log.fault(), Some(Fault::Ended("the writer of the incoming log")));
+    assert_eq!(ids(&log).await, [1]);
+    drop(log);
+    let log = open(&disk);
+    append(&log, 10, 10).await.unwrap();
+    assert_eq!(ids(&log).await, [1, 10]);
 }

@@ -3,10 +3,14 @@
 mod support;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
@@ -311,4 +315,82 @@ async fn no_writer_starves() {
     println!("{counts:?} objects");
     let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(fewest * 3 > *most, "{counts:?}");
+}
+
+/// A store in which two objects of the log are written while this process looks for them: after it has looked for the first one,
+/// and before it looks for the one behind it.
+struct Overtaken {
+    objects: MemoryObjects,
+    writer: Arc<ObjectIncoming>,
+    /// The first of them.
+    first: String,
+    is_to_come: AtomicBool,
+    written: tokio::sync::watch::Sender<bool>,
+}
+
+#[async_trait]
+impl Objects for Overtaken {
+    fn place(&self) -> String {
+        self.objects.place()
+    }
+
+    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.objects.put(name, bytes).await
+    }
+
+    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.objects.create(name, bytes).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        if name == self.first && self.is_to_come.swap(false, Ordering::Relaxed) {
+            let found = self.objects.get(name).await;
+            for text in ["b", "c"] {
+                self.writer.append(batch(&[(1, text)])).await.unwrap();
+            }
+            self.written.send_replace(true);
+            return found;
+        }
+        if name.contains("/log/") && *name > *self.first {
+            self.written.subscribe().wait_for(|written| *written).await.unwrap();
+        }
+        self.objects.get(name).await
+    }
+
+    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        self.objects.get_range(name, start, length).await
+    }
+
+    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
+        self.objects.delete(names).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        self.objects.list(prefix).await
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_written_while_it_is_looked_for_is_not_missing() {
+    let objects = MemoryObjects::default();
+    let writer = open(&objects, drowsy(4)).await;
+    let overtaken = Arc::new(Overtaken {
+        objects: objects.clone(),
+        writer: Arc::clone(&writer),
+        // Where one object was found, two are looked for.
+        first: format!("incoming/log/{:020}", 2),
+        is_to_come: AtomicBool::new(false),
+        written: tokio::sync::watch::Sender::new(true),
+    });
+    // One that is missing would be waited for until after the test.
+    let options = ObjectIncomingOptions { missing_wait: Duration::from_hours(1), ..drowsy(4) };
+    let store: Arc<dyn Objects> = overtaken.clone();
+    let log = ObjectIncoming::open(store, CLUSTER, Uuid::new_v4(), options).await.unwrap();
+    writer.append(batch(&[(1, "a")])).await.unwrap();
+    overtaken.written.send_replace(false);
+    overtaken.is_to_come.store(true, Ordering::Relaxed);
+    let sack = Sack::of(metric(1), log.numbering().count);
+    let positions = log.positions(&[sack]).await.expect("nothing is missing");
+    assert_eq!(positions[0].newest.0 >> 16, 3, "all three are known");
+    assert_eq!(all(&log).await, ["a", "b", "c"]);
 }

@@ -21,7 +21,7 @@ pub mod touched;
 
 use std::sync::Arc;
 
-use gnudi_model::{ArchivePolicy, Metric, MetricId};
+use gnudi_model::{ArchivePolicy, Fault, Metric, MetricId};
 use uuid::Uuid;
 
 pub use archive_policy::ArchivePolicies;
@@ -61,6 +61,11 @@ pub trait Indexer:
 
     /// An archive policy, if it is at hand without waiting; [`ArchivePolicies::archive_policy`] finds it otherwise.
     fn cached_policy(&self, _name: &str) -> Option<Arc<ArchivePolicy>> {
+        None
+    }
+
+    /// What is wrong with it, beyond single calls that fail.
+    fn fault(&self) -> Option<Fault> {
         None
     }
 }

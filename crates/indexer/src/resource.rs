@@ -139,6 +139,14 @@ pub trait Resources {
     /// ended, or that start only later, are left alone.
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError>;
 
+    /// When the resources ended, one answer each, in order: `None` for one that is not there, `Some(None)` for one that goes on.
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError>;
+
+    /// Takes back the end of those that ended at or before the time given with each, with a new revision; returns how many.
+    /// Others, and those that are not there, are left alone.
+    async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp)
+    -> Result<u64, IndexerError>;
+
     /// Deletes resources with their history, one answer each, in order: the metrics that they had, by id, which wait for the
     /// janitor now.
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;

@@ -26,6 +26,8 @@ enum Call {
     Show(String, Uuid),
     Update(String, Uuid, ResourceChange),
     End(Vec<Uuid>, Timestamp),
+    Ends(Vec<Uuid>),
+    Revive(Vec<(Uuid, Timestamp)>, Timestamp),
     Delete(Vec<Uuid>),
     CreateMetrics(Vec<NewMetric>),
     DeleteMetrics(Vec<MetricId>),
@@ -58,6 +60,8 @@ impl playing::Call for Call {
                 format!("{:?}", index.update_resource(&resource_type, id, change).await)
             }
             Call::End(ids, now) => format!("{:?}", index.end_resources(&ids, now).await),
+            Call::Ends(ids) => format!("{:?}", index.ends(&ids).await),
+            Call::Revive(seen, now) => format!("{:?}", index.revive_resources(&seen, now).await),
             Call::Delete(ids) => format!("{:?}", index.delete_resources(&ids).await),
             Call::CreateMetrics(metrics) => format!("{:?}", index.create_metrics(metrics).await),
             Call::DeleteMetrics(ids) => format!("{:?}", index.delete_metrics(&ids).await),
@@ -283,6 +287,8 @@ fn call() -> impl Strategy<Value = Call> {
         4 => (type_name(), id()).prop_map(|(name, id)| Call::Show(name, id)),
         8 => (type_name(), id(), change()).prop_map(|(name, id, change)| Call::Update(name, id, change)),
         1 => (prop::collection::vec(id(), 0..4), time()).prop_map(|(ids, now)| Call::End(ids, now)),
+        4 => prop::collection::vec(id(), 0..5).prop_map(Call::Ends),
+        2 => (prop::collection::vec((id(), time()), 0..4), time()).prop_map(|(seen, now)| Call::Revive(seen, now)),
         2 => prop::collection::vec(id(), 0..3).prop_map(Call::Delete),
         3 => prop::collection::vec(new_metric(), 1..4).prop_map(Call::CreateMetrics),
         2 => prop::collection::vec(metric_id(), 0..3).prop_map(Call::DeleteMetrics),

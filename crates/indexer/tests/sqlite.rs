@@ -99,6 +99,29 @@ async fn everything_is_there_after_a_restart() {
 }
 
 #[tokio::test]
+async fn the_log_is_folded_into_the_file_while_it_is_open_and_gone_when_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let bytes = |name: &str| std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len());
+    for group in 0..40 {
+        let metrics = (0..100).map(|number| metric(group * 100 + number + 1, &format!("{number:0>200}")));
+        for created in indexer.create_metrics(metrics.collect()).await {
+            created.unwrap();
+        }
+    }
+    assert!(bytes("index") > 4000 * 200 / 4, "{} bytes", bytes("index"));
+    assert!(bytes("index-wal") > 0);
+    indexer.close().await;
+    assert!(bytes("index") > 4000 * 200);
+    assert_eq!(bytes("index-wal"), 0);
+    assert!(matches!(indexer.archive_policies().await, Err(IndexerError::Database(_))));
+    let refused = indexer.create_metrics(vec![metric(10_000, "late")]).await.remove(0);
+    assert!(matches!(refused, Err(IndexerError::Database(_))), "{refused:?}");
+    assert_eq!(all(&open(&path).await).await.len(), 4000);
+}
+
+#[tokio::test]
 async fn default_policies_come_only_to_an_empty_index() {
     let methods = ArchivePolicy::default_methods();
     let indexer = MemoryIndexer::default();

@@ -1,6 +1,6 @@
 //! Archive policies: how finely and for how long a metric's aggregates are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
@@ -31,6 +31,10 @@ pub enum InvalidPolicy {
     DuplicateGranularity(f64),
     #[error("Invalid value for aggregation_methods: {{{0}}}")]
     AggregationMethods(String),
+    #[error("aggregation_methods both keep and remove `{0}'")]
+    ContradictoryMethod(String),
+    #[error("aggregation_methods leave no method")]
+    NoMethods,
 }
 
 impl ArchivePolicyItem {
@@ -138,14 +142,19 @@ impl ArchivePolicy {
         } else {
             entries.iter().filter_map(|entry| parse(entry)).collect()
         };
+        let named: HashSet<&str> =
+            entries.iter().map(|entry| entry.strip_prefix('+').unwrap_or(entry)).collect();
         for entry in entries {
             if let Some(method) = entry.strip_prefix('-').and_then(parse) {
+                if named.contains(&entry[1..]) {
+                    return Err(InvalidPolicy::ContradictoryMethod(entry[1..].to_owned()));
+                }
                 methods.remove(&method);
             } else if let Some(method) = entry.strip_prefix('+').and_then(parse) {
                 methods.insert(method);
             }
         }
-        Ok(methods)
+        if methods.is_empty() { Err(InvalidPolicy::NoMethods) } else { Ok(methods) }
     }
 
     /// The coarsest granularity: the block that back windows count in.

@@ -6,6 +6,7 @@
 pub mod aggregation;
 pub mod archive_policy;
 pub mod archive_policy_rule;
+pub mod fault;
 pub mod measure;
 pub mod metric;
 pub mod python;
@@ -18,6 +19,7 @@ pub mod timestamp;
 pub use aggregation::{Aggregation, AggregationMethod, Statistic};
 pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
 pub use archive_policy_rule::ArchivePolicyRule;
+pub use fault::Fault;
 pub use measure::Measure;
 pub use metric::{Metric, MetricId, MetricStatus};
 pub use resource::{AttributeValue, Resource};

@@ -1,6 +1,9 @@
 //! Resources: what metrics belong to, and what a user searches by.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use uuid::Uuid;
 
@@ -51,5 +54,12 @@ impl Resource {
     /// Its active metric of this name.
     pub fn metric(&self, name: &str) -> Option<&Arc<Metric>> {
         self.metrics.iter().find(|metric| metric.name.as_deref() == Some(name))
+    }
+
+    /// Its active metrics of these names, in their order.
+    pub fn metrics_named<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Option<Arc<Metric>>> {
+        let named = self.metrics.iter().filter_map(|metric| Some((metric.name.as_deref()?, metric)));
+        let by_name: HashMap<&str, &Arc<Metric>> = named.collect();
+        names.map(|name| by_name.get(name).copied().cloned()).collect()
     }
 }

@@ -14,7 +14,7 @@ pub mod redis;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, Timespan, Timestamp};
+use gnudi_model::{Fault, MetricId, Timespan, Timestamp};
 
 pub use crate::fence::Fence;
 
@@ -70,6 +70,11 @@ pub enum StoreError {
 
 #[async_trait]
 pub trait AggregateStore: Send + Sync + 'static {
+    /// What is wrong with it, beyond single calls that fail.
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
+
     /// Heads, `None` where a metric has none yet.
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>>;
 

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, Numbering, Sack};
+use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
 /// The place of a record in its sack's order. Grows from record to record, across restarts and failovers too, and from a sack
 /// to those that take its place when the count is doubled; 0 is before the first.
@@ -124,6 +124,11 @@ pub enum IncomingError {
 
 #[async_trait]
 pub trait Incoming: Send + Sync + 'static {
+    /// What is wrong with it, beyond single calls that fail.
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
+
     /// Which sacks there are, as this process knows; another process may have begun to double their count a moment ago.
     fn numbering(&self) -> Numbering;
 

@@ -10,6 +10,7 @@
 //! back.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{self, ErrorKind, Read as _, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _},
@@ -20,11 +21,15 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{ObjectError, Objects, check_name, is_name};
-use crate::OpenError;
+use crate::{
+    OpenError,
+    disk::{is_foreign, parent_of},
+};
 
 /// The end of an object's file name.
 const OBJECT: &str = "=";
@@ -58,7 +63,11 @@ pub struct FileObjects {
     place: String,
     deadline: Duration,
     permits: Arc<Semaphore>,
+    folders: Arc<Folders>,
 }
+
+/// The folders below the root whose names are known to be durable: as many as the layout has.
+type Folders = Mutex<HashSet<PathBuf>>;
 
 impl FileObjects {
     /// Opens the folder `DIRECTORY/PURPOSE` and makes sure that links can be made there.
@@ -66,9 +75,9 @@ impl FileObjects {
         let root: Arc<Path> = options.directory.join(purpose).into();
         let place = format!("folder {}", root.display());
         let permits = Arc::new(Semaphore::new(CALLS_MAX));
-        let store = Self { root, place, deadline: options.deadline, permits };
+        let store = Self { root, place, deadline: options.deadline, permits, folders: Arc::default() };
         let checked = store.call("", |root| {
-            make_folder(root)?;
+            make_folder(root, &sync_folder)?;
             let probe = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));
             write_new(&probe, b"probe")?;
             let link = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));
@@ -135,25 +144,29 @@ fn file_of(root: &Path, name: &str) -> PathBuf {
     root.join(format!("{name}{OBJECT}"))
 }
 
-/// Makes a folder and those above it, durably.
-fn make_folder(folder: &Path) -> io::Result<()> {
+/// Makes a folder and those above it, durably by means of `sync`. Of one that is there the name is made durable, too: the process
+/// that made it may have died before doing so.
+fn make_folder(folder: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let mut is_new = true;
     match fs::create_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => is_new = false,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let above = folder.parent().ok_or(error)?;
-            make_folder(above)?;
+            make_folder(above, sync)?;
             match fs::create_dir(folder) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => made?,
             }
         }
         made => made?,
     }
-    folder.parent().map_or(Ok(()), sync_folder)
+    match sync(parent_of(folder)) {
+        Err(error) if !is_new && is_foreign(&error) => Ok(()),
+        synced => synced,
+    }
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     File::open(folder)?.sync_all()
 }
 
@@ -166,16 +179,23 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Writes the bytes beside an object's place and then has `publish` bring them there, durably.
 fn write_object(
     root: &Path,
+    folders: &Folders,
     name: &str,
     bytes: &[u8],
     publish: impl Fn(&Path, &Path) -> io::Result<()>,
 ) -> io::Result<()> {
     let path = file_of(root, name);
     let folder = path.parent().expect("below the root");
+    if !folders.lock().contains(folder) {
+        for folder in folder.ancestors().take_while(|folder| *folder != root) {
+            make_folder(folder, &sync_folder)?;
+        }
+        folders.lock().insert(folder.to_owned());
+    }
     let partial = folder.join(format!("{}{PARTIAL}", Uuid::new_v4()));
     let mut written = write_new(&partial, bytes);
     if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-        make_folder(folder)?;
+        make_folder(folder, &sync_folder)?;
         written = write_new(&partial, bytes);
     }
     let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync_folder(folder));
@@ -265,14 +285,15 @@ impl Objects for FileObjects {
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
         let owned = name.to_owned();
+        let folders = self.folders.clone();
         let rename = |partial: &Path, path: &Path| fs::rename(partial, path);
-        self.call("", move |root| write_object(root, &owned, &bytes, rename)).await
+        self.call("", move |root| write_object(root, &folders, &owned, &bytes, rename)).await
     }
 
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
-        let owned = name.to_owned();
-        self.call(name, move |root| write_object(root, &owned, &bytes, link)).await
+        let (owned, folders) = (name.to_owned(), self.folders.clone());
+        self.call(name, move |root| write_object(root, &folders, &owned, &bytes, link)).await
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
@@ -372,6 +393,26 @@ mod tests {
         fs::write(root.join("taken"), b"of another").unwrap();
         assert_eq!(store.get("taken/x").await, Ok(None));
         assert!(matches!(store.put("taken/x", Bytes::new()).await, Err(ObjectError::Refused(_))));
+    }
+
+    #[tokio::test]
+    async fn names_of_folders_are_durable_whoever_made_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let synced = Mutex::new(Vec::new());
+        let sync = |path: &Path| {
+            synced.lock().push(path.strip_prefix(folder.path()).unwrap().to_owned());
+            Ok(())
+        };
+        make_folder(&folder.path().join("a/b"), &sync).unwrap();
+        assert_eq!(std::mem::take(&mut *synced.lock()), [Path::new(""), Path::new("a")]);
+        make_folder(&folder.path().join("a/b"), &sync).unwrap();
+        assert_eq!(*synced.lock(), [Path::new("a")]);
+        // A process makes sure of a folder before it first writes there.
+        let store = store(folder.path()).await;
+        for name in ["log/1", "aggregates/shard/1/hint"] {
+            store.put(name, Bytes::new()).await.unwrap();
+            assert!(store.folders.lock().contains(file_of(&store.root, name).parent().unwrap()));
+        }
     }
 
     #[tokio::test]

@@ -16,7 +16,8 @@ use std::{
 
 use parking_lot::RwLock;
 
-use self::segment::{SegmentHeader, file_name};
+use self::segment::SegmentHeader;
+pub(crate) use self::segment::{file_name, number_of};
 pub use self::{
     frame::{Frame, ItemView},
     recovery::{Found, Tear},
@@ -24,7 +25,7 @@ pub use self::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, is_no_space, with_suffix, write_all_at},
+    disk::{Disk, LocalDisk, is_no_space, with_suffix, write_all_at},
     quarantine::Quarantine,
 };
 
@@ -89,6 +90,8 @@ pub struct SegmentLog {
     word: u64,
     segments: Arc<Segments>,
     active: Active,
+    /// Where the log ended that was found.
+    found_end: Location,
     spares: Vec<PathBuf>,
 }
 
@@ -119,6 +122,9 @@ impl SegmentLog {
         visit: &mut dyn FnMut(Found<'_>),
     ) -> Result<Self, OpenError> {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        // Files that are no longer needed are removed or written again: not before the names that say so are durable, which the
+        // last writer may have left undone.
+        disk.sync_dir(dir).map_err(OpenError::io(dir))?;
         let recovered = recovery::recover(&*disk, dir, options.tear, known, quarantine, visit)?;
         let word = recovered.word;
         let (previous, previous_end) = recovered.last.unwrap_or_default();
@@ -146,7 +152,8 @@ impl SegmentLog {
         segments.insert(number, Arc::clone(&segment));
         let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
         let segments = Arc::new(RwLock::new(segments));
-        let mut log = Self { disk, dir: dir.to_owned(), options, word, segments, active, spares };
+        let found_end = Location { segment: previous, offset: previous_end };
+        let mut log = Self { disk, dir: dir.to_owned(), options, word, segments, active, found_end, spares };
         log.drop_spares(log.options.spares_max).map_err(OpenError::io(dir))?;
         Ok(log)
     }
@@ -158,6 +165,11 @@ impl SegmentLog {
 
     pub fn segments(&self) -> &Arc<Segments> {
         &self.segments
+    }
+
+    /// Where the log ended when it was opened; before all others where there was none.
+    pub fn found_end(&self) -> Location {
+        self.found_end
     }
 
     /// The number of the segment that is written.
@@ -294,6 +306,34 @@ impl SegmentLog {
     }
 }
 
+/// The numbers of the segments in `dir`, ascending.
+pub(crate) fn numbers(dir: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers: Vec<u32> = LocalDisk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Closes the log in `copy`, an older state of the one in `original`, where its frames end, so that whoever opens the copy counts
+/// on behind all that the original has counted.
+pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenError> {
+    let used = numbers(original).map_err(OpenError::io(original))?.last().copied().unwrap_or(0);
+    let options = SegmentOptions {
+        segment_bytes: SEGMENT_HEADER_BYTES,
+        spares_max: 0,
+        sync_full: true,
+        tear: Tear::KeepWhole,
+    };
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let quarantine = Quarantine::new(Arc::clone(&disk), copy.join("quarantine"));
+    let known = Known { used, ..Known::default() };
+    let log = SegmentLog::open(disk, copy, options, &quarantine, known, &mut |_| {})?;
+    if log.word() == Known::default().word {
+        let reason = "no segment of the log has a header that is whole".to_owned();
+        return Err(OpenError::Invalid { path: original.to_owned(), reason });
+    }
+    Ok(())
+}
+
 /// The names of files that wait to be used again end in it.
 const SPARE_SUFFIX: &str = ".spare";
 
@@ -327,4 +367,45 @@ fn create(
     // The new segment says where the one before ends. If it may be there and may not, neither can be written any more.
     disk.sync_dir(dir).map_err(WriteError::Broken)?;
     Ok(Arc::new(Segment::new(header.number, file, path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(dir: &Path) -> (SegmentLog, usize) {
+        let options =
+            SegmentOptions { segment_bytes: 1 << 16, spares_max: 0, sync_full: true, tear: Tear::KeepWhole };
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
+        let mut frames = 0;
+        let known = Known { word: 7, ..Known::default() };
+        let log = SegmentLog::open(disk, dir, options, &quarantine, known, &mut |_| frames += 1).unwrap();
+        (log, frames)
+    }
+
+    #[test]
+    fn a_copy_counts_on_behind_the_original() {
+        let root = tempfile::tempdir().unwrap();
+        let (original, copy) = (root.path().join("original"), root.path().join("copy"));
+        let (mut log, _) = open(&original);
+        log.mark().unwrap();
+        log.sync().unwrap();
+        std::fs::create_dir(&copy).unwrap();
+        for number in numbers(&original).unwrap() {
+            std::fs::copy(original.join(file_name(number)), copy.join(file_name(number))).unwrap();
+        }
+        // The original goes on.
+        for _ in 0..3 {
+            log.roll().unwrap();
+            log.mark().unwrap();
+        }
+        let newest = log.write(&mut [Frame::with_capacity(0)]).unwrap()[0];
+        continue_behind(&original, &copy).unwrap();
+        let (mut copied, frames) = open(&copy);
+        assert_eq!((copied.word(), frames), (7, 1), "what was copied is there");
+        let next = copied.write(&mut [Frame::with_capacity(0)]).unwrap()[0];
+        assert!(next > newest, "{next:?} {newest:?}");
+        assert!(copied.found_end() > newest);
+    }
 }

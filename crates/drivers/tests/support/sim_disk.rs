@@ -38,6 +38,8 @@ pub struct SimDisk(Arc<Mutex<State>>);
 struct State {
     /// Grows with each power cut: files opened before it are dead.
     boot: u32,
+    panics_at_write: bool,
+    spoilt: Vec<(u64, std::ops::Range<u64>)>,
     inodes: HashMap<u64, Inode>,
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
@@ -48,6 +50,8 @@ struct State {
     capacity: Option<usize>,
     /// Changing operations left until the power goes.
     power_left: Option<u64>,
+    /// Not the power goes, but the process.
+    is_kill: bool,
     random: Option<Random>,
 }
 
@@ -57,7 +61,7 @@ struct Fault {
     after: usize,
     error: ErrorKind,
     lasting: bool,
-    /// Only files whose names end so; for creating and renaming.
+    /// Only files or directories whose names end so; for creating, renaming, removing and syncing names.
     name_end: &'static str,
 }
 
@@ -159,12 +163,24 @@ impl SimDisk {
         self.0.lock().batch_write_fault = Some(error);
     }
 
-    /// Makes the next `operation` on a file whose name ends with `name_end` fail.
+    /// Makes the next `operation` on a file, or a directory, whose name ends with `name_end` fail.
     pub fn fail_named(&self, operation: Operation, name_end: &'static str, error: ErrorKind) {
         self.0.lock().faults.push(Fault { operation, after: 0, error, lasting: false, name_end });
     }
 
     /// Whether all faults have struck.
+    /// From now on these bytes of a file cannot be read, as a bad sector's.
+    pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) {
+        let mut state = self.0.lock();
+        let inode = state.inode(path).unwrap();
+        state.spoilt.push((inode, bytes));
+    }
+
+    /// The next write panics, as a defect of the program would.
+    pub fn panic_at_write(&self) {
+        self.0.lock().panics_at_write = true;
+    }
+
     pub fn is_healed(&self) -> bool {
         self.0.lock().faults.is_empty()
     }
@@ -189,13 +205,21 @@ impl SimDisk {
         state.random = Some(Random::new(seed));
     }
 
-    /// Cuts the power now, unless that happened already, and switches it on again.
+    /// The process is killed after `operations` more changing operations: from then on everything fails for it. What it has
+    /// done stays, synced or not.
+    pub fn kill_after(&self, operations: u64) {
+        let mut state = self.0.lock();
+        (state.power_left, state.is_kill) = (Some(operations), true);
+    }
+
+    /// Cuts the power now, or kills the process, unless that happened already, and switches it on again.
     pub fn restart(&self, seed: u64) {
         let mut state = self.0.lock();
         if state.power_left != Some(0) {
             state.random = Some(Random::new(seed));
-            state.cut();
+            state.stop();
         }
+        state.is_kill = false;
         state.power_left = None;
         state.faults.clear();
     }
@@ -231,6 +255,8 @@ impl State {
 
     /// Counts an operation, and fails it where a fault is due or the power is gone.
     fn operate(&mut self, operation: Operation, boot: u32, path: Option<&Path>) -> io::Result<()> {
+        let is_planned = operation == Operation::Write && std::mem::take(&mut self.panics_at_write);
+        assert!(!is_planned, "a panic as planned");
         if boot != self.boot || self.power_left == Some(0) {
             return Err(io::Error::other("the power is off"));
         }
@@ -239,7 +265,7 @@ impl State {
         {
             *left -= 1;
             if *left == 0 {
-                self.cut();
+                self.stop();
                 return Err(io::Error::other("the power went off"));
             }
         }
@@ -261,9 +287,15 @@ impl State {
         }
     }
 
+    fn stop(&mut self) {
+        self.boot += 1;
+        if !self.is_kill {
+            self.cut();
+        }
+    }
+
     fn cut(&mut self) {
         let mut random = self.random.take().expect("a cut has a seed");
-        self.boot += 1;
         let mut kept: HashMap<PathBuf, usize> = HashMap::new();
         for change in &self.name_changes {
             *kept.entry(change.dir().to_owned()).or_default() += 1;
@@ -312,6 +344,14 @@ impl Disk for SimDisk {
         let state = self.0.lock();
         let names = state.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
+    }
+
+    fn is_dir(&self, _dir: &Path) -> bool {
+        true
+    }
+
+    fn make_dir(&self, _dir: &Path) -> io::Result<()> {
+        unreachable!("every directory is there")
     }
 
     fn create_dir(&self, _dir: &Path) -> io::Result<()> {
@@ -363,7 +403,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.0.lock();
         let boot = state.boot;
-        state.operate(Operation::SyncDir, boot, None)?;
+        state.operate(Operation::SyncDir, boot, Some(dir))?;
         let (synced, rest) =
             std::mem::take(&mut state.name_changes).into_iter().partition(|change| change.dir() == dir);
         state.name_changes = rest;
@@ -402,7 +442,14 @@ impl DiskFile for SimFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.operate(Operation::Read, |_, inode| {
+        let wanted = offset..offset + buf.len() as u64;
+        self.operate(Operation::Read, |state, inode| {
+            let is_hit = |(inode, bad): &(u64, std::ops::Range<u64>)| {
+                *inode == self.inode && bad.start < wanted.end && wanted.start < bad.end
+            };
+            if state.spoilt.iter().any(is_hit) {
+                return Err(io::Error::other("a bad sector"));
+            }
             let rest = inode.current.get(offset as usize..).unwrap_or_default();
             let count = rest.len().min(buf.len());
             buf[..count].copy_from_slice(&rest[..count]);

@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use super::{
-    CachedIndexer, metrics::MetricCache, policies::PolicyCache, resource_table::ResourceCache,
-    types::TypeCache,
+    CachedIndexer, ends::EndCache, metrics::MetricCache, policies::PolicyCache,
+    resource_table::ResourceCache, types::TypeCache,
 };
 use crate::{Feed, FeedEntry, Indexer, IndexerError, Touched, Which};
 
@@ -32,6 +32,12 @@ impl Default for FollowOptions {
 #[derive(Debug)]
 pub(super) struct Follower(JoinHandle<()>);
 
+impl Follower {
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
 impl Drop for Follower {
     fn drop(&mut self) {
         self.0.abort();
@@ -48,6 +54,7 @@ impl<I: Indexer + Feed> CachedIndexer<I> {
             metrics: self.metrics.clone(),
             policies: self.policies.clone(),
             resources: self.resources.clone(),
+            ends: self.ends.clone(),
             types: self.types.clone(),
         };
         let asked = Instant::now();
@@ -63,6 +70,7 @@ struct Caches {
     metrics: Arc<MetricCache>,
     policies: Arc<PolicyCache>,
     resources: Arc<ResourceCache>,
+    ends: Arc<EndCache>,
     types: Arc<TypeCache>,
 }
 
@@ -76,8 +84,14 @@ impl Caches {
             }
         }
         match &touched.resources {
-            Which::All => self.resources.invalidate_all(),
-            Which::These(ids) => self.resources.invalidate(ids.iter().copied()),
+            Which::All => {
+                self.resources.invalidate_all();
+                self.ends.0.invalidate_all();
+            }
+            Which::These(ids) => {
+                self.resources.invalidate(ids.iter().copied());
+                self.ends.invalidate(ids.iter().copied());
+            }
         }
         if touched.policies {
             self.policies.invalidate_all();
@@ -91,6 +105,7 @@ impl Caches {
         self.metrics.shut(is_shut);
         self.policies.shut(is_shut);
         self.resources.shut(is_shut);
+        self.ends.0.shut(is_shut);
         self.types.shut(is_shut);
     }
 }

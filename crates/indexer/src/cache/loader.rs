@@ -31,6 +31,11 @@ impl Loader {
         Loader { requests }
     }
 
+    /// Whether the task is gone.
+    pub(super) fn has_ended(&self) -> bool {
+        self.requests.is_closed()
+    }
+
     /// Metrics by id, one answer each, in order.
     pub(super) async fn load(&self, ids: Vec<MetricId>) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
         let stopped = || IndexerError::Database("the index's loader has stopped".to_owned());

@@ -15,6 +15,7 @@
 //! the worker that removes the metric. Writes are checked by the database, never by the cache.
 
 mod clock;
+mod ends;
 mod follower;
 mod loader;
 mod metrics;
@@ -27,7 +28,7 @@ mod types;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId};
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Fault, Metric, MetricId};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -35,6 +36,7 @@ use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
     Metrics, NewMetric, Page, archive_policy_rule::first_match,
 };
+use ends::EndCache;
 pub use follower::FollowOptions;
 use follower::Follower;
 use loader::Loader;
@@ -49,7 +51,7 @@ const METRICS_WARMED_AT_ONCE: usize = 10_000;
 /// What the cache may use.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheOptions {
-    /// Those that are asked for least go first; 0 keeps none.
+    /// Those that are asked for least go first; 0 keeps none. As many ends of resources are kept.
     pub metrics_cached_max: usize,
     /// Likewise; a resource counts twice where it is asked for by its own type and as a generic one.
     pub resources_cached_max: usize,
@@ -73,6 +75,7 @@ pub struct CachedIndexer<I> {
     metrics: Arc<MetricCache>,
     policies: Arc<PolicyCache>,
     resources: Arc<ResourceCache>,
+    ends: Arc<EndCache>,
     types: Arc<TypeCache>,
     loader: Loader,
     follower: Mutex<Option<Follower>>,
@@ -85,8 +88,9 @@ impl<I: Indexer> CachedIndexer<I> {
         let metrics = Arc::new(MetricCache::new(options.metrics_cached_max));
         let loader = Loader::start(index.clone(), metrics.clone());
         let resources = Arc::new(ResourceCache::new(options.resources_cached_max));
+        let ends = Arc::new(EndCache::new(options.metrics_cached_max));
         let (policies, types, follower) = (Arc::default(), Arc::default(), Mutex::default());
-        CachedIndexer { index, metrics, policies, resources, types, loader, follower }
+        CachedIndexer { index, metrics, policies, resources, ends, types, loader, follower }
     }
 
     /// The index behind the cache.
@@ -136,6 +140,7 @@ impl<I: Indexer> CachedIndexer<I> {
     pub fn invalidate_resources(&self) {
         self.types.invalidate_all();
         self.resources.invalidate_all();
+        self.ends.0.invalidate_all();
     }
 
     /// To be called where policies or rules were changed behind the cache's back.
@@ -190,6 +195,16 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
 
     fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
         self.policies.policy(name)
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        if self.loader.has_ended() {
+            return Some(Fault::Ended("the index's loader"));
+        }
+        if self.follower.lock().as_ref().is_some_and(Follower::has_ended) {
+            return Some(Fault::Ended("what follows the changes of other processes"));
+        }
+        self.index.fault()
     }
 }
 

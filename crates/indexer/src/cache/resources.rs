@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use gnudi_model::{MetricId, Resource, ResourceType, Timestamp};
 use uuid::Uuid;
 
-use super::CachedIndexer;
+use super::{CachedIndexer, ends::End};
 use crate::{
     DeletedResources, Filter, Indexer, IndexerError, MetricsChange, NewResource, ResourceChange,
     ResourceListing, ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
@@ -109,11 +109,11 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError> {
         let resource_type = resource_type.to_owned();
-        let (metrics, resources) = (self.metrics.clone(), self.resources.clone());
+        let (metrics, forget_resources) = (self.metrics.clone(), self.forget_resources(vec![id]));
         let forget_attached = self.forget_metrics(attached(change.metrics.iter().flatten()));
         let write = |index: Arc<I>| async move { index.update_resource(&resource_type, id, change).await };
         let forget = move |outcome: &Result<UpdatedResource, _>| {
-            resources.invalidate([id]);
+            forget_resources();
             forget_attached();
             if let Ok(updated) = outcome {
                 metrics.invalidate(&updated.detached);
@@ -124,17 +124,45 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
         let ids = ids.to_vec();
-        let (resources, forgotten) = (self.resources.clone(), ids.clone());
+        let forget = self.forget_resources(ids.clone());
         let write = |index: Arc<I>| async move { index.end_resources(&ids, now).await };
-        self.see_through(write, move |_| resources.invalidate(forgotten)).await
+        self.see_through(write, move |_| forget()).await
+    }
+
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
+        let mut found: Vec<_> = ids.iter().map(|id| self.ends.get(*id).map(|end| end.ended_at)).collect();
+        let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].is_none()).collect();
+        if !missing.is_empty() {
+            let wanted: Vec<Uuid> = missing.iter().map(|index| ids[*index]).collect();
+            let epochs = self.ends.0.epochs();
+            for (index, end) in missing.into_iter().zip(self.index.ends(&wanted).await?) {
+                found[index] = end;
+                if let Some(ended_at) = end {
+                    let end = Arc::new(End { id: ids[index], ended_at });
+                    self.ends.0.insert(&end, epochs.of::<End>(end.id));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn revive_resources(
+        &self,
+        seen: &[(Uuid, Timestamp)],
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        let seen = seen.to_vec();
+        let forget = self.forget_resources(seen.iter().map(|(id, _)| *id).collect());
+        let write = |index: Arc<I>| async move { index.revive_resources(&seen, now).await };
+        self.see_through(write, move |_| forget()).await
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         let ids = ids.to_vec();
-        let (metrics, resources, forgotten) = (self.metrics.clone(), self.resources.clone(), ids.clone());
+        let (metrics, forget_resources) = (self.metrics.clone(), self.forget_resources(ids.clone()));
         let write = |index: Arc<I>| async move { index.delete_resources(&ids).await };
         let forget = move |outcomes: &Vec<Result<Vec<MetricId>, _>>| {
-            resources.invalidate(forgotten);
+            forget_resources();
             outcomes.iter().flatten().for_each(|deleted| metrics.invalidate(deleted));
         };
         self.see_through(write, forget).await
@@ -147,17 +175,19 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         now: Timestamp,
     ) -> Result<DeletedResources, IndexerError> {
         let (resource_type, filter) = (resource_type.to_owned(), filter.clone());
-        let (metrics, resources) = (self.metrics.clone(), self.resources.clone());
+        let (metrics, resources, ends) = (self.metrics.clone(), self.resources.clone(), self.ends.clone());
         let write = |index: Arc<I>| async move {
             index.delete_matching_resources(&resource_type, &filter, now).await
         };
         let forget = move |outcome: &Result<DeletedResources, _>| {
             if let Ok(deleted) = outcome {
                 resources.invalidate(deleted.ids.iter().copied());
+                ends.invalidate(deleted.ids.iter().copied());
                 metrics.invalidate(&deleted.metrics);
             } else {
                 // Some of them may have gone.
                 resources.invalidate_all();
+                ends.0.invalidate_all();
                 metrics.invalidate_all();
             }
         };
@@ -174,6 +204,15 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
 }
 
 impl<I: Indexer> CachedIndexer<I> {
+    /// To be called where the resources were changed or deleted.
+    fn forget_resources(&self, ids: Vec<Uuid>) -> impl FnOnce() + Send + use<I> {
+        let (resources, ends) = (self.resources.clone(), self.ends.clone());
+        move || {
+            resources.invalidate(ids.iter().copied());
+            ends.invalidate(ids);
+        }
+    }
+
     /// Forgets metrics that go over to a resource, and the resources that may have had them.
     fn forget_metrics(&self, ids: Vec<MetricId>) -> impl FnOnce() + Send + use<I> {
         let (metrics, resources) = (self.metrics.clone(), self.resources.clone());

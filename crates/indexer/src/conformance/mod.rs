@@ -56,6 +56,7 @@ const CASES: &[(&str, Case)] = cases![
     resource::changes_are_refused_whole,
     resource::deletion_takes_all_along,
     resource::those_that_are_ended,
+    resource::those_that_come_back,
     resource::an_end_stays,
     resource::many_callers_at_once,
     resource::many_at_once,

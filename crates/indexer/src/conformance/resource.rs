@@ -378,6 +378,28 @@ pub(in crate::conformance) async fn those_that_are_ended(indexer: &dyn Indexer) 
     assert_eq!(history[0].attributes, history[1].attributes);
 }
 
+pub(in crate::conformance) async fn those_that_come_back(indexer: &dyn Indexer) {
+    create_type(indexer).await;
+    let ended = |number, time| NewResource { ended_at: Some(at(time)), ..instance(number) };
+    let created = vec![ended(1, 5), ended(2, 5), ended(3, 5), instance(4)];
+    assert_eq!(create_resources(indexer, created).await, vec![None; 4]);
+    let ids = [4, 1, 9, 1].map(uuid);
+    let ends = vec![Some(None), Some(Some(at(5))), None, Some(Some(at(5)))];
+    assert_eq!(indexer.ends(&ids).await, Ok(ends));
+    let seen =
+        [(1, 4), (2, 5), (3, 6), (4, 6), (9, 6), (2, 5)].map(|(number, time)| (uuid(number), at(time)));
+    assert_eq!(indexer.revive_resources(&seen, at(20)).await, Ok(2));
+    assert_eq!(indexer.revive_resources(&seen, at(30)).await, Ok(0));
+    let ends = vec![Some(Some(at(5))), Some(None), Some(None), Some(None)];
+    assert_eq!(indexer.ends(&[1, 2, 3, 4].map(uuid)).await, Ok(ends));
+    let history = revisions(indexer, 2).await;
+    let ends: Vec<_> = history.iter().map(|was| (was.revision_end, was.ended_at)).collect();
+    assert_eq!(ends, [(Some(at(20)), Some(at(5))), (None, None)]);
+    assert_eq!(history[1].revision_start, at(20));
+    assert_eq!(history[0].attributes, history[1].attributes);
+    assert_eq!(revisions(indexer, 1).await.len(), 1);
+}
+
 /// Nothing but a change that says so takes away the end of a resource.
 pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
     create_low(indexer).await;

@@ -63,6 +63,35 @@ impl Resources for MemoryIndexer {
         Ok(ended)
     }
 
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
+        let tables = self.tables.lock();
+        Ok(ids.iter().map(|id| tables.resources.get(id).map(|resource| resource.ended_at)).collect())
+    }
+
+    async fn revive_resources(
+        &self,
+        seen: &[(Uuid, Timestamp)],
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        let mut tables = self.tables.lock();
+        let mut revived = 0;
+        for (id, seen_at) in seen {
+            let ended_at = tables.resources.get(id).and_then(|resource| resource.ended_at);
+            if ended_at.is_none_or(|ended_at| ended_at > *seen_at) {
+                continue;
+            }
+            let change = ResourceChange {
+                ended_at: Some(None),
+                create_revision: true,
+                now,
+                ..ResourceChange::default()
+            };
+            tables.update_resource(GENERIC, *id, change)?;
+            revived += 1;
+        }
+        Ok(revived)
+    }
+
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
         let mut tables = self.tables.lock();
         ids.iter().map(|id| tables.delete_resource(*id)).collect()

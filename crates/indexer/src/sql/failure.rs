@@ -9,6 +9,9 @@ const SQLITE_FULL: &str = "13";
 /// `SQLITE_IOERR_SHMSIZE`: no space to enlarge the WAL's index.
 const SQLITE_IOERR_SHMSIZE: &str = "4874";
 
+/// `SQLITE_IOERR`: the last byte of the codes that say more.
+const SQLITE_IOERR: u32 = 10;
+
 /// `SQLITE_BUSY`: another connection holds a lock.
 const SQLITE_BUSY: &str = "5";
 
@@ -124,6 +127,12 @@ pub(super) fn is_unique_violation(error: &sqlx::Error) -> bool {
 
 pub(super) fn is_foreign_key_violation(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation)
+}
+
+/// Whether the disk has failed `SQLite`.
+pub(super) fn is_io_error(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == SQLITE_IOERR)
 }
 
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {

@@ -28,13 +28,15 @@ mod writer;
 pub use options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
 pub use url::InvalidUrl;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
+use gnudi_model::Fault;
 use uuid::Uuid;
 
 use crate::{Indexer, IndexerError};
 use database::{
-    Connection, Connector, Dialect, Pool, Purpose, Row, Statement, connect_patiently, refresh_statistics,
+    Checkpoints, Connection, Connector, Dialect, Pool, Purpose, Row, Statement, connect_patiently,
+    copy_sqlite, refresh_statistics,
 };
 use failure::indexer_error;
 use interner::Texts;
@@ -114,6 +116,19 @@ impl SqlIndexer {
         })
     }
 
+    /// Copies the index in the `SQLite` file `from`, which a server may have open, to the new file `to`, durably: its state at one
+    /// moment.
+    pub async fn copy_file(from: &Path, to: &Path) -> Result<(), OpenError> {
+        let failed = |reason: String| OpenError::Database { path: from.display().to_string(), reason };
+        copy_sqlite(from, to).await.map_err(|error| failed(failure::reason(&error)))?;
+        std::fs::File::open(to).and_then(|file| file.sync_all()).map_err(|error| failed(error.to_string()))
+    }
+
+    /// What is wrong with the file of an index that was complete once, as far as its length tells; `None` if nothing is.
+    pub fn file_fault(path: &Path) -> std::io::Result<Option<String>> {
+        database::sqlite_file_fault(path)
+    }
+
     /// Which cluster it is: made at random with the index, and the same for all who share it.
     pub fn cluster_id(&self) -> Uuid {
         self.cluster_id
@@ -137,14 +152,19 @@ impl SqlIndexer {
         Ok(types)
     }
 
-    /// Finishes what was accepted and closes the file or the connections.
-    pub async fn close(self) {
-        self.writer.close().await;
+    /// Finishes what was accepted and closes the file or the connections; all calls that follow fail.
+    pub async fn close(&self) {
         self.readers.close().await;
+        // Last, so that no reader holds up what it does with SQLite's log.
+        self.writer.close().await;
     }
 }
 
-impl Indexer for SqlIndexer {}
+impl Indexer for SqlIndexer {
+    fn fault(&self) -> Option<Fault> {
+        self.writer.has_ended().then_some(Fault::Ended("the index's writer"))
+    }
+}
 
 impl From<sqlx::Error> for OpenError {
     fn from(error: sqlx::Error) -> Self {

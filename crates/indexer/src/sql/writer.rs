@@ -32,7 +32,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Connection, Connector, Purpose,
+    Checkpoints, Connection, Connector, Purpose,
     failure::{Failure, indexer_error},
     feed,
     interner::Texts,
@@ -92,7 +92,8 @@ enum Work {
 /// The writer's end for callers.
 #[derive(Debug)]
 pub(super) struct Writer {
-    work: mpsc::Sender<Work>,
+    /// `None` once it is closed.
+    work: Mutex<Option<mpsc::Sender<Work>>>,
     task: Mutex<Option<JoinHandle<()>>>,
     /// How long a caller waits.
     limit: Option<Duration>,
@@ -108,9 +109,10 @@ impl Writer {
     ) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
-        let context = Context { texts, process, ..Context::default() };
+        let checkpoints = Checkpoints::new(&connector);
+        let context = Context { texts, process, checkpoints, ..Context::default() };
         let task = tokio::spawn(write_groups(connector, connection, waiting, context));
-        Writer { work, task: Mutex::new(Some(task)), limit }
+        Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit }
     }
 
     pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer, IndexerError> {
@@ -148,7 +150,9 @@ impl Writer {
     /// Hands work over and waits for its answer.
     async fn ask<A>(&self, work: Work, answered: oneshot::Receiver<A>) -> Result<A, IndexerError> {
         let answer = async {
-            self.work.send(work).await.map_err(|_| stopped())?;
+            let sender = self.work.lock().clone().ok_or_else(stopped)?;
+            sender.send(work).await.map_err(|_| stopped())?;
+            drop(sender);
             answered.await.map_err(|_| stopped())
         };
         let Some(limit) = self.limit else { return answer.await };
@@ -157,10 +161,15 @@ impl Writer {
         })
     }
 
+    /// Whether the task is gone, though nobody has closed it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.work.lock().as_ref().is_some_and(mpsc::Sender::is_closed)
+    }
+
     /// Carries out what waits and closes the connection.
-    pub(super) async fn close(self) {
-        drop(self.work);
-        let task = self.task.into_inner();
+    pub(super) async fn close(&self) {
+        drop(self.work.lock().take());
+        let task = self.task.lock().take();
         if let Some(task) = task {
             // A panic of the task has been reported where it happened.
             task.await.ok();
@@ -273,6 +282,15 @@ impl Group {
             }
         }
         group
+    }
+
+    /// About how much it changes.
+    fn changes(&self) -> usize {
+        self.changes.len()
+            + self.resources.items.len()
+            + self.metrics.items.len()
+            + self.deleted_metrics.items.len()
+            + self.deleted_resources.items.len()
     }
 
     async fn run(
@@ -388,6 +406,7 @@ pub(super) struct Context {
     process: i64,
     /// How many groups have told what they touched.
     told: AtomicU32,
+    checkpoints: Checkpoints,
 }
 
 impl Context {
@@ -428,6 +447,7 @@ async fn write_groups(
     let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
         let mut group = Group::take(&mut work);
+        let changes = group.changes();
         let outcomes = carry_out(&connector, &mut connection, &mut group, &mut context).await;
         if let Ok(outcomes) = &outcomes {
             created += outcomes.metrics.len() + outcomes.resources.len();
@@ -435,6 +455,9 @@ async fn write_groups(
         group.answer(outcomes);
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
         tokio::task::yield_now().await;
+        if let Some(open) = &mut connection {
+            context.checkpoints.after(open, changes).await;
+        }
         if created >= *between.peek().expect("the last stays")
             && let Some(open) = &mut connection
         {
@@ -444,7 +467,7 @@ async fn write_groups(
         }
     }
     if let Some(connection) = connection {
-        connection.close().await;
+        context.checkpoints.finish(connection).await;
     }
 }
 
@@ -455,6 +478,7 @@ async fn carry_out(
     group: &mut Group,
     context: &mut Context,
 ) -> Result<Outcomes, IndexerError> {
+    context.checkpoints.check()?;
     let start = Instant::now();
     let mut pause = PAUSE_BEFORE_ATTEMPT;
     for attempt in 1.. {

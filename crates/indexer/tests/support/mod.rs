@@ -260,6 +260,19 @@ impl Resources for Gated {
         self.index.end_resources(ids, now).await
     }
 
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
+        self.read(self.index.ends(ids)).await
+    }
+
+    async fn revive_resources(
+        &self,
+        seen: &[(Uuid, Timestamp)],
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        self.before_writes.pass().await;
+        self.index.revive_resources(seen, now).await
+    }
+
     async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
         self.before_writes.pass().await;
         self.index.sweep_values(limit).await

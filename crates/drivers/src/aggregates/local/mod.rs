@@ -15,17 +15,19 @@ mod recent;
 mod run;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::MetricId;
+use gnudi_model::{Fault, MetricId};
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -38,7 +40,7 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
     fence::Fences,
-    quarantine::Quarantine,
+    quarantine::{Quarantine, UNREADABLE_MAX},
     segments::{
         Frame, Known, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
     },
@@ -56,6 +58,8 @@ pub struct LocalAggregatesOptions {
     pub recent_bytes_max: u64,
     /// As `recent_bytes_max`, counting heads and blocks.
     pub recent_entries_max: usize,
+    /// What the disk has failed to read for so long counts as damaged: a device may come back before.
+    pub unreadable_max: Duration,
 }
 
 impl Default for LocalAggregatesOptions {
@@ -65,6 +69,7 @@ impl Default for LocalAggregatesOptions {
             spare_segments_max: 4,
             recent_bytes_max: 256 << 20,
             recent_entries_max: 300_000,
+            unreadable_max: UNREADABLE_MAX,
         }
     }
 }
@@ -178,8 +183,9 @@ impl LocalAggregates {
             options.segment_bytes
         );
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
-        let quarantine = Arc::new(Quarantine::new(Arc::clone(&disk), dir.join("quarantine")));
-        let runs_dir = dir.join("runs");
+        let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
+        let quarantine = Arc::new(quarantine.giving_up_after(options.unreadable_max));
+        let runs_dir = runs_dir(dir);
         let runs = open_runs(&*disk, &runs_dir, &quarantine)?;
         let segment_options = SegmentOptions {
             segment_bytes: options.segment_bytes,
@@ -188,7 +194,7 @@ impl LocalAggregates {
             tear: Tear::Cut,
         };
         let (mut active, mut bytes) = (Layer::default(), 0);
-        let log_dir = dir.join("log");
+        let log_dir = log_dir(dir);
         let log = SegmentLog::open(
             Arc::clone(&disk),
             &log_dir,
@@ -261,9 +267,26 @@ impl Drop for LocalAggregates {
     }
 }
 
+/// Where the log of the store in `dir` lies.
+pub(crate) fn log_dir(dir: &Path) -> PathBuf {
+    dir.join("log")
+}
+
+/// Where its runs lie.
+pub(crate) fn runs_dir(dir: &Path) -> PathBuf {
+    dir.join("runs")
+}
+
+/// The names of the runs' files in `runs_dir`.
+pub(crate) fn run_files(runs_dir: &Path) -> std::io::Result<BTreeSet<String>> {
+    Ok(LocalDisk.list(runs_dir)?.into_iter().filter(|name| run::range_of(name).is_some()).collect())
+}
+
 /// The runs in `dir`, oldest first. Files of an unfinished write, and runs that were merged into another, are removed.
 fn open_runs(disk: &dyn Disk, dir: &Path, quarantine: &Arc<Quarantine>) -> Result<Vec<Arc<Run>>, OpenError> {
     disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    // What a run replaces goes, here and in the log: not before the run's name is durable, which its writer may have left undone.
+    disk.sync_dir(dir).map_err(OpenError::io(dir))?;
     let mut ranges = Vec::new();
     let remove = |name: &str| disk.remove(&dir.join(name)).map_err(OpenError::io(dir.join(name)));
     for name in disk.list(dir).map_err(OpenError::io(dir))? {
@@ -456,6 +479,14 @@ fn out_of_order(reason: &str) -> StoreError {
 
 #[async_trait]
 impl AggregateStore for LocalAggregates {
+    fn fault(&self) -> Option<Fault> {
+        if self.threads.iter().any(JoinHandle::is_finished) {
+            return Some(Fault::Ended("a background thread of the aggregate store"));
+        }
+        let reason = self.shared.poisoned.get()?;
+        Some(Fault::OutOfOrder(format!("no aggregates are written: {reason}")))
+    }
+
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
         self.shared.read_heads(metrics)
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use bytes::Bytes;
@@ -104,9 +104,25 @@ impl Shared {
 
     /// Reads and checks a value of the log; damage is reported, and remembered.
     fn read_value(&self, value: &Value, key: &Key) -> Result<Bytes, StoreError> {
-        let item = value.segment.read_item(value.at.offset, value.length);
-        let item = item.map_err(|error| StoreError::Io(format!("{}: {error}", self.place(value.at))))?;
-        self.open_value(value, key, &Bytes::from(item))
+        let Value { segment, at, length } = value;
+        match segment.read_item(at.offset, *length) {
+            Ok(item) => self.open_value(value, key, &Bytes::from(item)),
+            Err(error) => {
+                // Its file is not written again.
+                segment.unreadable.store(true, Ordering::Relaxed);
+                if !self.quarantine.is_given_up(&segment.path, at.offset.into()) {
+                    return Err(StoreError::Io(format!("{}: {error}", self.place(*at))));
+                }
+                self.quarantine.report(
+                    &format!("value, unreadable: {error}"),
+                    &segment.path,
+                    at.offset.into(),
+                    &[],
+                );
+                self.state.write().active.found_damaged(key, *at);
+                Err(StoreError::Damaged(self.place(*at)))
+            }
+        }
     }
 
     /// Checks an item that was read.

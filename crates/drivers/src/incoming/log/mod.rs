@@ -7,6 +7,7 @@
 
 mod checkpoint;
 pub(super) mod entries;
+mod followed;
 mod held;
 mod index;
 mod load;
@@ -16,21 +17,23 @@ mod writer;
 
 use std::{
     collections::HashMap,
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Numbering, Sack, SackCount};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 
 use self::{
     entries::Part,
+    followed::Following,
     index::Index,
     load::Loader,
     queue::{Gate, Queue},
@@ -38,9 +41,11 @@ use self::{
 use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk},
+    disk::{Disk, LocalDisk, is_no_space},
     quarantine::Quarantine,
-    segments::{Known, Location, SegmentLog, SegmentOptions, Segments, Tear, frame::FRAME_BYTES_MAX},
+    segments::{
+        Known, Location, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+    },
 };
 
 /// What an acknowledged append survives.
@@ -66,6 +71,8 @@ pub struct LocalIncomingOptions {
     pub queue_bytes_max: u32,
     /// Frames that wait and are held in memory as well, so that they need not be read.
     pub held_bytes_max: u64,
+    /// The folder of the aggregates that are made of this log, where it is written down how far it has come (`followed`).
+    pub followed_in: Option<PathBuf>,
     /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
 }
@@ -79,6 +86,7 @@ impl Default for LocalIncomingOptions {
             spare_segments_max: 4,
             queue_bytes_max: 64 << 20,
             held_bytes_max: 8 << 20,
+            followed_in: None,
             backlog_bytes_max: 4 << 30,
         }
     }
@@ -120,7 +128,10 @@ struct Shared {
     segments: Arc<Segments>,
     quarantine: Arc<Quarantine>,
     poisoned: OnceLock<String>,
+    /// Whether the writer did: then only answers are given.
+    panicked: AtomicBool,
     counters: Counters,
+    following: Option<Following>,
     /// One trim at a time: a checkpoint must not go back.
     trimming: tokio::sync::Mutex<()>,
 }
@@ -155,6 +166,10 @@ impl LocalIncoming {
         let configured = trimmed.as_ref().map_or(usize::from(options.sack_count.get()), Vec::len);
         let trimmed = trimmed.unwrap_or_default();
         let used = trimmed.iter().map(|position| Location::unpack(position.0).segment).max().unwrap_or(0);
+        let following = options.followed_in.as_deref();
+        let following =
+            following.map(|place| Following::open(&*disk, dir, place, &quarantine)).transpose()?;
+        let used = following.as_ref().map_or(used, |following| used.max(following.segment()));
         let gate = Gate::new(options.backlog_bytes_max);
         let mut loader = Loader::new(trimmed, Arc::clone(&gate));
         let segment_options = SegmentOptions {
@@ -171,6 +186,9 @@ impl LocalIncoming {
             Known { word: configured as u64, used, done: 0 },
             &mut |frame| loader.take(&frame),
         )?;
+        if let Some(following) = &following {
+            following.begin(&*disk, dir, &log).map_err(OpenError::io(dir))?;
+        }
         let (index, sack_count) = loader.finish(dir, log.word(), options.sack_count)?;
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
@@ -184,17 +202,32 @@ impl LocalIncoming {
             log: Mutex::new(log),
             quarantine,
             poisoned: OnceLock::new(),
+            panicked: AtomicBool::new(false),
             counters: Counters::default(),
+            following,
             trimming: tokio::sync::Mutex::default(),
             disk,
         });
         shared.release_trimmed().map_err(OpenError::io(dir))?;
         let writer = std::thread::Builder::new().name("gnudi-incoming".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || writer::run(&shared)
+            move || {
+                if std::panic::catch_unwind(AssertUnwindSafe(|| writer::run(&shared))).is_err() {
+                    shared.panicked.store(true, Ordering::Relaxed);
+                    shared.poisoned.get_or_init(|| "its writer panicked".to_owned());
+                    // Nothing is written any more, but whoever waits is answered.
+                    writer::run(&shared);
+                }
+            }
         });
         let writer = writer.map_err(OpenError::io(dir))?;
         Ok(Arc::new(Self { shared, writer: Some(writer) }))
+    }
+
+    /// Whether it has ever had a record, as far as its files tell.
+    pub fn has_had_records(&self) -> bool {
+        let shared = &self.shared;
+        shared.sack_count.iter().any(|sack| shared.index.positions(sack).newest > Position(0))
     }
 
     pub fn figures(&self) -> IncomingFigures {
@@ -222,6 +255,19 @@ impl Drop for LocalIncoming {
 }
 
 impl Shared {
+    /// Makes room for a frame, and has the aggregates know of the segment before a record of it can be seen.
+    fn make_room(&self, bytes: usize) -> Result<usize, WriteError> {
+        let mut log = self.log.lock();
+        let room = log.make_room(bytes)?;
+        if let Some(following) = &self.following {
+            let kept_up = following.keep_up(&*self.disk, &self.dir, log.active(), Position(0));
+            kept_up.map_err(|error| {
+                if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
+            })?;
+        }
+        Ok(room)
+    }
+
     /// Gives up the segments that hold nothing but trimmed records.
     fn release_trimmed(&self) -> std::io::Result<()> {
         let mut log = self.log.lock();
@@ -238,6 +284,14 @@ impl Shared {
 
 #[async_trait]
 impl Incoming for LocalIncoming {
+    fn fault(&self) -> Option<Fault> {
+        if self.shared.panicked.load(Ordering::Relaxed) {
+            return Some(Fault::Ended("the writer of the incoming log"));
+        }
+        let reason = self.shared.poisoned.get()?;
+        Some(Fault::OutOfOrder(format!("the incoming log takes no measures: {reason}")))
+    }
+
     fn numbering(&self) -> Numbering {
         Numbering::settled(self.shared.sack_count)
     }
@@ -284,6 +338,10 @@ impl Incoming for LocalIncoming {
         let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
         let positions = shared.index.trim(up_to);
         checkpoint::write(&*shared.disk, &shared.dir, &positions).map_err(failed)?;
+        if let (Some(following), Some(newest)) = (&shared.following, positions.into_iter().max()) {
+            let active = shared.log.lock().active();
+            following.keep_up(&*shared.disk, &shared.dir, active, newest).map_err(failed)?;
+        }
         shared.release_trimmed().map_err(failed)
     }
 

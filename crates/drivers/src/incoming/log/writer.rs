@@ -19,7 +19,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         while let Some(next) = waiting.peek() {
             let written = match shared.poisoned.get() {
                 Some(reason) => Err(IncomingError::Poisoned(reason.clone())),
-                None => shared.log.lock().make_room(next.frame.len()).map_err(|error| fail(shared, error)),
+                None => shared.make_room(next.frame.len()).map_err(|error| fail(shared, error)),
             };
             match written {
                 Ok(room) => write_group(shared, take_fitting(&mut waiting, room)),

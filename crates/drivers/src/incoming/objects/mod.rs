@@ -40,7 +40,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, Numbering, Sack, SackCount};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, oneshot},
@@ -298,6 +298,11 @@ const HINT_KIND: u64 = 0x544e_4948;
 
 #[async_trait]
 impl Incoming for ObjectIncoming {
+    fn fault(&self) -> Option<Fault> {
+        let has_ended = self.tasks.iter().any(JoinHandle::is_finished);
+        has_ended.then_some(Fault::Ended("a task of the log of objects"))
+    }
+
     fn numbering(&self) -> Numbering {
         self.shared.view.lock().numbering()
     }

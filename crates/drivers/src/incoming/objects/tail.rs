@@ -166,8 +166,10 @@ impl Shared {
         }
     }
 
-    /// An object is missing that somebody has written. After a while its place is filled, so that everybody goes on, and
-    /// nobody writes there what others would not see.
+    /// An object was not found that somebody has written. Objects that are asked for at once are not read at one moment: it may
+    /// have been created after it was looked for, and before the one behind it was. Nobody writes a number before the one below
+    /// is there, so a second look tells. After a while the place of one that is missing is filled, so that everybody goes on,
+    /// and nobody writes there what others would not see.
     async fn fill(&self, tail: &mut Tail, number: u64) -> Result<(), IncomingError> {
         tail.mark = tail.mark.newest(&*self.objects).await?;
         if tail.mark.through >= number {
@@ -176,6 +178,10 @@ impl Shared {
             return Ok(());
         }
         let name = names::log(number);
+        if self.objects.get(&name).await.map_err(unavailable)?.is_some() {
+            tail.missing = None;
+            return Ok(());
+        }
         let since = match tail.missing {
             Some((missing, since)) if missing == number => since,
             _ => Instant::now(),

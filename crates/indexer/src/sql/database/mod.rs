@@ -3,6 +3,7 @@
 //! One file per database says how it is reached and how values are bound; `dialect.rs` what it writes differently. What
 //! the statements are is not known here.
 
+mod checkpoint;
 mod dialect;
 mod mysql;
 mod pool;
@@ -11,10 +12,13 @@ mod row;
 mod sqlite;
 mod statement;
 
+pub(in crate::sql) use checkpoint::Checkpoints;
 pub(in crate::sql) use dialect::Dialect;
 pub(in crate::sql) use pool::Pool;
 pub(in crate::sql) use row::Row;
-pub(in crate::sql) use sqlite::{connect_patiently, refresh_statistics};
+pub(in crate::sql) use sqlite::{
+    connect_patiently, copy as copy_sqlite, file_fault as sqlite_file_fault, refresh_statistics,
+};
 pub(in crate::sql) use statement::{Statement, Value};
 
 use std::{io, time::Duration};

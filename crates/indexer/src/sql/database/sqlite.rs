@@ -1,15 +1,22 @@
 //! `SQLite`: a file, and what it must be told (pragmas).
 
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::{self, ErrorKind, Read as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sqlx::{
-    Arguments as _, ConnectOptions, Sqlite,
+    Arguments as _, ConnectOptions as _, Connection as _, Sqlite,
     query::Query,
     sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
 };
 use tokio::time::{Instant, sleep};
 
-use super::{Connection, Connector, Purpose, Row, STATEMENTS_MAX, Statement, Value};
+use super::{
+    Connection, Connector, Purpose, Row, STATEMENTS_MAX, Statement, Value, checkpoint::CHECKPOINT_PAGES,
+};
 use crate::sql::{
     failure::{indexer_error, is_busy},
     options::SqliteOptions,
@@ -19,9 +26,7 @@ use crate::sql::{
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
-const PAGE_BYTES: u32 = 4096;
-/// The log is folded into the file when it has so many pages: rarely, since random keys touch the same pages again.
-const CHECKPOINT_PAGES: u32 = 8192;
+pub(super) const PAGE_BYTES: u32 = 4096;
 /// What the log's file is cut back to once it was folded.
 const LOG_BYTES_MAX: u32 = CHECKPOINT_PAGES * PAGE_BYTES;
 
@@ -31,6 +36,9 @@ const STATISTICS_ROWS_MAX: u32 = 100_000;
 
 /// How long to wait before a file that is locked is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a copy waits for a lock that somebody holds for a moment.
+const COPY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Rows on the way from a connection's thread to whoever reads them.
 const ROWS_BUFFERED_MAX: usize = 1024;
@@ -46,7 +54,8 @@ pub(super) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .foreign_keys(true)
         .busy_timeout(options.busy_timeout)
         .pragma("cache_size", format!("-{}", options.page_cache_bytes / 1024))
-        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
+        // The writer folds the log (`checkpoint.rs`).
+        .pragma("wal_autocheckpoint", "0")
         .pragma("journal_size_limit", LOG_BYTES_MAX.to_string())
         .pragma("temp_store", "MEMORY")
         .analysis_limit(STATISTICS_ROWS_MAX)
@@ -57,6 +66,56 @@ pub(super) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         connect = connect.pragma("max_page_count", (bytes_max / u64::from(PAGE_BYTES)).max(1).to_string());
     }
     connect
+}
+
+/// Copies the index in the file `from`, which others may be writing to, to the new file `to`: the state at one moment.
+pub(in crate::sql) async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
+    let options = SqliteConnectOptions::new()
+        .filename(from)
+        .create_if_missing(false)
+        .busy_timeout(COPY_TIMEOUT)
+        .disable_statement_logging();
+    let mut connection = options.connect().await?;
+    let copied =
+        sqlx::query("VACUUM INTO ?").bind(to.to_string_lossy().into_owned()).execute(&mut connection).await;
+    connection.close().await?;
+    copied.map(|_| ())
+}
+
+/// What is wrong with the length of a file that was complete once. The header is <https://sqlite.org/fileformat2.html#the_database_header>.
+pub(in crate::sql) fn file_fault(path: &Path) -> io::Result<Option<String>> {
+    const HEADER_BYTES: usize = 100;
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some("is missing".to_owned())),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(Some("is empty".to_owned()));
+    }
+    let mut header = [0; HEADER_BYTES];
+    if length < HEADER_BYTES as u64 {
+        return Ok(Some(format!("is cut short: {length} bytes are left")));
+    }
+    file.read_exact(&mut header)?;
+    let number = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
+    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
+    let wanted = page_bytes * u64::from(number(28));
+    // The length in the header counts if it was written together with the last change. What the log has, the file may lack.
+    let is_told = number(24) == number(92);
+    let has_log = std::fs::metadata(log_path(path)).is_ok_and(|log| log.len() > 0);
+    let is_short = is_told && !has_log && length < wanted;
+    Ok(is_short.then(|| format!("is cut short: {length} of {wanted} bytes are left")))
+}
+
+/// Where `SQLite` keeps the log of a file.
+pub(super) fn log_path(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// A new file is made ready for its log under a lock that nobody waits for, so whoever comes second tries again.

@@ -15,14 +15,14 @@ mod value;
 pub(super) use name::push_name;
 pub(super) use value::sortable;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use super::{
-    Connection, SqlIndexer,
+    Connection, SqlIndexer, Statement,
     failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
     interner::Texts,
     metric,
@@ -91,6 +91,33 @@ impl Resources for SqlIndexer {
             ended += self.writer.change(update::End { ids: ids.to_vec(), now }).await?;
         }
         Ok(ended)
+    }
+
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
+        let broken = |error: sqlx::Error| indexer_error(&error);
+        let mut found = HashMap::with_capacity(ids.len());
+        for ids in ids.chunks(row::IDS_NAMED_MAX) {
+            let mut query =
+                Statement::new(self.readers.dialect(), "SELECT id, ended_at FROM resource WHERE id");
+            query.push_among(ids.iter().copied());
+            for row in &self.readers.fetch_all(query).await.map_err(broken)? {
+                let ended_at: Option<i64> = row.try_get(1).map_err(broken)?;
+                found.insert(row::id_of(row).map_err(broken)?, ended_at.map(Timestamp));
+            }
+        }
+        Ok(ids.iter().map(|id| found.get(id).copied()).collect())
+    }
+
+    async fn revive_resources(
+        &self,
+        seen: &[(Uuid, Timestamp)],
+        now: Timestamp,
+    ) -> Result<u64, IndexerError> {
+        let mut revived = 0;
+        for seen in seen.chunks(ENDED_AT_ONCE_MAX) {
+            revived += self.writer.change(update::Revive { seen: seen.to_vec(), now }).await?;
+        }
+        Ok(revived)
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {

@@ -220,21 +220,9 @@ impl Change for End {
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
         let mut ended = 0;
         for id in self.ids.iter().copied() {
-            let change = ResourceChange {
-                ended_at: Some(Some(self.now)),
-                create_revision: true,
-                now: self.now,
-                ..ResourceChange::default()
-            };
-            let update = Update::new(GENERIC, id, change);
-            let current = match update.current(connection, context).await {
-                Err(Failure::Refused(IndexerError::NoSuchResource(_))) => continue,
-                current => current?,
-            };
-            if current.resource.ended_at.is_none() && current.resource.started_at <= self.now {
-                update.change(connection, &current).await?;
-                ended += 1;
-            }
+            let goes_on = |now: &Resource| now.ended_at.is_none() && now.started_at <= self.now;
+            let set = set_end(connection, context, id, Some(self.now), self.now, goes_on).await?;
+            ended += u64::from(set);
         }
         Ok(ended)
     }
@@ -242,6 +230,54 @@ impl Change for End {
     fn touched(&self, _answer: &Self::Answer) -> Touched {
         Touched::default().with_resources(self.ids.iter().copied())
     }
+}
+
+/// Takes back the end of resources that ended at or before a time; answers how many.
+pub(super) struct Revive {
+    pub(super) seen: Vec<(Uuid, Timestamp)>,
+    pub(super) now: Timestamp,
+}
+
+#[async_trait]
+impl Change for Revive {
+    type Answer = u64;
+
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
+        let mut revived = 0;
+        for (id, seen_at) in self.seen.iter().copied() {
+            let is_over = |now: &Resource| now.ended_at.is_some_and(|ended_at| ended_at <= seen_at);
+            let set = set_end(connection, context, id, None, self.now, is_over).await?;
+            revived += u64::from(set);
+        }
+        Ok(revived)
+    }
+
+    fn touched(&self, _answer: &Self::Answer) -> Touched {
+        Touched::default().with_resources(self.seen.iter().map(|(id, _)| *id))
+    }
+}
+
+/// Sets the end of a resource, with a new revision; false where it is not there, or not as it must be.
+async fn set_end(
+    connection: &mut Connection,
+    context: &Context,
+    id: Uuid,
+    ended_at: Option<Timestamp>,
+    now: Timestamp,
+    must_be: impl Fn(&Resource) -> bool + Send,
+) -> Result<bool, Failure> {
+    let change =
+        ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() };
+    let update = Update::new(GENERIC, id, change);
+    let current = match update.current(connection, context).await {
+        Err(Failure::Refused(IndexerError::NoSuchResource(_))) => return Ok(false),
+        current => current?,
+    };
+    let is_set = must_be(&current.resource);
+    if is_set {
+        update.change(connection, &current).await?;
+    }
+    Ok(is_set)
 }
 
 /// Copies the row and its values into the history.

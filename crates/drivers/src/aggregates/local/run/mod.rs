@@ -50,6 +50,8 @@ pub const PAGE_BYTES: usize = 32 << 10;
 /// A head starts a new page where the last one has this size: a pass reads single heads, and of each a whole page. Costs
 /// at most one index entry a metric.
 pub const HEAD_PAGE_BYTES: usize = 4 << 10;
+/// How much is given up where the disk cannot read.
+const PIECE_BYTES: u64 = 4096;
 /// How much is read at once where much is wanted.
 const STRETCH_BYTES: u64 = 1 << 20;
 
@@ -304,9 +306,31 @@ impl Run {
     fn read_pages(&self, first: usize, last: usize) -> Result<(u64, Vec<u8>), StoreError> {
         let start = self.index[first].1;
         let mut bytes = vec![0; (self.page_end(last) - start) as usize];
-        read_exact_at(&*self.file, &mut bytes, start)
-            .map_err(|error| StoreError::Io(format!("{} at {start}: {error}", self.path.display())))?;
+        if let Err(error) = read_exact_at(&*self.file, &mut bytes, start) {
+            self.read_pieces(start, &mut bytes)
+                .map_err(|at| StoreError::Io(format!("{} at {at}: {error}", self.path.display())))?;
+        }
         Ok((start, bytes))
+    }
+
+    /// Reads what the disk has failed to read at once. A bad place must not cost the rest: after a while it counts as zeros, which
+    /// are no entry. Until then fails with its offset.
+    fn read_pieces(&self, start: u64, bytes: &mut [u8]) -> Result<(), u64> {
+        let (mut at, mut rest) = (start, bytes);
+        while !rest.is_empty() {
+            // At the disk's boundaries: what is beside the bad place is whole.
+            let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
+            let (piece, behind) = rest.split_at_mut(length as usize);
+            if let Err(error) = read_exact_at(&*self.file, piece, at) {
+                if !self.quarantine.is_given_up(&self.path, at) {
+                    return Err(at);
+                }
+                self.quarantine.report(&format!("piece, unreadable: {error}"), &self.path, at, &[]);
+                piece.fill(0);
+            }
+            (at, rest) = (at + length, behind);
+        }
+        Ok(())
     }
 
     /// Checks a value, reporting it where it is damaged.

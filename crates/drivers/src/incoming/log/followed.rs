@@ -1,0 +1,281 @@
+//! What the aggregates know of the log that they follow.
+//!
+//! A head ignores records at positions that it has applied. So a log that was lost, or replaced by an older copy of itself,
+//! must not begin again below them: new records would be taken for old ones, acknowledged and dropped. The log has an identity,
+//! and where the aggregates lie a small file tells which log they follow and how far it has come. It names each segment before a
+//! record in it is shown to anybody, so no head has applied a position beyond that segment.
+//!
+//! ```text
+//! 0 magic "gnudifol" | 8 format version u32 | 12 the log's identity, 16 bytes | 28 segment u32 | 32 position u64
+//! 40 CRC32C of all before u32
+//! ```
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use crate::{
+    OpenError,
+    disk::{Disk, is_no_space, read_id, read_if_there, replace_file},
+    incoming::Position,
+    quarantine::Quarantine,
+    segments::{Location, SegmentLog},
+};
+
+const MAGIC: &[u8; 8] = b"gnudifol";
+const FORMAT_VERSION: u32 = 1;
+const BYTES: usize = 44;
+/// The file among the aggregates.
+const FILE_NAME: &str = "followed-log";
+/// The file beside the log.
+const IDENTITY: &str = "identity";
+
+/// What is written down among the aggregates, kept up with the log.
+pub struct Following {
+    /// Where the aggregates lie.
+    place: PathBuf,
+    /// Of the log that is there; made with its first segment, as soon as there is room for it.
+    identity: Mutex<Option<Uuid>>,
+    written: Mutex<Option<Followed>>,
+}
+
+impl Following {
+    /// Reads what the aggregates in `place` know of the log in `dir`.
+    pub fn open(
+        disk: &dyn Disk,
+        dir: &Path,
+        place: &Path,
+        quarantine: &Quarantine,
+    ) -> Result<Self, OpenError> {
+        disk.create_dir(place).map_err(OpenError::io(place))?;
+        let written = Mutex::new(Followed::read(disk, place, quarantine)?);
+        Ok(Self { place: place.to_owned(), identity: Mutex::new(identity(disk, dir)?), written })
+    }
+
+    /// The newest segment that a head may have applied records of; 0 for none.
+    pub fn segment(&self) -> u32 {
+        self.written.lock().map_or(0, |written| written.segment)
+    }
+
+    /// Compares the log that was found in `dir` with the one that was followed, and follows it from now on.
+    pub fn begin(&self, disk: &dyn Disk, dir: &Path, log: &SegmentLog) -> io::Result<()> {
+        if let Some(followed) = *self.written.lock() {
+            followed.warn_of_loss(dir, *self.identity.lock(), log.found_end());
+        }
+        match self.keep_up(disk, dir, log.active(), Position(0)) {
+            // The log can be read all the same; nothing is written to it until there is room.
+            Err(error) if is_no_space(&error) => {
+                tracing::warn!("no space for {} in {}", FILE_NAME, self.place.display());
+                Ok(())
+            }
+            kept_up => kept_up,
+        }
+    }
+
+    /// The log in `dir` has come to `segment`, and is trimmed up to `position`: written down where that is news.
+    pub fn keep_up(&self, disk: &dyn Disk, dir: &Path, segment: u32, position: Position) -> io::Result<()> {
+        let mut identity = self.identity.lock();
+        let log = match *identity {
+            Some(log) => log,
+            None => *identity.insert(identify(disk, dir)?),
+        };
+        let mut written = self.written.lock();
+        let before = written.unwrap_or(Followed { log, segment: 0, position: Position(0) });
+        // Neither goes back, also where another log took the place of the one before: heads have applied what they have.
+        let followed =
+            Followed { log, segment: segment.max(before.segment), position: position.max(before.position) };
+        if *written != Some(followed) {
+            followed.write(disk, &self.place)?;
+            *written = Some(followed);
+        }
+        Ok(())
+    }
+}
+
+/// A log, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Followed {
+    log: Uuid,
+    /// The newest segment that there was.
+    segment: u32,
+    /// The newest record that was trimmed.
+    position: Position,
+}
+
+impl Followed {
+    /// `None` where `dir` has no such file, or a damaged one, which is reported.
+    fn read(disk: &dyn Disk, dir: &Path, quarantine: &Quarantine) -> Result<Option<Self>, OpenError> {
+        let path = dir.join(FILE_NAME);
+        let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
+        let whole = bytes.len() == BYTES
+            && bytes.starts_with(MAGIC)
+            && crc_fast::crc32_iscsi(&bytes[..BYTES - 4]).to_le_bytes() == bytes[BYTES - 4..];
+        if !whole {
+            quarantine.report("name of the log that is followed", &path, 0, &bytes);
+            return Ok(None);
+        }
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let found = u32_at(8);
+        if found > FORMAT_VERSION {
+            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
+        }
+        Ok(Some(Self {
+            log: Uuid::from_slice(&bytes[12..28]).expect("sixteen bytes"),
+            segment: u32_at(28),
+            position: Position(u64::from_le_bytes(bytes[32..40].try_into().expect("eight bytes"))),
+        }))
+    }
+
+    fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(self.log.as_bytes());
+        bytes.extend_from_slice(&self.segment.to_le_bytes());
+        bytes.extend_from_slice(&self.position.0.to_le_bytes());
+        bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+        replace_file(disk, &dir.join(FILE_NAME), &bytes)
+    }
+
+    /// Says in the log of the program what is lost where the log in `dir` with the identity `found`, which ends at `end`, is not
+    /// the one that was followed, or an older state of it.
+    fn warn_of_loss(&self, dir: &Path, found: Option<Uuid>, end: Location) {
+        let dir = dir.display();
+        let wanted =
+            Location::unpack(self.position.0.max(Location { segment: self.segment, offset: 0 }.pack()));
+        if found != Some(self.log) {
+            let found =
+                found.map_or_else(|| "a new log".to_owned(), |found| format!("another log ({found})"));
+            tracing::warn!(
+                "{dir}: {found} lies in place of the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost, from position {} to {}; it goes on behind segment {:x}",
+                self.log,
+                place(Location::unpack(self.position.0)),
+                place(Location { segment: self.segment, offset: u32::MAX }),
+                self.segment
+            );
+        } else if end < wanted {
+            tracing::warn!(
+                "{dir}: the log is an older copy, which ends at position {}, where the aggregates follow it up to {}: measures accepted in between are lost unless they were processed; it goes on behind segment {:x}",
+                place(end),
+                place(wanted),
+                self.segment
+            );
+        }
+    }
+}
+
+/// `3:8192`: the segment's number, as in its name, and the offset.
+fn place(at: Location) -> String {
+    format!("{:x}:{}", at.segment, at.offset)
+}
+
+/// The identity of the log in `dir`; `None` where it has none.
+fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Uuid>, OpenError> {
+    read_id(disk, &dir.join(IDENTITY), "identity of a log")
+}
+
+/// Gives the log in `dir` an identity.
+fn identify(disk: &dyn Disk, dir: &Path) -> io::Result<Uuid> {
+    let id = Uuid::new_v4();
+    replace_file(disk, &dir.join(IDENTITY), format!("{id}\n").as_bytes())?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use gnudi_model::{MetricId, Sack, SackCount, SackId};
+
+    use super::*;
+    use crate::incoming::{
+        Batch, Incoming as _,
+        log::{LocalIncoming, LocalIncomingOptions},
+    };
+
+    const SACK: Sack = Sack { count: SackCount(std::num::NonZeroU16::MIN), id: SackId(0) };
+
+    fn open(root: &Path) -> Arc<LocalIncoming> {
+        let options = LocalIncomingOptions {
+            sack_count: SACK.count,
+            segment_bytes: 1 << 16,
+            followed_in: Some(root.join("aggregates")),
+            ..LocalIncomingOptions::default()
+        };
+        LocalIncoming::open(&root.join("incoming"), &options).unwrap()
+    }
+
+    /// Where a new record stands.
+    async fn append(log: &LocalIncoming) -> Position {
+        let mut batch = Batch::default();
+        batch.push(MetricId(Uuid::from_u128(1)), 1, |out| out.resize(30_000, 1));
+        log.append(batch).await.unwrap();
+        log.positions(&[SACK]).await.unwrap()[0].newest
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn positions_go_on_behind_a_log_that_is_lost() {
+        // Each way to lose a log, with whether it is noticed.
+        for (way, is_noticed) in
+            [("removed", true), ("emptied", true), ("an older copy", true), ("nothing", false)]
+        {
+            let root = tempfile::tempdir().unwrap();
+            let (dir, older) = (root.path().join("incoming"), root.path().join("older"));
+            let log = open(root.path());
+            append(&log).await;
+            drop(log);
+            copy(&dir, &older);
+            let log = open(root.path());
+            let mut newest = Position(0);
+            // Over several segments, of which none is trimmed.
+            for _ in 0..7 {
+                newest = append(&log).await;
+            }
+            drop(log);
+            if way != "nothing" {
+                fs::remove_dir_all(&dir).unwrap();
+            }
+            match way {
+                "emptied" => fs::create_dir(&dir).unwrap(),
+                "an older copy" => copy(&older, &dir),
+                _ => {}
+            }
+            let disk = crate::disk::LocalDisk;
+            let quarantine = Quarantine::new(Arc::new(disk), root.path().join("quarantine"));
+            let place = root.path().join("aggregates");
+            let followed = Followed::read(&disk, &place, &quarantine).unwrap().unwrap();
+            assert_eq!(followed.segment, Location::unpack(newest.0).segment);
+            let log = open(root.path());
+            let found = Followed::read(&disk, &place, &quarantine).unwrap().unwrap();
+            assert_eq!(found.log != followed.log, is_noticed && way != "an older copy", "{way}");
+            let next = append(&log).await;
+            assert!(next > newest, "{way}: {next:?} is not behind {newest:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_log_without_identity_is_adopted() {
+        let root = tempfile::tempdir().unwrap();
+        let newest = append(&open(root.path())).await;
+        fs::remove_file(root.path().join("incoming").join(IDENTITY)).unwrap();
+        fs::remove_file(root.path().join("aggregates").join(FILE_NAME)).unwrap();
+        let log = open(root.path());
+        assert_eq!(log.positions(&[SACK]).await.unwrap()[0].newest, newest);
+        assert!(root.path().join("incoming").join(IDENTITY).exists());
+        assert!(root.path().join("aggregates").join(FILE_NAME).exists());
+    }
+}
