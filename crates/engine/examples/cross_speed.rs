@@ -112,7 +112,7 @@ async fn main() {
     }
     println!("{count} metrics, {MINUTES} points each, {} bytes a metric", bytes / metrics.len() / 2);
     let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));
-    let engine = Engine::new(Arc::new(MemoryIndexer::default()), incoming, store);
+    let engine = Engine::new(Arc::new(MemoryIndexer::default()), incoming, store, || Timestamp::EPOCH);
     let query = |metrics: &[MetricId], make: &dyn Fn(Box<Operation>) -> Operation| {
         let references = references(metrics, &policy);
         let names = references.iter().map(|reference| reference.name.clone()).collect();

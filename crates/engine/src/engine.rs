@@ -11,7 +11,7 @@ use gnudi_drivers::{
     incoming::{Batch, Incoming, IncomingError},
 };
 use gnudi_indexer::{Indexer, IndexerError};
-use gnudi_model::{ArchivePolicy, MetricId, Numbering, Sack, SackId, Timestamp};
+use gnudi_model::{ArchivePolicy, Fault, MetricId, Numbering, Sack, SackId, Timestamp};
 use gnudi_series::cross::{CrossMeasures, CrossSeries};
 use tokio::time::Instant;
 
@@ -20,10 +20,11 @@ use crate::{
     figures::Figures,
     metricd::scheduler::Queue,
     outage::Outage,
-    processor::Processor,
+    processor::{Fold, Processor},
     reader::{self, Measures, MeasuresQuery},
     refresh::Watcher,
     status::{ProcessingStatus, StatusCache},
+    tasks::Tasks,
     units::Units,
 };
 
@@ -40,6 +41,9 @@ pub enum EngineError {
     /// A stored head or block does not decode; its neighbours are readable.
     #[error("metric {metric}: {reason}")]
     Damaged { metric: MetricId, reason: String },
+    /// A defect of the program: the pass is tried again.
+    #[error("panicked: {0}")]
+    Panicked(String),
     /// The query asks for a resampling that has no meaning, such as a rate over calendar months (400).
     #[error("{0}")]
     Resample(String),
@@ -77,19 +81,22 @@ pub struct Engine {
     status: StatusCache,
     /// The name of this process's workers, once they run.
     pub(crate) workers: OnceLock<String>,
+    /// What must not end while the process lives.
+    pub(crate) tasks: Tasks,
     /// What waits for them.
     pub(crate) waiting: OnceLock<Arc<Queue>>,
 }
 
 impl Engine {
-    /// Of stores that are this process's alone: it owns all sacks, without asking anybody.
+    /// Of stores that are this process's alone: it owns all sacks, without asking anybody. `clock` tells the time.
     pub fn new(
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
+        clock: fn() -> Timestamp,
     ) -> Self {
         let units = Units::everything(incoming.numbering().units());
-        Self::with(indexer, incoming, store, units, None)
+        Self::with(indexer, incoming, store, units, None, clock)
     }
 
     /// Of stores that processes share. It owns no sacks, unless a [`Metricd`](crate::Metricd) is started on it.
@@ -98,9 +105,10 @@ impl Engine {
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
         coordinator: Arc<dyn Coordinator>,
+        clock: fn() -> Timestamp,
     ) -> Self {
         let units = Units::nothing(incoming.numbering().units());
-        Self::with(indexer, incoming, store, units, Some(coordinator))
+        Self::with(indexer, incoming, store, units, Some(coordinator), clock)
     }
 
     fn with(
@@ -109,9 +117,11 @@ impl Engine {
         store: Arc<dyn AggregateStore>,
         units: Units,
         coordinator: Option<Arc<dyn Coordinator>>,
+        clock: fn() -> Timestamp,
     ) -> Self {
         let units = Arc::new(units);
-        let processor = Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone());
+        let processor =
+            Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock);
         Engine {
             bulk: Bulk::new(store.clone()),
             watcher: Watcher::new(incoming.clone()),
@@ -124,8 +134,17 @@ impl Engine {
             outage: Outage::new("the stores"),
             status: StatusCache::default(),
             workers: OnceLock::new(),
+            tasks: Tasks::default(),
             waiting: OnceLock::new(),
         }
+    }
+
+    /// For tests of what a defect of the program does: folds in another way.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn folding(mut self, fold: Fold) -> Self {
+        self.processor.fold = fold;
+        self
     }
 
     pub fn indexer(&self) -> &dyn Indexer {
@@ -228,6 +247,12 @@ impl Engine {
         points_max: usize,
     ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
         self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await
+    }
+
+    /// What is wrong with this process: parts that refuse their work, tasks that have ended.
+    pub fn faults(&self) -> Vec<Fault> {
+        let stores = [self.incoming.fault(), self.store.fault(), self.indexer.fault()];
+        stores.into_iter().flatten().chain(self.tasks.fault()).collect()
     }
 
     /// The name of the workers of this process, where they run.

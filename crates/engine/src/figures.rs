@@ -21,12 +21,16 @@ pub struct Figures {
     pub measures_late: AtomicU64,
     /// Measures dropped because their metric was deleted.
     pub measures_orphaned: AtomicU64,
+    /// Measures that were set aside because folding them panicked.
+    pub measures_set_aside: AtomicU64,
     /// Heads, blocks or records that did not decode and were set aside.
     pub damaged: AtomicU64,
     /// Metrics whose data the janitor removed.
     pub metrics_expunged: AtomicU64,
     /// Resources that the janitor ended, since their metrics got no measures.
     pub resources_ended: AtomicU64,
+    /// Ends of resources that were taken back, since measures came from their time on.
+    pub resources_revived: AtomicU64,
     /// Resources that the janitor deleted, since they ended long ago.
     pub resources_removed: AtomicU64,
 }
@@ -38,7 +42,7 @@ impl Figures {
     }
 
     /// Name, help and value of each counter.
-    pub fn list(&self) -> [(&'static str, &'static str, f64); 12] {
+    pub fn list(&self) -> [(&'static str, &'static str, f64); 14] {
         let value = |counter: &AtomicU64| counter.load(Relaxed) as f64;
         [
             ("passes", "Passes over a sack that found measures", value(&self.passes)),
@@ -57,9 +61,19 @@ impl Figures {
                 "Measures dropped: their metric was deleted",
                 value(&self.measures_orphaned),
             ),
+            (
+                "measures_set_aside",
+                "Measures set aside: folding them panicked",
+                value(&self.measures_set_aside),
+            ),
             ("damaged", "Heads, blocks or records that did not decode", value(&self.damaged)),
             ("metrics_expunged", "Deleted metrics whose data is removed", value(&self.metrics_expunged)),
             ("resources_ended", "Resources ended: no measures for long", value(&self.resources_ended)),
+            (
+                "resources_revived",
+                "Ends of resources taken back: measured again",
+                value(&self.resources_revived),
+            ),
             ("resources_removed", "Resources deleted: ended long ago", value(&self.resources_removed)),
         ]
     }

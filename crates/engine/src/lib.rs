@@ -1,7 +1,7 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor`, `reader`, `cross`, `expunger` and `retention` do one thing each; `metricd` decides when, and
+//! [`Engine`] is the face; `processor`, `reader`, `cross`, `expunger`, `retention` and `revival` do one thing each; `metricd` decides when, and
 //! in which process.
 
 pub mod about;
@@ -10,6 +10,7 @@ pub mod cross;
 pub mod engine;
 pub mod expunger;
 pub mod figures;
+mod folding;
 pub mod metricd;
 mod outage;
 pub mod presence;
@@ -17,7 +18,9 @@ pub mod processor;
 pub mod reader;
 mod refresh;
 pub mod retention;
+mod revival;
 pub mod status;
+mod tasks;
 pub mod units;
 
 pub use about::About;

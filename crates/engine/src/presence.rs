@@ -14,7 +14,7 @@ use crate::{
 /// The membership of a process of the API, as long as it lives.
 pub struct Presence {
     leave: watch::Sender<bool>,
-    task: Option<JoinHandle<()>>,
+    task: Option<(Arc<Engine>, JoinHandle<()>)>,
 }
 
 impl Presence {
@@ -24,17 +24,19 @@ impl Presence {
         let (leave, leaving) = watch::channel(false);
         let task = engine.coordinator.clone().map(|coordinator| {
             let membership = Membership::new(coordinator, name, lease);
-            tokio::spawn(run(engine, membership, now, leaving))
+            let task = tokio::spawn(run(engine.clone(), membership, now, leaving));
+            engine.tasks.watch([task.abort_handle()]);
+            (engine, task)
         });
         Presence { leave, task }
     }
 
     /// Leaves.
     pub async fn stop(self) {
+        let Some((engine, task)) = self.task else { return };
+        engine.tasks.forget();
         let _ = self.leave.send(true);
-        if let Some(task) = self.task
-            && let Err(error) = task.await
-        {
+        if let Err(error) = task.await {
             tracing::error!(%error, "the membership ended badly");
         }
     }

@@ -1,26 +1,23 @@
-//! One pass over a sack: reads what waits, folds it metric by metric, writes heads and blocks, acknowledges.
+//! One pass over a sack: reads what waits, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
 //!
-//! Order of a pass: read heads -> fold -> write blocks and heads, each head with the position it has applied ->
-//! acknowledge. A crash anywhere replays the records, and the heads ignore what they have applied. When a pass runs is
-//! `metricd`'s business.
+//! Order of a pass: read heads -> fold -> write blocks and heads, each head with the position it has applied -> take back the
+//! end of resources that are measured -> acknowledge. A crash anywhere replays the records, and the heads ignore what they have
+//! applied. When a pass runs is `metricd`'s business.
 
 use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
-use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
+    aggregates::{AggregateStore, BlockRange, Fence, MetricWrite, StoreError},
     incoming::{Incoming, Pending, Position, Record},
 };
 use gnudi_indexer::Indexer;
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
-use gnudi_series::{
-    head::{Head, Layout},
-    points,
-};
+use gnudi_series::head::{FoldOutcome, Head, Layout};
 
 use crate::{
     EngineError,
     figures::Figures,
+    revival::Seen,
     units::{Progress, Unit, Units},
 };
 
@@ -40,14 +37,19 @@ pub struct Processor {
     incoming: Arc<dyn Incoming>,
     store: Arc<dyn AggregateStore>,
     units: Arc<Units>,
-    figures: Figures,
+    pub(crate) figures: Figures,
+    clock: fn() -> Timestamp,
+    pub(crate) fold: Fold,
 }
 
+/// How a head takes up the points of a request: [`Head::fold`], unless a test has it fail.
+pub type Fold = fn(&mut Head, &Layout, u64, &mut Vec<Measure>) -> FoldOutcome;
+
 /// The records of one metric within a pass.
-struct Group {
-    metric: Arc<Metric>,
-    layout: Arc<Layout>,
-    records: Range<usize>,
+pub(crate) struct Group {
+    pub(crate) metric: Arc<Metric>,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) records: Range<usize>,
 }
 
 impl Processor {
@@ -56,8 +58,9 @@ impl Processor {
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
         units: Arc<Units>,
+        clock: fn() -> Timestamp,
     ) -> Self {
-        Processor { indexer, incoming, store, units, figures: Figures::default() }
+        Processor { indexer, incoming, store, units, figures: Figures::default(), clock, fold: Head::fold }
     }
 
     pub(crate) fn figures(&self) -> &Figures {
@@ -165,13 +168,13 @@ impl Processor {
         let mut writes = Vec::with_capacity(groups.len());
         let mut points = Vec::new();
         let mut overdue = Vec::new();
+        let mut seen = Seen::default();
         for (group, head) in groups.iter().zip(heads) {
-            let mut head = self.decode_head(group.metric.id, head)?;
-            self.fold(&mut head, group, &records[group.records.clone()], &mut points);
-            writes.push(write_of(&mut head, group));
-            if head.expiry_moved() {
-                overdue.extend(expired_ranges(&head, group));
-            }
+            let records = &records[group.records.clone()];
+            let Some(folded) = self.fold_group(group, &head, records, &mut points)? else { continue };
+            seen.add(group.metric.resource_id, folded.latest);
+            writes.push(folded.write);
+            overdue.extend(folded.overdue);
         }
         self.add_expired(&mut writes, &overdue).await?;
         Figures::add(&self.figures.heads_written, writes.len() as u64);
@@ -180,7 +183,9 @@ impl Processor {
         let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
         // That the unit is lost says more than that the store was slow.
         let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
-        worst.map_or(Ok(()), |error| Err(error.into()))
+        worst.map_or(Ok(()), Err)?;
+        // Before the records are acknowledged: what fails here is replayed.
+        seen.revive(&*self.indexer, &self.figures, (self.clock)()).await
     }
 
     /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.
@@ -222,44 +227,6 @@ impl Processor {
         })
     }
 
-    /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
-    /// blocks are whole.
-    fn decode_head(
-        &self,
-        metric: MetricId,
-        bytes: Result<Option<Bytes>, StoreError>,
-    ) -> Result<Head, EngineError> {
-        let reason = match bytes {
-            Ok(None) => return Ok(Head::new()),
-            Ok(Some(bytes)) => match Head::decode(&bytes) {
-                Ok(head) => return Ok(head),
-                Err(error) => error.to_string(),
-            },
-            Err(StoreError::Damaged(reason)) => reason,
-            Err(other) => return Err(other.into()),
-        };
-        tracing::error!(%metric, reason, "the metric's head is damaged: going on with a new one");
-        Figures::add(&self.figures.damaged, 1);
-        Ok(Head::new())
-    }
-
-    /// Folds the records of one metric, batch by batch.
-    fn fold(&self, head: &mut Head, group: &Group, records: &[Record], points: &mut Vec<Measure>) {
-        for batch in records.chunk_by(|a, b| a.position == b.position) {
-            points.clear();
-            for record in batch {
-                if let Err(error) = points::decode(&record.points, points) {
-                    let metric = record.metric;
-                    tracing::error!(%metric, position = record.position.0, %error, "a record does not decode: dropped");
-                    Figures::add(&self.figures.damaged, 1);
-                }
-            }
-            let outcome = head.fold(&group.layout, batch[0].position.0, points);
-            Figures::add(&self.figures.measures_folded, outcome.accepted as u64);
-            Figures::add(&self.figures.measures_late, outcome.late as u64);
-        }
-    }
-
     /// Has the writes, which are sorted by metric, remove the blocks of these ranges: one call to the store, if any.
     async fn add_expired(
         &self,
@@ -276,26 +243,4 @@ impl Processor {
         }
         Ok(())
     }
-}
-
-/// What to write of a folded head: sealed blocks leave it.
-fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
-    let metric = group.metric.id;
-    let blocks = head.take_sealed(&group.layout).into_iter().map(|block| {
-        let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
-        (key, Bytes::from(block.bytes))
-    });
-    let blocks = blocks.collect();
-    let mut bytes = Vec::with_capacity(1024);
-    head.encode(&mut bytes);
-    MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() }
-}
-
-/// Where the blocks lie that the metric's policy no longer keeps.
-fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
-    let metric = group.metric.id;
-    group.layout.granularities().filter_map(move |granularity| {
-        let to = Timestamp(head.oldest_kept(&group.layout, granularity)?.0 - 1);
-        Some(BlockRange { metric, granularity, from: Timestamp::EPOCH, to })
-    })
 }

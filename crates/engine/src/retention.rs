@@ -1,11 +1,14 @@
 //! Ends resources whose metrics get no measures any more, and removes resources that ended long ago.
 //!
-//! Nothing here makes an ended resource live again. When a metric last got measures is not stored with it: the heads know
+//! What makes an ended resource live again are measures, see [`revival`](crate::revival). When a metric last got measures is not stored with it: the heads know
 //! the last request that they applied, and [`Activity`] where the sacks stood at some time. So it costs the hot path
 //! nothing, and begins to count anew with each process. A mark outlives splits: positions go on growing in the sacks that take an
 //! old one's place, so that a metric got nothing since where its head stands no further than its sack of then.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::{
+    collections::{BTreeSet, HashSet, VecDeque},
+    time::Duration,
+};
 
 use gnudi_drivers::incoming::{Incoming, IncomingError, Position};
 use gnudi_indexer::{
@@ -16,10 +19,13 @@ use gnudi_model::{
 };
 use gnudi_series::head::Head;
 
-use crate::{Engine, EngineError, figures::Figures};
+use crate::{Engine, EngineError, figures::Figures, revival::MICROSECOND};
 
 /// How many resources are looked at at once.
 const RESOURCES_AT_ONCE: usize = 1000;
+
+/// How long what waits in a sack may take to be applied before resources are deleted.
+const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How many marks are kept: the time of inactivity is right to this part of it.
 const MARKS_MAX: i64 = 16;
@@ -94,6 +100,7 @@ impl Engine {
         activity: &mut Activity,
         now: Timestamp,
     ) -> Result<usize, EngineError> {
+        let now = now.floor(MICROSECOND);
         activity.mark(&*self.incoming, now).await?;
         let Some(begin) = activity.begin(now) else { return Ok(0) };
         let created_before = now.saturating_sub(activity.inactive_after);
@@ -176,16 +183,74 @@ impl Engine {
         Ok(active)
     }
 
-    /// Deletes resources that ended before a time (in whole seconds); returns how many.
+    /// Deletes resources that ended before a time (in whole seconds), of which no metric was measured since; returns how many.
+    ///
+    /// What waits for them is applied first, which takes back the ends of those that go on. The index looks once more whether
+    /// they are over.
     pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize, EngineError> {
         let ended = Filter::Compare {
             comparison: Comparison::Less,
             field: "ended_at".to_owned(),
             value: FilterValue::Int(before.secs()),
         };
-        let removed = self.indexer.delete_matching_resources(GENERIC, &ended, before).await?.ids.len();
-        Figures::add(&self.figures().resources_removed, removed as u64);
+        let mut marker = None;
+        let (mut applied, mut stuck) = (HashSet::new(), HashSet::new());
+        let mut removed = 0;
+        loop {
+            let listing = ResourceListing {
+                resource_type: GENERIC.to_owned(),
+                filter: Some(ended.clone()),
+                history: false,
+                details: false,
+                page: ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() },
+                now: before,
+            };
+            let resources = match self.indexer.list_resources(&listing).await {
+                // As above: the rest has its turn next time.
+                Err(IndexerError::InvalidPagination(_)) => break,
+                resources => resources?,
+            };
+            if resources.is_empty() {
+                break;
+            }
+            let metrics = resources.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id);
+            self.apply_waiting(metrics, &mut applied, &mut stuck).await;
+            let units = self.incoming.numbering().units();
+            let is_stuck = |metric: &std::sync::Arc<Metric>| stuck.contains(&units.sack_of(metric.id));
+            let (kept, over): (Vec<_>, Vec<_>) =
+                resources.iter().partition(|resource| resource.metrics.iter().any(is_stuck));
+            let values = over.iter().map(|resource| FilterValue::Uuid(resource.id)).collect();
+            let these = Filter::And(vec![ended.clone(), Filter::In { field: "id".to_owned(), values }]);
+            let deleted = self.indexer.delete_matching_resources(GENERIC, &these, before).await?.ids;
+            Figures::add(&self.figures().resources_removed, deleted.len() as u64);
+            removed += deleted.len();
+            // The others of the page are there, unless somebody else deletes them now.
+            let kept = kept.last().map(|resource| resource.id);
+            if kept.is_none() && deleted.is_empty() {
+                break;
+            }
+            marker = kept.map(|id| ResourceMarker { id, revision: Resource::CURRENT }).or(marker);
+        }
         Ok(removed)
+    }
+
+    /// Has all that waits for the metrics applied, each unit once, and remembers the units where that takes too long.
+    async fn apply_waiting(
+        &self,
+        metrics: impl Iterator<Item = MetricId>,
+        applied: &mut HashSet<SackId>,
+        stuck: &mut HashSet<SackId>,
+    ) {
+        for metric in metrics {
+            let unit = self.incoming.numbering().units().sack_of(metric);
+            if !applied.insert(unit) {
+                continue;
+            }
+            if let Err(error) = self.refresh(&[metric], APPLIED_WITHIN).await {
+                tracing::warn!(sack = unit.0, %error, "ended resources of a sack are kept: what waits there is not applied");
+                stuck.insert(unit);
+            }
+        }
     }
 
     /// Removes what deleted attributes and resource types have left in the index, some at a time.

@@ -62,7 +62,7 @@ async fn engine(policies: &[Arc<ArchivePolicy>], metrics: &[Vec<u32>]) -> Engine
         }
     }
     let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));
-    Engine::new(Arc::new(MemoryIndexer::default()), incoming, store)
+    Engine::new(Arc::new(MemoryIndexer::default()), incoming, store, || Timestamp::EPOCH)
 }
 
 fn reference(number: usize, policy: &Arc<ArchivePolicy>, aggregation: &str) -> CrossReference {

@@ -101,7 +101,7 @@ async fn house(failures: Vec<bool>) -> House {
     let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(2).unwrap()), u64::MAX));
     let store = Arc::new(Flaky { failures, ..Flaky::default() });
     let indexer: Arc<dyn Indexer> = indexer;
-    let engine = Arc::new(Engine::new(indexer, incoming.clone(), store));
+    let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     House { engine, incoming, policy, metrics }
 }
 

@@ -8,8 +8,8 @@ use gnudi_drivers::{
 };
 use gnudi_engine::{Engine, retention::Activity};
 use gnudi_indexer::{
-    MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, Resources,
-    create_default_archive_policies,
+    MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
+    ResourcePage, Resources, create_default_archive_policies,
 };
 use gnudi_model::{
     ArchivePolicy, Measure, MetricId, Resource, SackCount, Timespan, Timestamp, resource_type::GENERIC,
@@ -36,7 +36,7 @@ impl House {
         create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
         let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(4).unwrap()), u64::MAX));
         let store = Arc::new(MemoryAggregates::default());
-        let engine = Engine::new(indexer.clone(), incoming.clone(), store);
+        let engine = Engine::new(indexer.clone(), incoming.clone(), store, || at(100));
         House { engine, indexer, incoming }
     }
 
@@ -68,15 +68,45 @@ impl House {
 
     /// A measure for a metric, accepted, and processed where that is asked for.
     async fn push(&self, metric: u128, processed: bool) {
+        // Its time says nothing about when it came.
+        self.push_at(metric, Timestamp::from_secs(1_000_000), processed).await;
+    }
+
+    async fn push_at(&self, metric: u128, timestamp: Timestamp, processed: bool) {
         let metric = MetricId(Uuid::from_u128(metric));
         let mut batch = Batch::default();
-        // Its time says nothing about when it came.
-        let point = [Measure { timestamp: Timestamp::from_secs(1_000_000), value: 1.0 }];
+        let point = [Measure { timestamp, value: 1.0 }];
         batch.push(metric, 1, |out| points::encode(&point, out));
         self.engine.append(batch).await.unwrap();
         if processed {
             self.engine.refresh(&[metric], std::time::Duration::from_secs(10)).await.unwrap();
         }
+    }
+
+    async fn end(&self, id: u128, ended_at: Timestamp) {
+        let change = ResourceChange {
+            ended_at: Some(Some(ended_at)),
+            create_revision: true,
+            now: ended_at,
+            ..ResourceChange::default()
+        };
+        self.indexer.update_resource(GENERIC, Uuid::from_u128(id), change).await.unwrap();
+    }
+
+    async fn revisions(&self, id: u128) -> Vec<(Option<Timestamp>, Option<Timestamp>)> {
+        let listing = ResourceListing {
+            resource_type: GENERIC.to_owned(),
+            filter: None,
+            history: true,
+            details: false,
+            page: ResourcePage::default(),
+            now: at(0),
+        };
+        let revisions = self.indexer.list_resources(&listing).await.unwrap();
+        let own = revisions.iter().filter(|revision| revision.id == Uuid::from_u128(id));
+        let mut own: Vec<_> = own.map(|revision| (revision.revision_end, revision.ended_at)).collect();
+        own.sort_by_key(|(end, _)| end.unwrap_or(Timestamp(i64::MAX)));
+        own
     }
 
     async fn resource(&self, id: u128) -> Option<Arc<Resource>> {
@@ -116,7 +146,7 @@ async fn resources_without_measures_end() {
     assert_eq!(house.ended_at(4000).await, None, "it has no metrics");
     assert_eq!(house.ended_at(5000).await, None, "its metric is new");
 
-    // Measures that come late leave the end as it is, and so does another look.
+    // Measures from before the end leave the end as it is, and so does another look.
     house.push(1001, true).await;
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26)).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
@@ -186,4 +216,60 @@ async fn resources_that_ended_long_ago_go() {
     let metrics = house.indexer.deleted_metrics(None, 10).await.unwrap();
     assert_eq!(metrics, [MetricId(Uuid::from_u128(1001))]);
     assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn measures_from_the_end_on_take_it_back() {
+    let house = House::new().await;
+    for id in [1000, 2000, 3000, 4000] {
+        house.create(id, 2, at(0)).await;
+        house.end(id, at(5)).await;
+    }
+    house.push_at(1001, Timestamp(at(5).0 - 1_000), true).await;
+    house.push_at(2001, at(5), true).await;
+    house.push_at(3002, at(6), true).await;
+    assert_eq!(house.ended_at(1000).await, Some(at(5)), "its measure is from before");
+    assert_eq!(house.ended_at(2000).await, None);
+    assert_eq!(house.ended_at(3000).await, None);
+    assert_eq!(house.ended_at(4000).await, Some(at(5)), "it got none");
+    // The engine's clock stands at 100 hours.
+    let ended = [(Some(at(5)), None), (Some(at(100)), Some(at(5))), (None, None)];
+    assert_eq!(house.revisions(2000).await, ended);
+    house.push_at(2002, at(7), true).await;
+    assert_eq!(house.revisions(2000).await.len(), 3);
+    // Of a request with an early point and a late one the late one counts, also where another metric brings it.
+    house.push_at(1001, at(4), false).await;
+    house.push_at(1002, at(9), false).await;
+    house.push_at(1001, at(3), true).await;
+    house.push_at(1002, at(3), true).await;
+    assert_eq!(house.ended_at(1000).await, None);
+}
+
+#[tokio::test]
+async fn an_end_that_is_only_now_known_is_taken_back() {
+    let house = House::new().await;
+    house.create(1000, 1, at(0)).await;
+    house.push_at(1001, at(1), true).await;
+    house.end(1000, at(5)).await;
+    house.push_at(1001, at(6), true).await;
+    assert_eq!(house.ended_at(1000).await, None);
+    house.end(1000, at(7)).await;
+    assert_eq!(house.ended_at(1000).await, Some(at(7)));
+    house.push_at(1001, at(8), true).await;
+    assert_eq!(house.ended_at(1000).await, None);
+}
+
+#[tokio::test]
+async fn a_resource_with_measures_that_wait_is_not_removed() {
+    let house = House::new().await;
+    for id in [1000, 2000, 3000] {
+        house.create(id, 1, at(0)).await;
+        house.end(id, at(1)).await;
+    }
+    house.push_at(1001, at(50), false).await;
+    house.push_at(2001, at(0), false).await;
+    assert_eq!(house.engine.remove_ended_resources(at(60)).await.unwrap(), 2);
+    assert_eq!(house.ended_at(1000).await, None);
+    assert!(house.resource(2000).await.is_none(), "its measure was from before the end");
+    assert!(house.resource(3000).await.is_none());
 }

@@ -168,7 +168,7 @@ async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
         Counted { driver: MemoryIncoming::new(SackCount(NonZeroU16::MIN), u64::MAX), calls: calls.clone() };
     let store = Counted { driver: MemoryAggregates::default(), calls: calls.clone() };
     let indexer: Arc<dyn Indexer> = indexer;
-    let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store));
+    let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store), || Timestamp::EPOCH);
     let mut counted = Vec::new();
     for pass in 0..5 {
         let mut batch = Batch::default();

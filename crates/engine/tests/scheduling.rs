@@ -38,7 +38,7 @@ async fn engine() -> Arc<Engine> {
     }
     let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(50).unwrap()), u64::MAX));
     let indexer: Arc<dyn Indexer> = indexer;
-    Arc::new(Engine::new(indexer, incoming, Arc::new(MemoryAggregates::default())))
+    Arc::new(Engine::new(indexer, incoming, Arc::new(MemoryAggregates::default()), || Timestamp::EPOCH))
 }
 
 async fn append(engine: &Engine, round: i64) {

@@ -12,4 +12,7 @@ pub enum KeystoneError {
     /// No answer, or one that says that Keystone is not well: it makes sense to ask again later.
     #[error("{0}")]
     Unavailable(String),
+    /// An answer to one request that Keystone should not give: it says nothing of others.
+    #[error("{0}")]
+    Odd(String),
 }

@@ -127,7 +127,7 @@ mod tests {
     fn logins_are_asked_for_as_keystone_wants_them() {
         let by_name = Credentials::Password {
             user: UserRef::Name { name: "gnocchi".into(), domain: DomainRef::Name("Default".into()) },
-            password: "pw".into(),
+            password: "hunter22".into(),
             project: Some(ProjectRef::Name {
                 name: "service".into(),
                 domain: DomainRef::Id("default".into()),
@@ -137,22 +137,22 @@ mod tests {
             request_body(&by_name),
             json!({"auth": {
                 "identity": {"methods": ["password"], "password": {"user": {
-                    "name": "gnocchi", "domain": {"name": "Default"}, "password": "pw"}}},
+                    "name": "gnocchi", "domain": {"name": "Default"}, "password": "hunter22"}}},
                 "scope": {"project": {"name": "service", "domain": {"id": "default"}}}}})
         );
         let by_id = Credentials::Password {
             user: UserRef::Id("u".into()),
-            password: "pw".into(),
+            password: "hunter22".into(),
             project: Some(ProjectRef::Id("p".into())),
         };
         let body = request_body(&by_id);
-        assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "pw"}));
+        assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "hunter22"}));
         assert_eq!(body["auth"]["scope"], json!({"project": {"id": "p"}}));
         let credential = Credentials::ApplicationCredential { id: "a".into(), secret: "s".into() };
         let body = request_body(&credential);
         assert_eq!(body["auth"]["identity"]["application_credential"], json!({"id": "a", "secret": "s"}));
         assert!(body["auth"].get("scope").is_none(), "an application credential has its own");
-        assert!(!format!("{by_name:?}{credential:?}").contains("pw"));
+        assert!(!format!("{by_name:?}{credential:?}").contains("hunter22"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! An answer is remembered by the token's hash, so that the token itself lies nowhere. Those who ask about the same token
 //! at the same moment share one request. While Keystone is away, what is remembered goes on being believed for its time.
+//! An odd answer to one token keeps nobody else waiting: only a Keystone that cannot be reached, or says so, is away.
 
 use std::{
     collections::HashMap,
@@ -25,8 +26,9 @@ use crate::{
     token_document,
 };
 
-/// A longer token is void without asking: fernet's have some 200 bytes, and headers of gigabytes must not reach Keystone.
-pub const TOKEN_BYTES_MAX: usize = 8192;
+/// A longer token is void without asking. Fernet's have some 200 bytes, signed ones (JWS) some 1,000, and each federated group
+/// adds some 40. uWSGI drops the connection, as if Keystone were away, where a request's headers pass its 4,096 bytes.
+pub const TOKEN_BYTES_MAX: usize = 3072;
 
 /// How long a token that is void is refused without asking again. Tokens do not come back, but one that is seconds old
 /// may be unknown yet where several Keystones share a database that lags.
@@ -37,6 +39,9 @@ const VOID_TOKENS_MAX: usize = 10_000;
 
 /// Questions to Keystone at the same time; others wait for their turn.
 const QUESTIONS_MAX: usize = 64;
+
+/// Of odd answers the log tells once in this time: any caller can provoke them.
+const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
 
 /// Says to Keystone that access rules are heeded here: it calls tokens that have some void otherwise.
 const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
@@ -71,6 +76,8 @@ pub struct Validator {
     failed: Mutex<Option<(Instant, KeystoneError)>>,
     /// Whether the last question was not answered: said once, not with each request.
     is_away: AtomicBool,
+    /// When the log told of an odd answer.
+    odd_told: Mutex<Option<Instant>>,
 }
 
 /// Which tokens are taken.
@@ -93,6 +100,7 @@ impl Validator {
             turns: Semaphore::new(QUESTIONS_MAX),
             failed: Mutex::default(),
             is_away: AtomicBool::new(false),
+            odd_told: Mutex::default(),
         }
     }
 
@@ -147,7 +155,10 @@ impl Validator {
             return Err(error.clone());
         }
         let outcome = self.ask(token, ends).await;
-        self.note(outcome.as_ref().err());
+        match &outcome {
+            Err(KeystoneError::Odd(why)) => self.tell_of_odd(why),
+            outcome => self.note(outcome.as_ref().err()),
+        }
         match &outcome {
             Ok(Some(identity)) => {
                 let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
@@ -176,12 +187,21 @@ impl Validator {
         }
     }
 
+    fn tell_of_odd(&self, why: &str) {
+        let mut told = self.odd_told.lock();
+        let now = Instant::now();
+        if may_again(*told, ODD_LOG_PAUSE, now) {
+            *told = Some(now);
+            tracing::warn!(why, "Keystone's answer to a token is odd");
+        }
+    }
+
     /// Asks where the catalogue says that Keystone is, or at its configured address where the catalogue does not say; once
     /// more where the catalogue says something else after a failure.
     async fn ask(&self, token: &str, ends: Ends) -> Outcome {
         let address = self.address().await?;
         let outcome = self.ask_at(&address, token, ends).await;
-        let Err(KeystoneError::Unavailable(_)) = outcome else { return outcome };
+        let Err(KeystoneError::Unavailable(_) | KeystoneError::Odd(_)) = outcome else { return outcome };
         self.session.forget_endpoints();
         match self.address().await {
             Ok(other) if other != address => self.ask_at(&other, token, ends).await,
@@ -211,7 +231,7 @@ impl Validator {
         match answer.status {
             StatusCode::OK => match token_document::identity(&answer.body) {
                 Ok(identity) => Ok(Some(Arc::new(identity))),
-                Err(why) => Err(KeystoneError::Unavailable(format!("{address}: validating a token: {why}"))),
+                Err(why) => Err(KeystoneError::Odd(format!("{address}: validating a token: {why}"))),
             },
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => {
@@ -220,7 +240,15 @@ impl Validator {
             StatusCode::FORBIDDEN => Err(KeystoneError::Refused(format!(
                 "{address} does not let gnudi's user validate tokens: 403; it needs the role admin or service"
             ))),
-            status => Err(self.session.unwell(status)),
+            // These ask for patience, whatever the token.
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+                Err(self.session.unwell(answer.status))
+            }
+            status if status.is_client_error() => {
+                self.tell_of_odd(&format!("{address}: answered {status}, so that the token is void"));
+                Ok(None)
+            }
+            status => Err(KeystoneError::Odd(format!("{address}: validating a token: answered {status}"))),
         }
     }
 }
@@ -364,6 +392,38 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_mins(1), answered).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_odd_answer_to_one_token_keeps_no_other_waiting() {
+        let script = Script::start(|request| match request.subject.as_deref() {
+            Some("good" | "other") => Reply::ok(token_body("u1", LATER)),
+            Some("unreadable") => Reply::ok("<html>".to_owned()),
+            Some(status) => Reply::status(status.parse().unwrap()),
+            None => Reply::status(500),
+        })
+        .await;
+        let tokens = ["400", "405", "410", "413", "431", "500", "502", "504", "302", "unreadable"];
+        for token in tokens {
+            let validator = validator(&script);
+            let odd = validator.validate(token, NOW).await;
+            if token.starts_with('4') {
+                assert_eq!(odd, Ok(None), "{token}");
+                let asked = script.count("validate");
+                assert_eq!(validator.validate(token, NOW).await, Ok(None));
+                assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
+            } else {
+                assert!(matches!(odd, Err(KeystoneError::Odd(_))), "{token}: {odd:?}");
+            }
+            assert!(validator.validate("good", NOW).await.unwrap().is_some(), "after {token}");
+        }
+        for token in ["503", "429", "408"] {
+            let validator = validator(&script);
+            for token in [token, "other"] {
+                let away = validator.validate(token, NOW).await;
+                assert!(matches!(away, Err(KeystoneError::Unavailable(_))), "{token}: {away:?}");
+            }
+        }
     }
 
     #[tokio::test]

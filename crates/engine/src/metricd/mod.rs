@@ -119,13 +119,16 @@ impl Metricd {
     /// nothing at first.
     pub fn start(engine: Arc<Engine>, options: &MetricdOptions) -> Self {
         let Parts { stop, workers, leave, owner } = Parts::new(&engine, options);
-        let workers = workers.into_iter().map(tokio::spawn).collect();
-        Metricd { engine, stop, workers, leave, owner: owner.map(tokio::spawn) }
+        let workers: Vec<_> = workers.into_iter().map(tokio::spawn).collect();
+        let owner = owner.map(tokio::spawn);
+        engine.tasks.watch(workers.iter().chain(&owner).map(JoinHandle::abort_handle));
+        Metricd { engine, stop, workers, leave, owner }
     }
 
     /// Lets running passes finish, makes what they wrote durable, and leaves the sacks to others. What still waits is processed by
     /// them, or at the next start.
     pub async fn stop(self) {
+        self.engine.tasks.forget();
         let _ = self.stop.send(true);
         for task in self.workers {
             ended(task).await;

@@ -4,8 +4,9 @@
 //! busy the sacks that wait go on gathering, so passes grow with the load by themselves. What waits is bounded: a sack does
 //! at most once.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use gnudi_drivers::aggregates::StoreError;
 use gnudi_model::{Sack, SackCount, SackId};
 use parking_lot::Mutex;
@@ -18,7 +19,7 @@ use super::{
     MetricdOptions, Task,
     policy::{Next, Scheduling, Waiting, Wake},
 };
-use crate::{Engine, EngineError, units::Unit};
+use crate::{Engine, EngineError, folding::panic_text, units::Unit};
 
 /// How long a sack rests after a failed pass.
 pub const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -173,7 +174,8 @@ async fn work(engine: Arc<Engine>, queue: Arc<Queue>, worker: usize, mut stopped
         };
         let count = engine.incoming.numbering().units();
         let Some(unit) = engine.units.get(Sack { count, id: sack }) else { continue };
-        match engine.processor.process(&unit).await {
+        let passed = AssertUnwindSafe(engine.processor.process(&unit)).catch_unwind().await;
+        match passed.unwrap_or_else(|panic| Err(EngineError::Panicked(panic_text(&*panic)))) {
             Ok(outcome) => {
                 unit.succeeded();
                 if outcome.measures > 0 {

@@ -55,7 +55,8 @@ impl Process {
         let (gate, inbox) = (Gate::new(), Arc::new(Inbox::default()));
         world.inboxes.lock().insert(number, inbox.clone());
         let link = Link::new(world.clone(), &name, gate.clone(), inbox);
-        let engine = Arc::new(Engine::shared(indexer.clone(), link.clone(), link.clone(), link));
+        let engine =
+            Arc::new(Engine::shared(indexer.clone(), link.clone(), link.clone(), link, || Timestamp::EPOCH));
         let Parts { stop, workers, leave, owner } = Parts::new(&engine, &options(&name));
         let spawn = |task| tokio::spawn(Gated::new(gate.clone(), task));
         let workers = workers.into_iter().map(spawn).collect();

@@ -92,7 +92,7 @@ impl Cluster {
         coordinator: Arc<dyn Coordinator>,
     ) -> Arc<Engine> {
         let indexer: Arc<dyn Indexer> = self.indexer.clone();
-        Arc::new(Engine::shared(indexer, incoming, store, coordinator))
+        Arc::new(Engine::shared(indexer, incoming, store, coordinator, || Timestamp::EPOCH))
     }
 
     /// All points of a metric, counted by the five minutes.

@@ -180,7 +180,8 @@ impl Message {
                 }
                 Ok(Attempt::Published { receipt, unique_id, bad }) => match receipt.await {
                     Ok(()) => return self.published(unique_id, bad.map(|bad| bad.reason), tries).await,
-                    Err(error) => error.0,
+                    Err(error) if error.is_final => return self.set_aside(&error.reason, tries).await,
+                    Err(error) => error.reason,
                 },
                 Err(reason) => reason,
             };
@@ -196,14 +197,18 @@ impl Message {
     }
 
     async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
-        if let Some(id) = unique_id {
-            self.shared.handler.duplicates.lock().remember(id);
-        }
-        self.shared.figures.acknowledged.add(1);
-        match bad {
+        let outcome = match bad {
             Some(reason) => self.set_aside(&reason, tries).await,
             None => Outcome::Done,
+        };
+        // One that goes back is no duplicate when it comes again: its bad part lies nowhere else.
+        if outcome == Outcome::Done {
+            if let Some(id) = unique_id {
+                self.shared.handler.duplicates.lock().remember(id);
+            }
+            self.shared.figures.acknowledged.add(1);
         }
+        outcome
     }
 
     /// The message is done with once it lies in the queue for such.
@@ -230,5 +235,135 @@ impl Message {
                 Outcome::Returned
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        event::Event,
+        messaging::{MessagingError, Ticket},
+        notification::MetadataMemory,
+        publishers::{PublishError, Publisher, Receipt},
+        sample::Sample,
+    };
+
+    /// Takes all, or fails all with this error; counts the messages.
+    #[derive(Default)]
+    struct Taking {
+        messages: Mutex<usize>,
+        error: Option<PublishError>,
+    }
+
+    impl Publisher for Taking {
+        fn samples(&self, _: &[Sample<'_>]) -> Receipt {
+            *self.messages.lock() += 1;
+            self.error.clone().map_or_else(Receipt::done, Receipt::failed)
+        }
+
+        fn events(&self, _: &[Event]) -> Receipt {
+            Receipt::done()
+        }
+    }
+
+    /// Fails so often, then keeps what it gets.
+    #[derive(Default)]
+    struct Aside {
+        failures: Mutex<usize>,
+        messages: Mutex<Vec<Outgoing>>,
+    }
+
+    #[async_trait]
+    impl Outbox for Aside {
+        async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            self.try_publish(message).await
+        }
+
+        async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            let mut failures = self.failures.lock();
+            if *failures > 0 {
+                *failures -= 1;
+                return Err(MessagingError("no confirmation".to_owned()));
+            }
+            self.messages.lock().push(message.clone());
+            Ok(())
+        }
+    }
+
+    fn body(samples: &[Value]) -> Bytes {
+        let message = json!({
+            "message_id": "m", "publisher_id": "p", "event_type": "telemetry.polling", "priority": "SAMPLE",
+            "payload": { "samples": samples }, "timestamp": "2026-01-01 00:00:00.000000", "_unique_id": "u",
+        });
+        json!({ "oslo.version": "2.0", "oslo.message": message.to_string() }).to_string().into()
+    }
+
+    fn good() -> Value {
+        json!({
+            "counter_name": "image.size", "counter_type": "gauge", "counter_unit": "B", "counter_volume": 1,
+            "user_id": null, "project_id": "p", "resource_id": "r", "timestamp": "2026-01-01T00:00:00",
+            "resource_metadata": {}, "message_id": "i", "source": "openstack", "message_signature": "",
+        })
+    }
+
+    /// What becomes of a message that comes so often.
+    async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
+        let handler = Handler {
+            pipelines: taking.clone(),
+            meters: None,
+            events: None,
+            figures: Arc::default(),
+            duplicates: Mutex::default(),
+            metadata: MetadataMemory::default(),
+        };
+        let options = AgentOptions {
+            tries_max: 5,
+            aside_queue: "aside".to_owned(),
+            graceful_timeout: Duration::from_secs(1),
+        };
+        let agent = Agent::new(handler, aside.clone(), options);
+        let (mut inbox, deliveries, mut settled) = Inbox::new();
+        let mut outcomes = Vec::new();
+        for tag in 1..=times {
+            let ticket = Ticket { session: 1, tag };
+            let delivery =
+                Delivery { body: body.clone(), queue: "q.sample".into(), is_redelivered: tag > 1, ticket };
+            assert!(deliveries.send(delivery).is_ok());
+            let mut tasks = JoinSet::new();
+            let settle = async { outcomes.push(settled.recv().await.expect("it is settled").1) };
+            agent.take_until(&mut inbox, &mut tasks, settle).await;
+        }
+        outcomes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_is_no_duplicate_before_it_is_safe() {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        *aside.failures.lock() = 1;
+        let body = body(&[good(), json!({ "counter_name": "" })]);
+        let outcomes = outcomes(&taking, &aside, &body, 3).await;
+        assert_eq!(outcomes, [Outcome::Returned, Outcome::Done, Outcome::Done]);
+        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (2, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_for_good_is_set_aside_at_once() {
+        let refused = |error| Arc::new(Taking { error: Some(error), ..Taking::default() });
+        let body = body(&[good()]);
+        let taking = refused(PublishError::refused("attributes of instance r: no".to_owned()));
+        let aside = Arc::<Aside>::default();
+        assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
+        assert_eq!(*taking.messages.lock(), 1);
+        let reason = ("reason".to_owned(), "attributes of instance r: no".to_owned());
+        assert!(aside.messages.lock()[0].headers.contains(&reason));
+        let taking = refused(PublishError::new("away".to_owned()));
+        assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
+        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (5, 2));
     }
 }

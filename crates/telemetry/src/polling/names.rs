@@ -26,8 +26,9 @@ pub const REMEMBERED_MAX: usize = 100_000;
 pub const LIFETIME: Duration = Duration::from_mins(10);
 /// A longer life is for ever.
 const LIFETIME_MAX: Duration = Duration::from_hours(24 * 365);
-/// After a failure nobody is asked for so long.
-const PAUSE: Duration = Duration::from_mins(1);
+/// After a failure nobody is asked for so long; twice as long after each one that follows, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Questions under way at the same time.
 const QUESTIONS_MAX: usize = 4;
 /// Of one question.
@@ -113,7 +114,27 @@ pub struct Names {
     users: Mutex<Cells>,
     projects: Mutex<Cells>,
     places: Semaphore,
-    paused_until: Mutex<Option<Instant>>,
+    pause: Mutex<Pause>,
+}
+
+/// How long nobody is asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    until: Option<Instant>,
+    /// Its length; zero after an answer.
+    length: Duration,
+}
+
+impl Pause {
+    /// Begins a pause after a failure; `None` where one has begun since the question was asked.
+    fn begin(&mut self, now: Instant) -> Option<Duration> {
+        if self.until.is_some_and(|until| now < until) {
+            return None;
+        }
+        self.length = (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.until = Some(now + self.length);
+        Some(self.length)
+    }
 }
 
 impl Names {
@@ -125,7 +146,7 @@ impl Names {
             users: Mutex::default(),
             projects: Mutex::default(),
             places: Semaphore::new(QUESTIONS_MAX),
-            paused_until: Mutex::default(),
+            pause: Mutex::default(),
         }
     }
 
@@ -182,19 +203,19 @@ impl Names {
                 }
             }
             Err(NameError::Unavailable(error)) => {
-                if !self.is_paused() {
-                    let pause_s = PAUSE.as_secs();
+                if let Some(pause) = self.pause.lock().begin(Instant::now()) {
+                    let pause_s = pause.as_secs();
                     tracing::error!(error, pause_s, "no names of users and projects can be looked up");
                 }
-                *self.paused_until.lock() = Some(Instant::now() + PAUSE);
                 return;
             }
         }
+        *self.pause.lock() = Pause::default();
         known.until = Some(Instant::now() + self.options.lifetime);
     }
 
     fn is_paused(&self) -> bool {
-        self.paused_until.lock().is_some_and(|until| Instant::now() < until)
+        self.pause.lock().until.is_some_and(|until| Instant::now() < until)
     }
 }
 
@@ -327,8 +348,26 @@ mod tests {
         let found = told(&names, &mut samples).await;
         assert!(found.iter().all(|found| found == &(Some("name of u".to_owned()), None)), "{found:?}");
         assert!(directory.questions() - before <= QUESTIONS_MAX, "{}", directory.questions());
+        // Each pause is twice as long as the one before, up to a minute.
+        for (asked, seconds) in [
+            (false, 1),
+            (true, 1),
+            (false, 3),
+            (true, 1),
+            (false, 7),
+            (true, 1),
+            (true, 60),
+            (true, 60),
+            (true, 60),
+            (false, 59),
+        ] {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            let before = directory.questions();
+            told(&names, &mut samples).await;
+            assert_eq!(directory.questions() > before, asked, "after {seconds} s");
+        }
         *directory.is_away.lock() = false;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE_MAX).await;
         let found = told(&names, &mut samples).await;
         assert_eq!(found[49], (Some("name of u".to_owned()), Some("name of 49".to_owned())));
     }

@@ -77,10 +77,14 @@ impl FilePublisher {
     fn write(&self, lines: Vec<String>) -> Receipt {
         let (done, written) = oneshot::channel();
         if self.jobs.send(Job { lines, done }).is_err() {
-            return Receipt::failed(PublishError("the thread that writes the file has ended".to_owned()));
+            return Receipt::failed(PublishError::new(
+                "the thread that writes the file has ended".to_owned(),
+            ));
         }
         Receipt::of(async move {
-            written.await.map_err(|_| PublishError("the thread that writes the file has ended".to_owned()))
+            written
+                .await
+                .map_err(|_| PublishError::new("the thread that writes the file has ended".to_owned()))
         })
     }
 }

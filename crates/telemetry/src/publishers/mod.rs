@@ -38,10 +38,24 @@ pub use open::{OpenError, Opened, Opener, Publishers};
 pub use test::TestPublisher;
 pub use url::PublisherUrl;
 
-/// Why something was not published, and will not be when it is tried again as it is.
+/// Why something was not published, although the publisher tried again for as long as that made sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PublishError(pub String);
+#[error("{reason}")]
+pub struct PublishError {
+    pub reason: String,
+    /// To publish the message once more would help nobody: what is refused is refused, and the rest is published.
+    pub is_final: bool,
+}
+
+impl PublishError {
+    pub fn new(reason: String) -> Self {
+        PublishError { reason, is_final: false }
+    }
+
+    pub fn refused(reason: String) -> Self {
+        PublishError { reason, is_final: true }
+    }
+}
 
 /// Tells when what was published is safe: acknowledged by the store, or beyond what the publisher promises (a datagram sent).
 pub struct Receipt(BoxFuture<'static, Result<(), PublishError>>);
@@ -60,9 +74,12 @@ impl Receipt {
         Receipt(future.boxed())
     }
 
-    /// Waits for all, and fails with the first error.
+    /// Waits for all, and fails with the first error, a final one before others.
     pub fn all(receipts: Vec<Receipt>) -> Self {
-        Receipt::of(async move { join_all(receipts).await.into_iter().collect() })
+        Receipt::of(async move {
+            let errors = join_all(receipts).await.into_iter().filter_map(Result::err);
+            errors.min_by_key(|error| !error.is_final).map_or(Ok(()), Err)
+        })
     }
 }
 

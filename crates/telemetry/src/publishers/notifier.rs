@@ -261,7 +261,9 @@ impl Shared {
                     return Ok(());
                 }
                 Policy::Default { failures_max: Some(max) } if pauses.count() + 1 >= max => {
-                    return Err(PublishError(format!("the broker did not take it in {max} tries: {error}")));
+                    return Err(PublishError::new(format!(
+                        "the broker did not take it in {max} tries: {error}"
+                    )));
                 }
                 Policy::Default { .. } | Policy::Queue { .. } => {}
             }

@@ -54,7 +54,7 @@ impl Publisher for OpentelemetryPublisher {
     }
 
     fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError("events are nothing for a collector of metrics".to_owned()))
+        Receipt::failed(PublishError::new("events are nothing for a collector of metrics".to_owned()))
     }
 }
 

@@ -84,7 +84,7 @@ impl Publisher for PrometheusPublisher {
     }
 
     fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError("events are nothing for Prometheus".to_owned()))
+        Receipt::failed(PublishError::new("events are nothing for Prometheus".to_owned()))
     }
 }
 

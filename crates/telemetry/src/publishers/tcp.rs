@@ -66,7 +66,7 @@ impl Publisher for TcpPublisher {
     }
 
     fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError("events are not sent by TCP".to_owned()))
+        Receipt::failed(PublishError::new("events are not sent by TCP".to_owned()))
     }
 }
 

@@ -67,7 +67,7 @@ impl Publisher for UdpPublisher {
     }
 
     fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError("events are not sent by UDP".to_owned()))
+        Receipt::failed(PublishError::new("events are not sent by UDP".to_owned()))
     }
 }
 

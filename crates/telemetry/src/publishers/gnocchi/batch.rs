@@ -32,7 +32,7 @@ struct Entry {
 #[derive(Debug)]
 struct Waiting {
     receipt: oneshot::Sender<Result<(), PublishError>>,
-    failure: Option<String>,
+    failure: Option<PublishError>,
 }
 
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Batch {
         receipt: oneshot::Sender<Result<(), PublishError>>,
         failure: Option<String>,
     ) {
-        self.messages.push(Waiting { receipt, failure });
+        self.messages.push(Waiting { receipt, failure: failure.map(PublishError::new) });
     }
 
     /// Brings the measures of each metric together, in the order in which they came. To be done once, before any part of
@@ -219,17 +219,27 @@ impl Batch {
         for entry in &self.entries[part] {
             if resource.is_none_or(|resource| resource == entry.resource) {
                 measures += 1;
-                self.messages[entry.message as usize].failure.get_or_insert_with(|| why.to_owned());
+                self.messages[entry.message as usize]
+                    .failure
+                    .get_or_insert_with(|| PublishError::new(why.to_owned()));
             }
         }
         measures
+    }
+
+    /// Fails for good the messages that have told of a resource: the store has their measures, and refuses its attributes.
+    pub fn refuse(&mut self, resource: u32, why: &str) {
+        for entry in self.entries.iter().filter(|entry| entry.resource == resource) {
+            let failure = &mut self.messages[entry.message as usize].failure;
+            failure.get_or_insert_with(|| PublishError::refused(why.to_owned())).is_final = true;
+        }
     }
 
     /// Tells all who wait.
     pub fn resolve(self) {
         for Waiting { receipt, failure } in self.messages {
             // Who waits no longer needs no answer.
-            let _ = receipt.send(failure.map_or(Ok(()), |failure| Err(PublishError(failure))));
+            let _ = receipt.send(failure.map_or(Ok(()), Err));
         }
     }
 }

@@ -81,12 +81,9 @@ pub async fn deliver(shared: &Shared, mut batch: Batch, permit: OwnedSemaphorePe
     changed.sort_unstable();
     changed.dedup();
     changed.retain(|place| !left_out.contains(place));
-    let resources = changed.into_iter().map(|place| batch.resources[place as usize].clone());
-    stream::iter(resources)
-        .for_each_concurrent(shared.limits.resource_requests_max, |resource| async move {
-            patch(shared, &resource).await;
-        })
-        .await;
+    for (place, why) in patch_all(shared, &batch, changed).await {
+        batch.refuse(place, &why);
+    }
     shared.store.figures().messages_waiting.dec_by(batch.messages() as i64);
     batch.resolve();
 }
@@ -167,6 +164,19 @@ async fn create_all(shared: &Shared, batch: &Batch, places: Vec<u32>, is_last: b
         .await
 }
 
+/// Sends the attributes of resources; answers those whose attributes are refused, with what the store says.
+async fn patch_all(shared: &Shared, batch: &Batch, places: Vec<u32>) -> Vec<(u32, String)> {
+    let send = |place: u32| async move {
+        let refused = patch(shared, &batch.resources[place as usize]).await.err();
+        refused.map(|why| (place, why))
+    };
+    stream::iter(places.into_iter().map(send))
+        .buffer_unordered(shared.limits.resource_requests_max)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
+}
+
 /// What should be in the store, and the version of that.
 fn wanted(state: &State) -> (serde_json::Map<String, Value>, u32) {
     (state.attributes(), state.version)
@@ -200,14 +210,23 @@ async fn create(shared: &Shared, resource: &Arc<Resource>) -> Result<(), String>
     }
 }
 
-/// Sends a resource's attributes until the store has the latest.
-pub async fn patch(shared: &Shared, resource: &Resource) {
+/// A change of a resource that the store refuses is counted, and told to whoever sent it.
+pub fn refused(shared: &Shared, why: String) -> Result<(), String> {
+    shared.store.figures().refused.inc();
+    tracing::warn!("the store refuses a change: {why}");
+    Err(why)
+}
+
+/// Sends a resource's attributes until the store has the latest. The error is what the store says of those that it refuses; they are
+/// sent again with the next change, or the next refresh.
+pub async fn patch(shared: &Shared, resource: &Resource) -> Result<(), String> {
     let _turn = resource.patching.lock().await;
+    let mut outcome = Ok(());
     loop {
         let (body, version, kind) = {
             let state = resource.state.lock();
             if state.is_stored {
-                return;
+                return outcome;
             }
             let (body, version) = wanted(&state);
             (body, version, state.kind)
@@ -215,12 +234,20 @@ pub async fn patch(shared: &Shared, resource: &Resource) {
         let resource_type = &shared.definitions.definition(kind).resource_type;
         let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(&resource.id));
         let answer = shared.store.patch(&path, "application/json", &Value::Object(body)).await;
-        if answer.status.is_success() {
-            shared.store.figures().resources_patched.inc();
-        } else {
-            // The measures are stored. The attributes are tried again with the next change, or the next refresh.
-            tracing::warn!("attributes of {resource_type} {}: {}", resource.id, answer.text());
-        }
+        let why = || format!("attributes of {resource_type} {}: {}", resource.id, answer.text());
+        outcome = match answer.status.as_u16() {
+            200..300 => {
+                shared.store.figures().resources_patched.inc();
+                Ok(())
+            }
+            // There is none of this type, so that nothing is to be changed. One that is created gets all attributes.
+            404 => {
+                shared.store.figures().refused.inc();
+                tracing::warn!("{}", why());
+                Ok(())
+            }
+            _ => refused(shared, why()),
+        };
         let mut state = resource.state.lock();
         if state.version == version {
             state.is_stored = true;

@@ -11,6 +11,7 @@ use super::{
     publisher::{Shared, now},
     store::segment,
 };
+use crate::publishers::PublishError;
 
 /// Events of different resources that are under way at once. Those of one resource go one after the other.
 const LANES: usize = 8;
@@ -26,7 +27,7 @@ pub struct Action {
     pub attributes: Map<String, Value>,
     /// Batches up to this one hold what came before.
     pub after_batch: u64,
-    pub done: oneshot::Sender<()>,
+    pub done: oneshot::Sender<Result<(), PublishError>>,
 }
 
 /// Where events wait for their turn.
@@ -59,23 +60,31 @@ impl Lanes {
 
 async fn carry_out(shared: &Shared, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
-    match operation {
+    let outcome = match operation {
         Operation::Create => create(shared, definition, &id, attributes).await,
         // Samples that came before would begin the resource anew.
         Operation::Update => {
             shared.batches_end(after_batch).await;
-            update(shared, definition, &id, attributes).await;
+            update(shared, definition, &id, attributes).await
         }
         Operation::Delete => {
             shared.batches_end(after_batch).await;
-            end(shared, definition, &id).await;
+            end(shared, definition, &id).await
         }
+    };
+    if outcome.is_ok() {
+        shared.store.figures().events.inc();
     }
-    shared.store.figures().events.inc();
-    let _ = done.send(());
+    // Who waits no longer needs no answer.
+    let _ = done.send(outcome.map_err(PublishError::refused));
 }
 
-async fn create(shared: &Shared, definition: u16, id: &str, mut attributes: Map<String, Value>) {
+async fn create(
+    shared: &Shared,
+    definition: u16,
+    id: &str,
+    mut attributes: Map<String, Value>,
+) -> Result<(), String> {
     let resource_type = &shared.definitions.definition(definition).resource_type;
     attributes.insert("id".to_owned(), id.into());
     let path = format!("/v1/resource/{}", segment(resource_type));
@@ -83,58 +92,77 @@ async fn create(shared: &Shared, definition: u16, id: &str, mut attributes: Map<
     match answer.status.as_u16() {
         200..300 => drop(shared.store.figures().resources_created.inc()),
         409 => tracing::debug!("{resource_type} {id} is there already"),
-        _ => tracing::error!("{resource_type} {id} was not created: {}", answer.text()),
+        _ => {
+            let why = format!("{resource_type} {id} was not created: {}", answer.text());
+            return delivery::refused(shared, why);
+        }
     }
+    Ok(())
 }
 
 /// Sends what has changed. Resources associated with this one are left as they are: what Ceilometer sends for them is all that the
 /// search found, which no store takes.
-async fn update(shared: &Shared, definition: u16, id: &str, attributes: Map<String, Value>) {
+async fn update(
+    shared: &Shared,
+    definition: u16,
+    id: &str,
+    attributes: Map<String, Value>,
+) -> Result<(), String> {
     let kind = shared.definitions.definition(definition).kind;
     let resource = shared.known().resource(id, kind);
     {
         let mut state = resource.state.lock();
         if state.kind != kind {
             tracing::debug!("{id} is of another type");
-            return;
+            return Ok(());
         }
         state.tell(attributes);
     }
-    delivery::patch(shared, &resource).await;
+    delivery::patch(shared, &resource).await
 }
 
-async fn end(shared: &Shared, definition: u16, id: &str) {
+/// Ends all that can be ended; the error is the first.
+async fn end(shared: &Shared, definition: u16, id: &str) -> Result<(), String> {
     let definition = shared.definitions.definition(definition);
     let ended_at = json!({ "ended_at": naive(now().0) });
-    end_one(shared, &definition.resource_type, id, &ended_at).await;
+    let mut outcome = end_one(shared, &definition.resource_type, id, &ended_at).await;
     // Within the query's own quotation marks.
     let id = quoted(id);
     let escaped = &id[1..id.len() - 1];
     for (resource_type, query) in &definition.associated {
-        for (found_type, found) in search(shared, resource_type, &query.replace("%s", escaped)).await {
-            end_one(shared, &found_type, &found, &ended_at).await;
+        match search(shared, resource_type, &query.replace("%s", escaped)).await {
+            Ok(all) => {
+                for (found_type, found) in all {
+                    outcome = outcome.and(end_one(shared, &found_type, &found, &ended_at).await);
+                }
+            }
+            Err(why) => outcome = outcome.and(Err(why)),
         }
     }
+    outcome
 }
 
-async fn end_one(shared: &Shared, resource_type: &str, id: &str, ended_at: &Value) {
+async fn end_one(shared: &Shared, resource_type: &str, id: &str, ended_at: &Value) -> Result<(), String> {
     let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(id));
     let answer = shared.store.patch(&path, "application/json", ended_at).await;
     match answer.status.as_u16() {
-        200..300 => {}
-        404 => tracing::debug!("{resource_type} {id} is not there"),
-        _ => tracing::error!("{resource_type} {id} was not ended: {}", answer.text()),
+        200..300 => Ok(()),
+        404 => {
+            tracing::debug!("{resource_type} {id} is not there");
+            Ok(())
+        }
+        _ => delivery::refused(shared, format!("{resource_type} {id} was not ended: {}", answer.text())),
     }
 }
 
 /// The types and ids of what a query finds.
-async fn search(shared: &Shared, resource_type: &str, query: &str) -> Vec<(String, String)> {
+async fn search(shared: &Shared, resource_type: &str, query: &str) -> Result<Vec<(String, String)>, String> {
     let failed = |why: &str| {
-        tracing::error!("search for {resource_type} by {query:?}: {why}");
-        Vec::new()
+        let refused = delivery::refused(shared, format!("search for {resource_type} by {query:?}: {why}"));
+        refused.map(|()| Vec::new())
     };
-    let query: Value = match serde_json::from_str(query) {
-        Ok(query) => query,
+    let body: Value = match serde_json::from_str(query) {
+        Ok(body) => body,
         Err(error) => return failed(&error.to_string()),
     };
     let mut found = Vec::new();
@@ -142,7 +170,11 @@ async fn search(shared: &Shared, resource_type: &str, query: &str) -> Vec<(Strin
     loop {
         let page = marker.as_deref().map_or(String::new(), |marker| format!("?marker={}", segment(marker)));
         let path = format!("/v1/search/resource/{}{page}", segment(resource_type));
-        let answer = shared.store.post(&path, &query).await;
+        let answer = shared.store.post(&path, &body).await;
+        if answer.status.as_u16() == 404 {
+            tracing::debug!("there is no type {resource_type}");
+            return Ok(found);
+        }
         if !answer.status.is_success() {
             return failed(&answer.text());
         }
@@ -155,7 +187,7 @@ async fn search(shared: &Shared, resource_type: &str, query: &str) -> Vec<(Strin
         let has_next = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
         let last = found.last().map(|(_, id)| id.clone());
         if !has_next || last.is_none() || last == marker {
-            return found;
+            return Ok(found);
         }
         marker = last;
     }

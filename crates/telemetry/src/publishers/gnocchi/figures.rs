@@ -22,6 +22,8 @@ pub struct Figures {
     pub retries: Counter,
     /// Samples that the store will never take, or that are none.
     pub rejected: Counter,
+    /// Changes of resources that the store does not take.
+    pub refused: Counter,
     /// Samples of meters that no definition knows.
     pub unknown: Counter,
     /// Samples that are the store's own activity.
@@ -39,6 +41,7 @@ impl Default for Figures {
             messages_waiting: Gauge::default(),
             retries: Counter::default(),
             rejected: Counter::default(),
+            refused: Counter::default(),
             unknown: Counter::default(),
             filtered: Counter::default(),
             resources_created: Counter::default(),
@@ -55,6 +58,7 @@ impl Figures {
             ("gnocchi_samples", "Samples that the store has taken", &self.samples),
             ("gnocchi_retries", "Requests to the store that were made again", &self.retries),
             ("gnocchi_rejected", "Samples that the store does not take", &self.rejected),
+            ("gnocchi_refused", "Changes of resources that the store does not take", &self.refused),
             ("gnocchi_unknown", "Samples of meters that no definition knows", &self.unknown),
             ("gnocchi_filtered", "Samples of the filtered project", &self.filtered),
             ("gnocchi_resources_created", "Resources created", &self.resources_created),

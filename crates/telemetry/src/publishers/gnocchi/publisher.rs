@@ -191,13 +191,15 @@ impl Publisher for GnocchiPublisher {
             receivers.push(receiver);
         }
         Receipt::of(async move {
+            let mut outcome = Ok(());
             for receiver in receivers {
-                // Where the publisher ends, nobody may think that the event was carried out.
-                if receiver.await.is_err() {
-                    std::future::pending::<()>().await;
+                match receiver.await {
+                    Ok(carried_out) => outcome = outcome.and(carried_out),
+                    // The publisher has ended: nobody may think that the event was carried out.
+                    Err(_) => std::future::pending().await,
                 }
             }
-            Ok(())
+            outcome
         })
     }
 }
@@ -300,7 +302,7 @@ impl Shared {
         }
         self.store.figures().rejected.inc_by(rejected);
         if inner.open.len() == before {
-            let _ = sender.send(failure.map_or(Ok(()), |failure| Err(PublishError(failure))));
+            let _ = sender.send(failure.map_or(Ok(()), |failure| Err(PublishError::new(failure))));
             return;
         }
         if was_empty {

@@ -1,6 +1,6 @@
 //! One request to the store, until it has an answer: who posts, where to, and what to do while the store is away.
 //!
-//! A store that does not answer, or says that it is not well (429, 5xx), or does not know us (401), is asked again for as long
+//! A store that does not answer, or says that it is not well (408, 429, 5xx), or does not know us (401), is asked again for as long
 //! as it takes, with longer and longer pauses up to a bound: whoever waits holds what is to be posted, and nothing is lost.
 
 use std::{
@@ -107,7 +107,7 @@ impl Store {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Asks until there is an answer that is about the request itself: 2xx, 4xx but 401 and 429, and 500 where the store
+    /// Asks until there is an answer that is about the request itself: 2xx, 4xx but 401, 408 and 429, and 500 where the store
     /// goes on answering others.
     async fn ask(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
         let mut pause = PAUSE_MIN;
@@ -140,7 +140,7 @@ impl Store {
                                 }
                             }
                         }
-                        429 | 501.. => {}
+                        408 | 429 | 501.. => {}
                         500 => {
                             errors_500 += 1;
                             if errors_500 >= ERRORS_500_MAX && self.answered() > answered {

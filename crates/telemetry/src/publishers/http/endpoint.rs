@@ -120,7 +120,7 @@ impl Endpoint {
                     return Ok(());
                 }
                 Tried::Refused(answer) => {
-                    return Err(PublishError(format!("{}{sub_path} refuses: {answer}", self.base)));
+                    return Err(PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)));
                 }
                 Tried::Again(error) => {
                     self.trouble.begins(&error);

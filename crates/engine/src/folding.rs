@@ -1,0 +1,218 @@
+//! Folds what waits for one metric into its head.
+//!
+//! A defect of the program that makes a fold panic must cost no other metric: the requests of the metric are then tried one by one
+//! on copies of its head, and those that panic are set aside. They are reported and counted, and the head is as if they had
+//! never come.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::{BlockKey, BlockRange, MetricWrite, StoreError},
+    incoming::Record,
+};
+use gnudi_model::{Measure, MetricId, Timestamp};
+use gnudi_series::{head::Head, points};
+
+use crate::{
+    EngineError,
+    figures::Figures,
+    processor::{Group, Processor},
+};
+
+/// A metric's head with what waited, as it is to be written.
+pub(crate) struct Folded {
+    pub(crate) write: MetricWrite,
+    /// Where the blocks lie that the metric's policy no longer keeps.
+    pub(crate) overdue: Vec<BlockRange>,
+    pub(crate) latest: Option<Timestamp>,
+}
+
+/// What became of the points of some requests.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    requests: u64,
+    accepted: u64,
+    late: u64,
+    damaged: u64,
+    latest: Option<Timestamp>,
+}
+
+impl Totals {
+    fn add(&mut self, more: Totals) {
+        self.requests += more.requests;
+        self.accepted += more.accepted;
+        self.late += more.late;
+        self.damaged += more.damaged;
+        self.latest = self.latest.max(more.latest);
+    }
+}
+
+impl Processor {
+    /// Folds the records of a metric into the head that the store has; `None` where none of them can be.
+    pub(crate) fn fold_group(
+        &self,
+        group: &Group,
+        stored: &Result<Option<Bytes>, StoreError>,
+        records: &[Record],
+        points: &mut Vec<Measure>,
+    ) -> Result<Option<Folded>, EngineError> {
+        let whole = attempt(|| {
+            let mut head = self.decode_head(group.metric.id, stored)?;
+            let totals = self.fold(&mut head, group, records, points);
+            Ok((folded(&mut head, group, totals.latest), totals))
+        });
+        match whole {
+            Ok(Ok((folded, totals))) => {
+                self.count(totals);
+                Ok(Some(folded))
+            }
+            Ok(Err(error)) => Err(error),
+            Err(panic) => {
+                let metric = group.metric.id;
+                tracing::error!(%metric, panic, "folding a metric panicked: its requests are tried one by one");
+                self.fold_one_by_one(group, stored, records, points)
+            }
+        }
+    }
+
+    fn fold_one_by_one(
+        &self,
+        group: &Group,
+        stored: &Result<Option<Bytes>, StoreError>,
+        records: &[Record],
+        points: &mut Vec<Measure>,
+    ) -> Result<Option<Folded>, EngineError> {
+        let mut head = match attempt(|| self.decode_head(group.metric.id, stored)) {
+            Ok(head) => head?,
+            Err(panic) => {
+                self.set_aside(records, &panic);
+                return Ok(None);
+            }
+        };
+        let mut totals = Totals::default();
+        for request in records.chunk_by(|a, b| a.position == b.position) {
+            let mut next = head.clone();
+            match attempt(|| self.fold(&mut next, group, request, points)) {
+                Ok(some) => {
+                    head = next;
+                    totals.add(some);
+                }
+                Err(panic) => self.set_aside(request, &panic),
+            }
+        }
+        if totals.requests == 0 {
+            return Ok(None);
+        }
+        match attempt(|| folded(&mut head, group, totals.latest)) {
+            Ok(folded) => {
+                self.count(totals);
+                Ok(Some(folded))
+            }
+            Err(panic) => {
+                self.set_aside(records, &panic);
+                Ok(None)
+            }
+        }
+    }
+
+    fn set_aside(&self, records: &[Record], panic: &str) {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
+        let measures = records.iter().map(|record| u64::from(record.measures)).sum();
+        tracing::warn!(
+            metric = %first.metric, first = first.position.0, last = last.position.0, measures, panic,
+            "measures are set aside: folding them panics"
+        );
+        Figures::add(&self.figures.measures_set_aside, measures);
+    }
+
+    fn count(&self, totals: Totals) {
+        Figures::add(&self.figures.measures_folded, totals.accepted);
+        Figures::add(&self.figures.measures_late, totals.late);
+        Figures::add(&self.figures.damaged, totals.damaged);
+    }
+
+    /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
+    /// blocks are whole.
+    fn decode_head(
+        &self,
+        metric: MetricId,
+        bytes: &Result<Option<Bytes>, StoreError>,
+    ) -> Result<Head, EngineError> {
+        let reason = match bytes {
+            Ok(None) => return Ok(Head::new()),
+            Ok(Some(bytes)) => match Head::decode(bytes) {
+                Ok(head) => return Ok(head),
+                Err(error) => error.to_string(),
+            },
+            Err(StoreError::Damaged(reason)) => reason.clone(),
+            Err(other) => return Err(other.clone().into()),
+        };
+        tracing::error!(%metric, reason, "the metric's head is damaged: going on with a new one");
+        Figures::add(&self.figures.damaged, 1);
+        Ok(Head::new())
+    }
+
+    /// Folds records of one metric, request by request.
+    fn fold(&self, head: &mut Head, group: &Group, records: &[Record], points: &mut Vec<Measure>) -> Totals {
+        let mut totals = Totals::default();
+        for request in records.chunk_by(|a, b| a.position == b.position) {
+            points.clear();
+            for record in request {
+                if let Err(error) = points::decode(&record.points, points) {
+                    let metric = record.metric;
+                    tracing::error!(%metric, position = record.position.0, %error, "a record does not decode: dropped");
+                    totals.damaged += 1;
+                }
+            }
+            totals.latest = totals.latest.max(points.iter().map(|point| point.timestamp).max());
+            let outcome = (self.fold)(head, &group.layout, request[0].position.0, points);
+            totals.requests += 1;
+            totals.accepted += outcome.accepted as u64;
+            totals.late += outcome.late as u64;
+        }
+        totals
+    }
+}
+
+fn folded(head: &mut Head, group: &Group, latest: Option<Timestamp>) -> Folded {
+    let write = write_of(head, group);
+    let overdue = if head.expiry_moved() { expired_ranges(head, group).collect() } else { Vec::new() };
+    Folded { write, overdue, latest }
+}
+
+/// What the work answers, or what it panicked with. What a panic leaves half done must not be used.
+fn attempt<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic))
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}
+
+/// What to write of a folded head: sealed blocks leave it.
+fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
+    let metric = group.metric.id;
+    let blocks = head.take_sealed(&group.layout).into_iter().map(|block| {
+        let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
+        (key, Bytes::from(block.bytes))
+    });
+    let blocks = blocks.collect();
+    let mut bytes = Vec::with_capacity(1024);
+    head.encode(&mut bytes);
+    MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() }
+}
+
+/// Where the blocks lie that the metric's policy no longer keeps.
+fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
+    let metric = group.metric.id;
+    group.layout.granularities().filter_map(move |granularity| {
+        let to = Timestamp(head.oldest_kept(&group.layout, granularity)?.0 - 1);
+        Some(BlockRange { metric, granularity, from: Timestamp::EPOCH, to })
+    })
+}
