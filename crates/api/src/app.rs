@@ -9,7 +9,9 @@ use gnudi_model::Timestamp;
 use hyper::{
     Method, Request, StatusCode,
     body::{Body, Incoming},
-    header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{
+        ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, DATE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    },
     http::request::Parts,
 };
 use parking_lot::Mutex;
@@ -24,13 +26,20 @@ use crate::{
     document::{self, Asked},
     error::ApiError,
     figures::Figures,
+    head, http_date,
+    links::Secure,
+    long_work::LongWork,
+    measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
-    router::{Found, Router},
+    router::{Found, Router, is_version_1},
 };
+
+/// A longer body of somebody who is not known is not read, to be forgotten.
+const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
 
 /// Everything that answers requests.
 pub struct App {
@@ -44,6 +53,8 @@ pub struct App {
     pub(crate) measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
     bodies: BodyBudget,
+    long_work: LongWork,
+    pub(crate) answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
 }
 
@@ -59,6 +70,7 @@ impl App {
         let figures = Figures::new(&mut registry);
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
+        let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,
@@ -71,6 +83,8 @@ impl App {
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
             bodies: BodyBudget::default(),
+            long_work: LongWork::default(),
+            answers,
             clock,
         }
     }
@@ -112,12 +126,13 @@ impl App {
     /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
     pub async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
         let (mut parts, incoming) = request.into_parts();
-        if let Some(watch) = &watch
-            && self.options.auth_mode.asks_for_peers()
-        {
-            parts.extensions.insert(Peer(watch.peer()));
-        }
         if let Some(watch) = &watch {
+            if self.options.auth_mode.asks_for_peers() {
+                parts.extensions.insert(Peer(watch.peer()));
+            }
+            if watch.is_secure() {
+                parts.extensions.insert(Secure);
+            }
             watch.begin_handling();
         }
         let limits = &self.options.limits;
@@ -125,8 +140,8 @@ impl App {
             incoming,
             watch: watch.clone(),
             budget: &self.bodies,
-            bytes_max: limits.body_bytes_max,
-            bodies_bytes_max: limits.bodies_bytes_max,
+            limits,
+            long_work: &self.long_work,
         };
         let found = self.router.find(&parts, &self.options.path_prefix);
         let route = found.as_ref().map_or("", |found| found.route);
@@ -144,6 +159,8 @@ impl App {
         if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
             response = cors.apply(&parts.method, &parts.headers, response);
         }
+        // The server's own stands still while the clock is set back.
+        response.headers_mut().insert(DATE, http_date::header(self.now()));
         self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
         response
     }
@@ -160,7 +177,13 @@ impl App {
         if body.incoming.is_end_stream() {
             return response;
         }
-        if error.status == StatusCode::PAYLOAD_TOO_LARGE || parts.headers.contains_key(EXPECT) {
+        let length = body.incoming.size_hint().exact();
+        let is_long = length.is_none_or(|bytes| bytes > UNKNOWN_DRAINED_BYTES_MAX);
+        let is_not_worth_reading = error.status == StatusCode::UNAUTHORIZED && is_long;
+        if error.status == StatusCode::PAYLOAD_TOO_LARGE
+            || is_not_worth_reading
+            || parts.headers.contains_key(EXPECT)
+        {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             if let Some(watch) = &body.watch {
                 watch.will_close_early();
@@ -177,11 +200,14 @@ impl App {
         parts: &Parts,
         body: &mut RequestBody<'_>,
     ) -> Result<Response, ApiError> {
-        let path = parts.uri.path();
-        let path = path.strip_prefix(&self.options.path_prefix).unwrap_or(path);
+        head::check(parts, &self.options.limits)?;
         let auth_mode = &self.options.auth_mode;
-        let caller =
-            if auth_mode.guards(path) { Some(auth_mode.caller(parts, self.now()).await?) } else { None };
+        let leads_to_version_1 = || match &found {
+            Ok(found) => found.is_version_1(),
+            Err(_) => is_version_1(parts.uri.path(), &self.options.path_prefix),
+        };
+        let is_guarded = auth_mode.guards_version_1() && leads_to_version_1();
+        let caller = if is_guarded { Some(auth_mode.caller(parts, self.now()).await?) } else { None };
         let found = found?;
         let handled =
             AssertUnwindSafe(crate::router::call(self, &found, parts, body, caller)).catch_unwind().await;

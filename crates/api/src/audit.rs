@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use gnudi_model::Timestamp;
-use hyper::{StatusCode, http::request::Parts};
+use hyper::{Method, StatusCode, header::ACCESS_CONTROL_REQUEST_METHOD, http::request::Parts};
 use parking_lot::Mutex;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
@@ -53,7 +53,10 @@ impl Audit {
             error.status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
         );
-        if !is_refusal {
+        // A browser asks before it sends what its user has: it never carries credentials, and says nothing of anybody.
+        let is_preflight =
+            parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if !is_refusal || is_preflight {
             return;
         }
         let Some(suppressed) = self.allow(now) else { return };

@@ -1,38 +1,88 @@
 //! Reads request bodies, within the limits of size, of memory and of time.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::{connection::Watch, error::ApiError};
+use parking_lot::Mutex;
 
-/// How many bytes of bodies are held at the moment, by all requests together.
+use crate::{connection::Watch, error::ApiError, limits::Limits, long_work::LongWork};
+
+/// Bytes of a body that needs no list: settings, and queries in forms.
+pub const SMALL_BYTES_MAX: usize = 1 << 20;
+
+/// Bodies of more bytes count for their peer.
+const COUNTED_BYTES_MIN: usize = 64 << 10;
+
+/// One peer, which may be a proxy for many clients, holds at most half of what may be held, so that others have the rest.
+const PEER_PART: usize = 2;
+
+/// How many bytes of bodies are held at the moment, by all requests together and by those of each peer.
 #[derive(Debug, Default)]
-pub struct BodyBudget(AtomicUsize);
+pub struct BodyBudget {
+    held: AtomicUsize,
+    of_peers: Mutex<HashMap<IpAddr, usize>>,
+}
 
 /// A part of the budget; given back when dropped.
 #[derive(Debug)]
 struct Reserved<'b> {
     budget: &'b BodyBudget,
+    peer: Option<IpAddr>,
     bytes: usize,
+    /// Those of them that count for the peer.
+    counted: usize,
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        let (Some(peer), 1..) = (self.peer, self.counted) else { return };
+        let mut of_peers = self.budget.of_peers.lock();
+        let held = of_peers.get_mut(&peer).expect("this is counted");
+        *held -= self.counted;
+        if *held == 0 {
+            of_peers.remove(&peer);
+        }
     }
 }
 
-impl Reserved<'_> {
+impl<'b> Reserved<'b> {
+    fn nothing(budget: &'b BodyBudget, peer: Option<IpAddr>) -> Self {
+        Reserved { budget, peer, bytes: 0, counted: 0 }
+    }
+
+    /// Takes more of the budget of `max` bytes.
+    ///
+    /// # Errors
+    /// 503 where there is no more, or no more for the peer.
     fn grow(&mut self, bytes: usize, max: usize) -> Result<(), ApiError> {
         self.bytes += bytes;
-        let held = self.budget.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if held > max { Err(ApiError::unavailable("Too many requests are being read")) } else { Ok(()) }
+        let held = self.budget.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let held_by_peer = self.count();
+        if held > max || held_by_peer > max / PEER_PART {
+            return Err(ApiError::unavailable("Too many requests are being read"));
+        }
+        Ok(())
+    }
+
+    /// Counts what is reserved for the peer; bytes of all its bodies.
+    fn count(&mut self) -> usize {
+        let Some(peer) = self.peer.filter(|_| self.bytes >= COUNTED_BYTES_MIN) else { return 0 };
+        let mut of_peers = self.budget.of_peers.lock();
+        let held = of_peers.entry(peer).or_default();
+        *held += self.bytes - self.counted;
+        self.counted = self.bytes;
+        *held
     }
 }
 
@@ -41,8 +91,9 @@ pub struct RequestBody<'a> {
     pub(crate) incoming: Incoming,
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) budget: &'a BodyBudget,
-    pub(crate) bytes_max: usize,
-    pub(crate) bodies_bytes_max: usize,
+    pub(crate) limits: &'a Limits,
+    /// Where a large body is worked on, once it is there.
+    pub(crate) long_work: &'a LongWork,
 }
 
 impl RequestBody<'_> {
@@ -51,8 +102,17 @@ impl RequestBody<'_> {
     /// # Errors
     /// 413 where it is too large, 503 where too many bodies are being read, 400 where the client stops in the middle.
     pub async fn read(&mut self) -> Result<Bytes, ApiError> {
+        self.read_at_most(self.limits.body_bytes_max).await
+    }
+
+    /// The whole body, where it holds no list: [`RequestBody::read`] with [`SMALL_BYTES_MAX`].
+    pub async fn read_small(&mut self) -> Result<Bytes, ApiError> {
+        self.read_at_most(self.limits.body_bytes_max.min(SMALL_BYTES_MAX)).await
+    }
+
+    async fn read_at_most(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
         self.tell(Watch::begin_body);
-        let body = self.read_frames().await;
+        let body = self.read_frames(bytes_max).await;
         self.tell(Watch::begin_handling);
         body
     }
@@ -63,13 +123,15 @@ impl RequestBody<'_> {
         }
     }
 
-    async fn read_frames(&mut self) -> Result<Bytes, ApiError> {
-        let too_large = || ApiError::too_large(format!("The body is larger than {} bytes", self.bytes_max));
+    async fn read_frames(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
+        let too_large = || ApiError::too_large(format!("The body is larger than {bytes_max} bytes"));
+        let limits = self.limits;
         let expected = self.incoming.size_hint().lower() as usize;
-        if expected > self.bytes_max {
+        if expected > bytes_max {
             return Err(too_large());
         }
-        let mut reserved = Reserved { budget: self.budget, bytes: 0 };
+        let peer = self.watch.as_ref().map(|watch| watch.peer());
+        let mut reserved = Reserved::nothing(self.budget, peer);
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
         let mut length = 0;
@@ -78,10 +140,10 @@ impl RequestBody<'_> {
             let Ok(data) = frame.into_data() else { continue };
             self.tell(|watch| watch.received(data.len()));
             length += data.len();
-            if length > self.bytes_max {
+            if length > bytes_max {
                 return Err(too_large());
             }
-            reserved.grow(data.len(), self.bodies_bytes_max)?;
+            reserved.grow(data.len(), limits.bodies_bytes_max)?;
             // Most bodies come in one piece, which is used where it lies.
             if length == data.len() {
                 first = data;
@@ -99,7 +161,7 @@ impl RequestBody<'_> {
     /// Reads the rest and forgets it, so that the client gets to read the answer.
     pub(crate) async fn drain(&mut self) {
         self.tell(Watch::begin_body);
-        let mut left = self.bytes_max;
+        let mut left = self.limits.body_bytes_max;
         while let Some(Ok(frame)) = self.incoming.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
             self.tell(|watch| watch.received(length));
@@ -107,5 +169,32 @@ impl RequestBody<'_> {
             left = rest;
         }
         self.tell(Watch::begin_handling);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_leaves_a_part_to_the_others() {
+        let budget = BodyBudget::default();
+        let (greedy, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let max = 16 << 20;
+        let mut held: Vec<Reserved<'_>> = Vec::new();
+        let mut take = |peer, bytes| {
+            let mut reserved = Reserved::nothing(&budget, Some(peer));
+            let is_taken = reserved.grow(1000, max).is_ok() && reserved.grow(bytes, max).is_ok();
+            if is_taken {
+                held.push(reserved);
+            }
+            is_taken
+        };
+        assert_eq!((0..20).filter(|_| take(greedy, 1 << 20)).count(), 7);
+        assert!(take(other, 7 << 20) && take(greedy, 1000));
+        assert!(!take(other, 2 << 20));
+        held.clear();
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert!(budget.of_peers.lock().is_empty());
     }
 }

@@ -42,6 +42,10 @@ impl Ticks {
     }
 }
 
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -67,27 +71,53 @@ impl Phase {
     }
 }
 
+/// How slow a client may be.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    body_grace_ms: u64,
+    write_timeout_ms: u64,
+    bytes_per_second_min: u64,
+}
+
+impl Pace {
+    fn of(limits: &Limits) -> Self {
+        Pace {
+            body_grace_ms: millis(limits.body_grace),
+            write_timeout_ms: millis(limits.write_timeout),
+            bytes_per_second_min: limits.body_bytes_per_second_min.max(1),
+        }
+    }
+}
+
 /// The phase of a connection, written by the connection and read by the sweeper.
 #[derive(Debug)]
 pub struct Watch {
     ticks: Arc<Ticks>,
     /// Who is at the other end, as far as the network tells.
     peer: IpAddr,
+    /// Over TLS.
+    is_secure: bool,
+    pace: Pace,
     /// The phase in the high half, the tick at which it began in the low half.
     phase: AtomicU64,
-    /// Bytes of the body so far.
-    received: AtomicU64,
+    /// While a body arrives: the millisecond of the ticks by which more of it must have come.
+    body_due_ms: AtomicU64,
+    /// While a client does not take all that is written: the millisecond by which it must have taken more; 0 before.
+    read_due_ms: AtomicU64,
     /// The connection will be closed although the client may still be sending.
     closes_early: AtomicBool,
 }
 
 impl Watch {
-    pub fn new(ticks: Arc<Ticks>, peer: IpAddr) -> Self {
+    pub fn new(ticks: Arc<Ticks>, peer: IpAddr, is_secure: bool, limits: &Limits) -> Self {
         let watch = Watch {
             ticks,
             peer: peer.to_canonical(),
+            is_secure,
+            pace: Pace::of(limits),
             phase: AtomicU64::new(0),
-            received: AtomicU64::new(0),
+            body_due_ms: AtomicU64::new(0),
+            read_due_ms: AtomicU64::new(0),
             closes_early: AtomicBool::new(false),
         };
         watch.enter(Phase::Head);
@@ -97,6 +127,11 @@ impl Watch {
     /// The address at the other end; one of IPv4 is never dressed up as IPv6.
     pub fn peer(&self) -> IpAddr {
         self.peer
+    }
+
+    /// Whether the client speaks HTTPS.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
     }
 
     fn enter(&self, phase: Phase) {
@@ -111,17 +146,30 @@ impl Watch {
 
     /// The request's body is read from now on.
     pub fn begin_body(&self) {
-        self.received.store(0, Ordering::Relaxed);
+        self.body_due_ms.store(self.now_ms() + self.pace.body_grace_ms, Ordering::Relaxed);
         self.enter(Phase::Body);
     }
 
-    /// Some of the body has arrived.
+    /// Some of the body has arrived, which gives the client time for more; never more of it than at the beginning, so that
+    /// one that has sent much at once cannot rest on it.
     pub fn received(&self, bytes: usize) {
-        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.extend(&self.body_due_ms, bytes, self.pace.body_grace_ms);
+    }
+
+    /// Gives the client the time that so many bytes may take, up to a point so far from now.
+    fn extend(&self, due_ms: &AtomicU64, bytes: usize, ms_max: u64) {
+        let earned_ms = bytes as u64 * 1000 / self.pace.bytes_per_second_min;
+        let latest_ms = self.now_ms() + ms_max;
+        due_ms.store((due_ms.load(Ordering::Relaxed) + earned_ms).min(latest_ms), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::from(self.ticks.now()) * millis(TICK)
     }
 
     /// The request is being handled, and what it waits for is not its client.
     pub fn begin_handling(&self) {
+        self.read_due_ms.store(0, Ordering::Relaxed);
         self.enter(Phase::Handling);
     }
 
@@ -138,12 +186,9 @@ impl Watch {
         let allowed = match phase {
             Phase::Idle => limits.idle_timeout,
             Phase::Head => limits.header_timeout,
-            Phase::Body => {
-                let rate = limits.body_bytes_per_second_min.max(1);
-                limits.body_grace + Duration::from_secs(self.received.load(Ordering::Relaxed) / rate)
-            }
+            Phase::Body => return self.now_ms() > self.body_due_ms.load(Ordering::Relaxed),
             Phase::Handling => return false,
-            Phase::Blocked => limits.write_timeout,
+            Phase::Blocked => return self.now_ms() > self.read_due_ms.load(Ordering::Relaxed),
             Phase::Lingering => limits.linger_timeout,
         };
         elapsed > allowed
@@ -158,11 +203,16 @@ impl Watch {
     /// TLS takes what is written and keeps what the socket does not take, so that only a flush shows that it is blocked.
     fn after_flush(&self, blocked: bool) {
         if blocked || self.phase().0 == Phase::Blocked {
-            self.after_write(blocked);
+            self.after_write(blocked, 0);
         }
     }
 
-    fn after_write(&self, blocked: bool) {
+    fn after_write(&self, blocked: bool, bytes: usize) {
+        if self.read_due_ms.load(Ordering::Relaxed) > 0 {
+            self.extend(&self.read_due_ms, bytes, self.pace.write_timeout_ms);
+        } else if blocked {
+            self.read_due_ms.store(self.now_ms() + self.pace.write_timeout_ms, Ordering::Relaxed);
+        }
         match (self.phase().0, blocked) {
             // An interim answer (`100 Continue`), or one that overtakes the rest of the body.
             (Phase::Body, _) | (Phase::Blocked, true) => {}
@@ -204,7 +254,8 @@ impl Watched {
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.watch.after_write(result.is_pending());
+        let bytes = if let Poll::Ready(Ok(bytes)) = &result { *bytes } else { 0 };
+        self.watch.after_write(result.is_pending(), bytes);
         result
     }
 }
@@ -271,7 +322,7 @@ mod tests {
     fn each_phase_has_its_deadline() {
         let limits = Limits::default();
         let ticks = Arc::new(Ticks::default());
-        let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into());
+        let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into(), false, &limits);
         let overdue_after = |seconds: u32| {
             pass(&ticks, seconds);
             let before = watch.is_overdue(&limits);
@@ -279,26 +330,42 @@ mod tests {
             (before, watch.is_overdue(&limits))
         };
         assert_eq!(overdue_after(10), (false, true), "the first byte");
-        watch.after_write(false);
+        watch.after_write(false, 0);
         assert_eq!(overdue_after(75), (false, true), "idle");
-        watch.after_write(false);
+        watch.after_write(false, 0);
         watch.after_read();
         watch.after_read();
         assert_eq!(overdue_after(10), (false, true), "headers");
         watch.begin_body();
-        watch.received(40 << 10);
+        pass(&ticks, 5);
+        watch.received(24 << 10);
         watch.after_read();
-        watch.after_write(false);
-        assert_eq!(overdue_after(15), (false, true), "body");
+        watch.after_write(false, 0);
+        assert_eq!(overdue_after(8), (false, true), "body");
+        watch.begin_body();
+        watch.received(32 << 20);
+        assert_eq!(overdue_after(10), (false, true), "a body of which much came at once");
         watch.begin_handling();
         assert_eq!(overdue_after(10_000), (false, false), "handling");
-        watch.after_write(true);
+        watch.after_write(true, 0);
         pass(&ticks, 20);
-        watch.after_write(true);
+        watch.after_write(true, 0);
         assert_eq!(overdue_after(10), (false, true), "blocked");
+        watch.begin_handling();
+        watch.after_write(true, 0);
+        pass(&ticks, 20);
+        watch.after_write(false, 80 << 10);
+        watch.after_write(true, 0);
+        assert_eq!(overdue_after(20), (false, true), "read slowly");
+        watch.begin_handling();
+        watch.after_write(true, 0);
+        watch.after_write(false, 800 << 20);
+        watch.after_write(true, 0);
+        assert_eq!(overdue_after(30), (false, true), "read fast, and then not at all");
         watch.after_flush(false);
         assert_eq!(overdue_after(75), (false, true), "flushed");
-        watch.after_write(false);
+        watch.begin_handling();
+        watch.after_write(false, 0);
         watch.after_flush(true);
         assert_eq!(overdue_after(30), (false, true), "not flushed");
         watch.begin_handling();

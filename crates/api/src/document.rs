@@ -8,6 +8,9 @@ use hyper::StatusCode;
 
 use crate::{accept::acceptable, error::ApiError, json::Value};
 
+/// How much of a text is shown: a request may be part of it, and be large.
+const TEXT_CHARACTERS_MAX: usize = 8_192;
+
 /// What of a request shows in an error's document.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
@@ -23,13 +26,16 @@ pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
         return ("application/json", unauthenticated().to_json());
     }
     let accept = asked.accept.unwrap_or("");
-    let wants_text = accept.is_empty() || accept.to_ascii_lowercase().contains("text/");
+    // What programs send that read JSON, as `application/json, text/plain, */*`.
+    let asks_for_json_first = accept.trim_start().to_ascii_lowercase().starts_with("application/json");
+    let wants_text =
+        accept.is_empty() || (accept.to_ascii_lowercase().contains("text/") && !asks_for_json_first);
     let preferred = acceptable(accept, &["text/plain", "text/html", "application/json"]);
     if !wants_text || preferred.first() == Some(&"application/json") {
         let document = Value::object([
             ("code", Value::Int(i64::from(error.status.as_u16()))),
             ("title", title(error.status).into()),
-            ("description", error.detail.clone()),
+            ("description", bounded(&error.detail)),
         ]);
         return ("application/json", document.to_json());
     }
@@ -76,9 +82,9 @@ fn title(status: StatusCode) -> &'static str {
 }
 
 fn body(error: &ApiError, asked: Asked<'_>, escape: impl Fn(&str) -> String) -> String {
-    let detail = match &error.detail {
+    let detail = match bounded(&error.detail) {
         Value::Null => String::new(),
-        Value::Str(text) => escape(text),
+        Value::Str(text) => escape(&text),
         other => escape(&other.repr()),
     };
     match error.status {
@@ -125,6 +131,21 @@ fn explanation(status: StatusCode) -> &'static str {
         _ => {
             "The server could not comply with the request since it is either malformed or otherwise incorrect."
         }
+    }
+}
+
+/// The detail with no text, of which a request may be part, that is longer than [`TEXT_CHARACTERS_MAX`].
+fn bounded(detail: &Value) -> Value {
+    match detail {
+        Value::Str(text) => match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
+            Some((end, _)) => format!("{}...", &text[..end]).into(),
+            None => detail.clone(),
+        },
+        Value::Object(entries) => {
+            Value::Object(entries.iter().map(|(key, value)| (key.clone(), bounded(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(bounded).collect()),
+        other => other.clone(),
     }
 }
 
@@ -175,7 +196,15 @@ mod tests {
     fn a_client_gets_the_form_it_prefers() {
         let error = ApiError::not_found("Metric <é> does not exist");
         let json = r#"{"code": 404, "title": "Not Found", "description": "Metric <\u00e9> does not exist"}"#;
-        for accept in ["application/json", "application/*", "application/json, */*;q=0.1", "*/*", "foo/bar"] {
+        for accept in [
+            "application/json",
+            "application/*",
+            "application/json, */*;q=0.1",
+            "application/json, text/plain, */*",
+            "Application/JSON,text/html",
+            "*/*",
+            "foo/bar",
+        ] {
             assert_eq!(shown(&error, Some(accept)), ("application/json", json.to_owned()), "{accept}");
         }
         for accept in ["text/html", "text/html,application/json", "text/*"] {
@@ -192,6 +221,23 @@ mod tests {
             assert_eq!(content_type, "text/plain; charset=UTF-8");
             assert_eq!(text, "404 Not Found\n\nThe resource could not be found.\n\n No métric  ");
         }
+    }
+
+    #[test]
+    fn a_request_is_not_repeated_at_any_length() {
+        let long = "é".repeat(TEXT_CHARACTERS_MAX + 1);
+        for detail in [
+            Value::from(long.as_str()),
+            Value::object([("cause", long.as_str().into())]),
+            Value::Array(vec![long.as_str().into()]),
+        ] {
+            for accept in ["application/json", "text/html", "text/plain"] {
+                let (_, text) = shown(&ApiError::bad_request(detail.clone()), Some(accept));
+                assert!(text.contains("...") && text.len() < TEXT_CHARACTERS_MAX * 8, "{accept}");
+            }
+        }
+        let fits = "x".repeat(TEXT_CHARACTERS_MAX);
+        assert!(shown(&ApiError::bad_request(fits.as_str()), Some("*/*")).1.contains(&fits));
     }
 
     #[test]

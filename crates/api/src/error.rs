@@ -202,6 +202,8 @@ impl From<EngineError> for ApiError {
                 tracing::error!(%error, "stored aggregates are damaged");
                 ApiError::unavailable(error.to_string())
             }
+            // Only workers make it.
+            EngineError::Panicked(_) => ApiError::unavailable(error.to_string()),
             EngineError::RefreshTimeout(_) | EngineError::Coordination(_) => {
                 ApiError::unavailable(error.to_string())
             }

@@ -1,10 +1,13 @@
 //! Dates in headers: written as HTTP wants them, read as Python's `email.utils.parsedate_tz` does, which takes nearly
 //! everything that ever was a date in mail or HTTP.
 
+use std::cell::RefCell;
+
 use gnudi_model::{
     Timestamp,
     timestamp::{civil_from_days, days_from_civil},
 };
+use hyper::header::HeaderValue;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = [
@@ -49,6 +52,20 @@ pub fn write(time: Timestamp) -> String {
     let month = &MONTHS[month as usize - 1][..3];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+/// The value of a header `Date`; written anew once a second.
+pub fn header(now: Timestamp) -> HeaderValue {
+    thread_local! {
+        static LAST: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+    }
+    LAST.with_borrow_mut(|(second, value)| {
+        if *second != now.secs() {
+            *second = now.secs();
+            *value = HeaderValue::try_from(write(now)).expect("letters, digits and punctuation");
+        }
+        value.clone()
+    })
 }
 
 /// Seconds since the epoch of a date, in UTC where it names no zone; `None` where it is none.

@@ -23,11 +23,13 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Bytes of all bodies that are being read (503).
     pub bodies_bytes_max: usize,
-    /// A body may take this long, and a second more for each `body_bytes_per_second_min` of it.
+    /// How long a client may send nothing of a body. One that sends less than `body_bytes_per_second_min` uses this time up.
     pub body_grace: Duration,
     /// The slowest client that is waited for.
     pub body_bytes_per_second_min: u64,
-    /// How long a client may read nothing of an answer.
+    /// Bytes of points in answers that their clients have not read yet, of all requests (503).
+    pub answers_bytes_max: usize,
+    /// How long a client may read nothing of an answer. One that reads less than `body_bytes_per_second_min` uses this time up.
     pub write_timeout: Duration,
     /// How long a client may go on sending a body that has been refused.
     pub linger_timeout: Duration,
@@ -69,6 +71,7 @@ impl Default for Limits {
             bodies_bytes_max: 512 << 20,
             body_grace: Duration::from_secs(10),
             body_bytes_per_second_min: 8 << 10,
+            answers_bytes_max: 512 << 20,
             write_timeout: Duration::from_secs(30),
             linger_timeout: Duration::from_secs(2),
             measures_max: 500_000,

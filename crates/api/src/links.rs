@@ -4,6 +4,10 @@ use hyper::{HeaderMap, header::HOST, http::request::Parts};
 
 use crate::query::quote;
 
+/// Says of a request that it came over TLS: an extension.
+#[derive(Clone, Copy, Debug)]
+pub struct Secure;
+
 /// Where the client believes the API to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Links {
@@ -20,7 +24,7 @@ impl Links {
         let host = parts.uri.authority().map(|authority| authority.as_str().to_owned());
         let host = host.or_else(|| text(headers, HOST.as_str()).map(str::to_owned));
         let mut links = Links {
-            scheme: "http".to_owned(),
+            scheme: if parts.extensions.get::<Secure>().is_some() { "https" } else { "http" }.to_owned(),
             host: host.unwrap_or_else(|| "localhost".to_owned()),
             prefix: prefix.to_owned(),
         };
@@ -97,6 +101,13 @@ mod tests {
         assert_eq!(link(&[("host", "example.com:8041")], false), "http://example.com:8041/gnocchi/v1/a%20b");
         assert_eq!(link(&[("host", "example.com:80")], false), "http://example.com/gnocchi/v1/a%20b");
         assert_eq!(link(&[], false), "http://localhost/gnocchi/v1/a%20b");
+    }
+
+    #[test]
+    fn links_have_the_scheme_of_the_connection() {
+        let request = Request::builder().uri("/").header("host", "example.com:443").extension(Secure);
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(Links::of(&parts, "", false).to("/v1"), "https://example.com/v1");
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Byt
 /// # Errors
 /// 400 where it is no JSON, and those of [`json_bytes`].
 pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
-    Ok(json::parse(&json_bytes(parts, body).await?)?)
+    let text = json_bytes(parts, body).await?;
+    Ok(body.long_work.run(text.len(), || json::parse(&text)).await?)
 }
 
 impl From<ParseError> for ApiError {

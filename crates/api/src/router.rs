@@ -10,7 +10,7 @@ use std::pin::Pin;
 use hyper::Method;
 
 pub use call::{Call, call};
-pub use find::{Found, Router};
+pub use find::{Found, Router, is_version_1};
 pub use gnudi_model::python::parse_uuid;
 
 use crate::{body::RequestBody, error::ApiError, policy::Rule, reply::Response, routes};
@@ -266,6 +266,7 @@ fn routes() -> Vec<Route> {
             vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_resources_metrics_measures)],
         ),
         route("/v1/search/metric", Nothing, vec![endpoint!(POST Items(Rule::SearchMetric), search::metric)]),
+        route("/v1/search/resource", Nothing, Vec::new()),
         route(
             "/v1/search/resource/:type",
             Lookup::ResourceType,

@@ -164,7 +164,12 @@ fn open(
     connections: &Arc<Connections>,
     tasks: &mut JoinSet<()>,
 ) {
-    let watch = Arc::new(Watch::new(connections.ticks.clone(), accepted.peer));
+    let watch = Arc::new(Watch::new(
+        connections.ticks.clone(),
+        accepted.peer,
+        accepted.tls.is_some(),
+        &app.options().limits,
+    ));
     let task = {
         let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
         async move {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use gnudi_api::{
     influxdb::{
         Line,
-        line::{FieldValue, NoLine},
+        line::{FieldValue, LineError},
         query::database_to_create,
     },
     json::{self, Value},
@@ -26,7 +26,7 @@ struct Parts {
     timestamp: Option<u64>,
 }
 
-fn read(text: &str) -> Result<Option<Parts>, NoLine> {
+fn read(text: &str) -> Result<Option<Parts>, LineError> {
     let parts = |line: Line<'_>| {
         let value = |value: &FieldValue| match value {
             FieldValue::Number(number) => Some(*number),
@@ -42,7 +42,7 @@ fn read(text: &str) -> Result<Option<Parts>, NoLine> {
             timestamp: line.timestamp,
         }
     };
-    Ok(Line::parse(text)?.map(parts))
+    Ok(Line::parse(text, usize::MAX)?.map(parts))
 }
 
 fn text(value: &Value) -> String {
@@ -87,7 +87,7 @@ fn lines_are_read_as_gnocchi_reads_them() {
         let line = text(entry.get("line").expect("it is recorded"));
         match entry.get("read").expect("it is recorded") {
             Value::Null => match read(&line) {
-                Err(NoLine) => refused += 1,
+                Err(LineError::Unreadable) => refused += 1,
                 _ => more += 1,
             },
             expected => {

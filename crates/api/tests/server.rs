@@ -16,7 +16,7 @@ use gnudi_engine::Engine;
 use gnudi_http::Trust;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
-use gnudi_model::{MetricId, Numbering, Sack, SackCount};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use prometheus_client::registry::Registry;
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
@@ -382,6 +382,9 @@ struct Panics;
 
 #[async_trait]
 impl Incoming for Panics {
+    fn fault(&self) -> Option<Fault> {
+        Some(Fault::OutOfOrder("it \"panics\" <always>".to_owned()))
+    }
     fn numbering(&self) -> Numbering {
         Numbering::settled(SackCount::DEFAULT)
     }
@@ -423,6 +426,7 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
         Arc::new(MemoryIndexer::default()),
         Arc::new(Panics),
         Arc::new(MemoryAggregates::default()),
+        || NOW,
     );
     let app = Arc::new(App::new(Arc::new(engine), ApiOptions::default(), Registry::default(), || NOW));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -434,4 +438,20 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
     assert_eq!(failed.status, 500);
     assert_eq!(failed.body, r#"{"code": 500, "title": "Internal Server Error", "description": null}"#);
     assert_eq!(connection.ask(Request::new("GET", "/v1/archive_policy")).await.status, 200);
+    for (accept, body) in [
+        ("text/plain", r#"it "panics" <always>"#),
+        (
+            "application/json",
+            "{\n    \"detailed\": false,\n    \"reasons\": [\n        \"it \\\"panics\\\" <always>\"\n    ]\n}",
+        ),
+        (
+            "text/html",
+            "<HTML>\n<HEAD><TITLE>Healthcheck Status</TITLE></HEAD>\n<BODY>\n<P>it \"panics\" &lt;always&gt;</P>\n</BODY>\n</HTML>",
+        ),
+    ] {
+        let headers = [("Accept", accept)];
+        let health = connection.ask(Request::new("GET", "/healthcheck").headers(&headers)).await;
+        assert_eq!((health.status, health.body.as_str()), (503, body));
+    }
+    assert_eq!(connection.ask(Request::new("HEAD", "/healthcheck")).await.status, 503);
 }

@@ -80,6 +80,7 @@ async fn start(tls: Tls, limits: Limits) -> std::net::SocketAddr {
         Arc::new(MemoryIndexer::default()),
         Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX)),
         Arc::new(MemoryAggregates::default()),
+        || Timestamp(0),
     );
     let options = ApiOptions { limits, ..ApiOptions::default() };
     let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || Timestamp(0)));

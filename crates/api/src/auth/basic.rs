@@ -1,16 +1,23 @@
 //! Basic authentication as Gnocchi's: the user's name counts, the password does not, unless there is a file of passwords;
 //! `admin` is the administrator.
 
+use std::net::IpAddr;
+
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::{Passwords, named, passwords::Busy};
 use crate::{error::ApiError, policy::Caller};
 
-pub(super) async fn caller(headers: &HeaderMap, passwords: Option<&Passwords>) -> Result<Caller, ApiError> {
+/// `peer`: who sent the headers, where that is known.
+pub(super) async fn caller(
+    headers: &HeaderMap,
+    passwords: Option<&Passwords>,
+    peer: Option<IpAddr>,
+) -> Result<Caller, ApiError> {
     let (user, password) = credentials(headers).ok_or_else(ApiError::unauthorized)?;
     if let Some(passwords) = passwords {
         let busy = |Busy| ApiError::unavailable("Too many passwords are being checked");
-        if !passwords.accept(&user, &password).await.map_err(busy)? {
+        if !passwords.accept(&user, &password, peer).await.map_err(busy)? {
             return Err(ApiError::unauthorized());
         }
     }
@@ -78,7 +85,7 @@ mod tests {
     fn who(header: &str) -> Option<(String, bool)> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
-        let caller = caller(&headers, None).now_or_never().expect("nothing is waited for");
+        let caller = caller(&headers, None, None).now_or_never().expect("nothing is waited for");
         caller.ok().map(|caller| {
             let is_admin = caller.has_role("admin");
             (caller.user, is_admin)
@@ -100,6 +107,6 @@ mod tests {
         {
             assert_eq!(who(header), None, "{header}");
         }
-        assert!(caller(&HeaderMap::new(), None).now_or_never().unwrap().is_err());
+        assert!(caller(&HeaderMap::new(), None, None).now_or_never().unwrap().is_err());
     }
 }

@@ -53,15 +53,13 @@ impl AuthMode {
 
     /// Whether callers must make themselves known before anything else is said of a path, be it that there is no such thing:
     /// in Gnocchi keystonemiddleware stands before all of version 1, and knows nothing of what lies behind.
-    pub(crate) fn guards(&self, path: &str) -> bool {
-        let is_version_1 =
-            || path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        matches!(self, AuthMode::Keystone(_)) && is_version_1()
+    pub(crate) fn guards_version_1(&self) -> bool {
+        matches!(self, AuthMode::Keystone(_))
     }
 
     /// Whether it matters from where a request comes.
     pub(crate) fn asks_for_peers(&self) -> bool {
-        matches!(self, AuthMode::RemoteUser(_))
+        matches!(self, AuthMode::RemoteUser(_) | AuthMode::Basic { passwords: Some(_) })
     }
 
     /// The caller of a request that came at `now`.
@@ -71,7 +69,10 @@ impl AuthMode {
     /// Keystone does not answer.
     pub async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, ApiError> {
         match self {
-            AuthMode::Basic { passwords } => basic::caller(&parts.headers, passwords.as_deref()).await,
+            AuthMode::Basic { passwords } => {
+                let peer = parts.extensions.get().map(|Peer(peer)| *peer);
+                basic::caller(&parts.headers, passwords.as_deref(), peer).await
+            }
             AuthMode::RemoteUser(remote_user) => remote_user.caller(parts),
             AuthMode::Keystone(keystone) => keystone.caller(parts, now).await,
         }

@@ -5,9 +5,20 @@
 
 use std::borrow::Cow;
 
-/// What cannot be read; which line it was, the caller knows.
+use crate::by_key::ByKey;
+
+/// Bytes of a line's measurement and tags: InfluxDB's own limit.
+pub const SERIES_BYTES_MAX: usize = 65_535;
+
+/// Why a line cannot be taken; which line it was, the caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoLine;
+pub enum LineError {
+    Unreadable,
+    /// There are more fields than the caller takes.
+    Fields,
+    /// Measurement and tags have more than [`SERIES_BYTES_MAX`] bytes.
+    Series,
+}
 
 /// One line. Texts are unescaped, and borrowed where nothing had to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,27 +70,45 @@ impl Precision {
 }
 
 impl<'a> Line<'a> {
-    /// Reads one line, without its line feed; `None` where it holds nothing but a comment or space.
-    pub fn parse(text: &'a str) -> Result<Option<Self>, NoLine> {
+    /// Bytes of the names of its metrics: each field's with the measurement and all tags.
+    pub fn name_bytes(&self) -> usize {
+        let tags: usize = self.tags.iter().map(|(key, value)| key.len() + value.len() + ",=".len()).sum();
+        let fields: usize = self.fields.iter().map(|(field, _)| field.len() + ".".len()).sum();
+        fields + self.fields.len() * (self.measurement.len() + tags)
+    }
+
+    /// Reads one line, without its line feed; `None` where it holds nothing but a comment or space. Nothing is read beyond
+    /// `fields_max` fields.
+    pub fn parse(text: &'a str, fields_max: usize) -> Result<Option<Self>, LineError> {
         let text = text.trim_matches([' ', '\t', '\r']);
         if text.is_empty() || text.starts_with('#') {
             return Ok(None);
         }
         let mut rest = Rest(text);
         let measurement = rest.name(", ")?;
-        let mut tags = Vec::new();
+        let mut tags = ByKey::new();
         while rest.take(',') {
             let key = rest.name(" ,=")?;
             rest.expect('=')?;
-            put(&mut tags, key, rest.name(" ,=")?);
+            tags.put(key, rest.name(" ,=")?);
+            if text.len() - rest.0.len() > SERIES_BYTES_MAX {
+                return Err(LineError::Series);
+            }
         }
+        if text.len() - rest.0.len() > SERIES_BYTES_MAX {
+            return Err(LineError::Series);
+        }
+        let mut tags = tags.into_entries();
         tags.sort_by(|a, b| a.0.cmp(&b.0));
         rest.space()?;
-        let mut fields = Vec::new();
+        let mut fields = ByKey::new();
         loop {
             let key = rest.name(" ,=")?;
             rest.expect('=')?;
-            put(&mut fields, key, rest.field_value()?);
+            fields.put(key, rest.field_value()?);
+            if fields.len() > fields_max {
+                return Err(LineError::Fields);
+            }
             if !rest.take(',') {
                 break;
             }
@@ -90,16 +119,9 @@ impl<'a> Line<'a> {
             rest.space()?;
             // Only digits: no sign, and no fraction.
             let digits = rest.0.bytes().all(|byte| byte.is_ascii_digit());
-            Some(rest.0.parse().ok().filter(|_| digits).ok_or(NoLine)?)
+            Some(rest.0.parse().ok().filter(|_| digits).ok_or(LineError::Unreadable)?)
         };
-        Ok(Some(Line { measurement, tags, fields, timestamp }))
-    }
-}
-
-fn put<'a, T>(entries: &mut Vec<(Cow<'a, str>, T)>, key: Cow<'a, str>, value: T) {
-    match entries.iter_mut().find(|(known, _)| *known == key) {
-        Some(entry) => entry.1 = value,
-        None => entries.push((key, value)),
+        Ok(Some(Line { measurement, tags, fields: fields.into_entries(), timestamp }))
     }
 }
 
@@ -111,22 +133,22 @@ impl<'a> Rest<'a> {
         self.0.strip_prefix(character).map(|rest| self.0 = rest).is_some()
     }
 
-    fn expect(&mut self, character: char) -> Result<(), NoLine> {
-        self.take(character).then_some(()).ok_or(NoLine)
+    fn expect(&mut self, character: char) -> Result<(), LineError> {
+        self.take(character).then_some(()).ok_or(LineError::Unreadable)
     }
 
     /// At least one space.
-    fn space(&mut self) -> Result<(), NoLine> {
+    fn space(&mut self) -> Result<(), LineError> {
         self.expect(' ')?;
         self.0 = self.0.trim_start_matches(' ');
         Ok(())
     }
 
     /// A name up to one of `ends` or the end of the line: quoted, or with a backslash before what would end it.
-    fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, NoLine> {
+    fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, LineError> {
         if let Some((name, rest)) = quoted(self.0) {
             self.0 = rest;
-            return if name.is_empty() { Err(NoLine) } else { Ok(name) };
+            return if name.is_empty() { Err(LineError::Unreadable) } else { Ok(name) };
         }
         let text = self.0;
         let bytes = text.as_bytes();
@@ -146,10 +168,10 @@ impl<'a> Rest<'a> {
         append(&mut name, &text[start..at]);
         self.0 = &text[at..];
         // No database keeps a text with a NUL.
-        if name.is_empty() || name.contains('\0') { Err(NoLine) } else { Ok(name) }
+        if name.is_empty() || name.contains('\0') { Err(LineError::Unreadable) } else { Ok(name) }
     }
 
-    fn field_value(&mut self) -> Result<FieldValue, NoLine> {
+    fn field_value(&mut self) -> Result<FieldValue, LineError> {
         if let Some((_, rest)) = quoted(self.0) {
             self.0 = rest;
             return Ok(FieldValue::Text);
@@ -157,7 +179,7 @@ impl<'a> Rest<'a> {
         let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
         let (text, rest) = self.0.split_at(end);
         self.0 = rest;
-        number(text).map(FieldValue::Number).ok_or(NoLine)
+        number(text).map(FieldValue::Number).ok_or(LineError::Unreadable)
     }
 }
 
@@ -225,7 +247,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Option<Line<'_>> {
-        Line::parse(text).expect("it is a line")
+        Line::parse(text, usize::MAX).expect("it is a line")
     }
 
     type Read = (String, Vec<(String, String)>, Vec<(String, Option<f64>)>, Option<u64>);
@@ -347,8 +369,19 @@ mod tests {
             "m\\ f=1",
             "m f=0x10",
         ] {
-            assert_eq!(Line::parse(text), Err(NoLine), "{text:?}");
+            assert_eq!(Line::parse(text, usize::MAX), Err(LineError::Unreadable), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_the_caller_takes() {
+        assert!(Line::parse("m a=1,b=2", 2).is_ok());
+        assert_eq!(Line::parse("m a=1,b=2,c=", 1), Err(LineError::Fields));
+        let tagged = |bytes: usize| format!("m,t={} f=1", "x".repeat(bytes - "m,t=".len()));
+        assert!(Line::parse(&tagged(SERIES_BYTES_MAX), 1).is_ok());
+        assert_eq!(Line::parse(&tagged(SERIES_BYTES_MAX + 1), 1), Err(LineError::Series));
+        let measurement = format!("{} f=1", "m".repeat(SERIES_BYTES_MAX + 1));
+        assert_eq!(Line::parse(&measurement, 1), Err(LineError::Series));
     }
 
     #[test]

@@ -1,18 +1,14 @@
 //! Reads JSON as ujson 6 does: its liberties (`1.`, `01`, `NaN`, `Infinity`, control characters in strings) and its
 //! words for errors. Stricter only where it errs: a bare `-` is no zero, and a lone surrogate is refused.
 
-use std::collections::HashMap;
-
 use super::Value;
+use crate::by_key::ByKey;
 
 /// How deep arrays and objects may nest.
 pub const DEPTH_MAX: usize = 64;
 
 /// How many values a document may hold: a small one takes 32 bytes of memory for each two bytes of text.
 pub const VALUES_MAX: usize = 2_000_000;
-
-/// Above this many keys, an object's duplicates are found by hashing.
-const LINEAR_KEYS_MAX: usize = 16;
 
 /// Why a body is not JSON, in ujson's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,12 +118,11 @@ impl Parser<'_> {
     }
 
     fn object(&mut self) -> Result<Value> {
-        let mut entries: Vec<(String, Value)> = Vec::new();
-        let mut index = HashMap::new();
+        let mut entries = ByKey::new();
         self.skip_space();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Value::Object(entries));
+            return Ok(Value::Object(Vec::new()));
         }
         loop {
             self.skip_space();
@@ -136,28 +131,12 @@ impl Parser<'_> {
             if self.next() != Some(b':') {
                 return error("No ':' found when decoding object value");
             }
-            let value = self.value()?;
             // Of duplicate keys, the last value counts, in the place of the first.
-            let known = if entries.len() < LINEAR_KEYS_MAX {
-                entries.iter().position(|(name, _)| *name == key)
-            } else {
-                if index.is_empty() {
-                    index = entries.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
-                }
-                index.get(&key).copied()
-            };
-            if let Some(known) = known {
-                entries[known].1 = value;
-            } else {
-                if !index.is_empty() {
-                    index.insert(key.clone(), entries.len());
-                }
-                entries.push((key, value));
-            }
+            entries.put(key, self.value()?);
             self.skip_space();
             match self.next() {
                 Some(b',') => {}
-                Some(b'}') => return Ok(Value::Object(entries)),
+                Some(b'}') => return Ok(Value::Object(entries.into_entries())),
                 _ => return error("Unexpected character in found when decoding object value"),
             }
         }

@@ -74,7 +74,7 @@ pub fn read_batch(
     }
 }
 
-fn too_many(measures_max: usize) -> ApiError {
+pub(crate) fn too_many(measures_max: usize) -> ApiError {
     ApiError::too_large(format!("There are more than {measures_max} measures"))
 }
 

@@ -7,5 +7,5 @@ mod inflate;
 pub mod names;
 pub mod write_request;
 
-pub use inflate::inflate;
+pub use inflate::{inflate, inflated_bytes};
 pub use write_request::{NoWriteRequest, Sample, Series};

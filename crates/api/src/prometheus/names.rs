@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::shortened::shortened;
+use crate::{by_key::ByKey, shortened::shortened};
 
 const NAME: &str = "__name__";
 const JOB: &str = "job";
@@ -47,7 +47,7 @@ impl Place<'_> {
 pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a>> {
     let mut place = Place { job: NONE, instance: NONE, metric_name: String::new() };
     let mut name = "";
-    let mut others: Vec<(&str, &str)> = Vec::new();
+    let mut others = ByKey::new();
     for &(label, value) in labels {
         // An empty label is as good as none.
         match label {
@@ -56,15 +56,13 @@ pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a
             JOB => place.job = value,
             INSTANCE => place.instance = value,
             _ if keep == Labels::None => {}
-            _ => match others.iter_mut().find(|(known, _)| *known == label) {
-                Some(known) => known.1 = value,
-                None => others.push((label, value)),
-            },
+            _ => others.put(label, value),
         }
     }
     if name.is_empty() {
         return None;
     }
+    let mut others = others.into_entries();
     others.sort_unstable();
     let mut text = String::new();
     escape(name, "/{", &mut text);

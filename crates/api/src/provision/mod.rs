@@ -139,7 +139,7 @@ async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<S
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
     }
-    let metrics: Vec<_> = parcel.names().map(|name| resource.metric(name).cloned()).collect();
+    let metrics = resource.metrics_named(parcel.names());
     call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
     call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
     let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
@@ -239,7 +239,7 @@ fn metrics_of(
     made: Result<Arc<Resource>, IndexerError>,
 ) -> Result<Option<Vec<Arc<Metric>>>, ApiError> {
     match made {
-        Ok(resource) => Ok(parcel.names().map(|name| resource.metric(name).cloned()).collect()),
+        Ok(resource) => Ok(resource.metrics_named(parcel.names()).into_iter().collect()),
         // Somebody else has made, or deleted, the same just now.
         Err(
             IndexerError::ResourceAlreadyExists(_)

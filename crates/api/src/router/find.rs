@@ -26,8 +26,18 @@ pub struct Found<'r> {
     pub(super) parameters: Vec<String>,
 }
 
+impl Found<'_> {
+    /// Whether the route is one of version 1 of the API.
+    pub fn is_version_1(&self) -> bool {
+        is_below_version_1(self.route)
+    }
+}
+
 /// Segments below these are looked for in vain among the routes themselves, not below one.
 const ROOTS: [&str; 2] = ["/", "/v1"];
+
+/// Where a segment too many is read as the argument `start`, which here comes in the query only.
+const AGGREGATES: &str = "/v1/aggregates";
 
 /// The end of the paths of a metric's measures.
 const MEASURES: &str = "/measures";
@@ -65,7 +75,7 @@ impl Router {
             _ if matches!(path, "/healthcheck" | "/metrics") => path,
             _ => return Err(ApiError::no_such_path()),
         };
-        let path = normal(path).ok_or_else(ApiError::no_such_path)?;
+        let path = normal(path).ok_or_else(|| ApiError::bad_request("The path is not UTF-8"))?;
         let (index, parameters, exact) = self.nearest(&path)?;
         let route = &self.routes[index];
         let serves =
@@ -111,6 +121,9 @@ impl Router {
         let (controller, exact) = metric.map_or((route, exact), |metric| (metric, false));
         let has_method = controller.endpoints.iter().any(|endpoint| endpoint.method == *method);
         let is_metric = matches!(controller.lookup, Lookup::Metric | Lookup::NamedMetric);
+        if !exact && route.path == AGGREGATES && *method == Method::POST {
+            return ApiError::argument("start", "Must be a datetime or a timestamp");
+        }
         let takes_arguments = !is_metric || *method != Method::GET;
         if has_method && takes_arguments && !exact {
             return ApiError::not_found("");
@@ -140,6 +153,17 @@ fn method_text(method: &Method) -> &'static str {
         .into_iter()
         .find(|known| method.as_str() == *known)
         .unwrap_or("")
+}
+
+/// Whether a path leads to version 1 of the API, in the form in which routes are looked up; also where it has no such form.
+pub fn is_version_1(path: &str, prefix: &str) -> bool {
+    let path = path.strip_prefix(prefix).unwrap_or(path);
+    normal(path).is_none_or(|path| is_below_version_1(&path))
+}
+
+/// Of a path in the form in which routes are looked up.
+fn is_below_version_1(path: &str) -> bool {
+    path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The path, decoded, without empty segments; `None` where it is not UTF-8.
@@ -186,10 +210,45 @@ mod tests {
         ] {
             assert_eq!(find("GET", path, ""), Ok((route, parameter.to_owned())), "{path}");
         }
-        for path in ["/v2", "/v1/foo", "/v1/foo/bar", "/v1/metric/%ff", "/v1/batch", "/v1/batch/metrics"] {
+        for path in ["/v2", "/v1/foo", "/v1/foo/bar", "/v1/batch", "/v1/batch/metrics"] {
             assert_eq!(find("GET", path, ""), Err(ApiError::no_such_path()), "{path}");
         }
+        let status = |method, path| find(method, path, "").unwrap_err().status.as_u16();
+        assert_eq!(status("GET", "/v1/metric/%ff"), 400);
+        assert_eq!(status("POST", "/v1/aggregates/more"), 400);
+        assert_eq!(status("POST", "/v1/search/resource"), 405);
         assert_eq!(find("BREW", "/v1/", ""), Ok(("/v1", String::new())));
+    }
+
+    #[test]
+    fn whatever_finds_a_route_of_version_1_leads_to_version_1() {
+        for path in [
+            "/v1",
+            "/v1/",
+            "//v1/resource",
+            "/%761/resource",
+            "/v1%2Fresource",
+            "/%2fv1/resource",
+            "//v1//capabilities",
+            "/v%31/influxdb/query",
+            "/v1/no/such/path",
+            "/v1/metric/%ff",
+            "/%ff",
+        ] {
+            assert!(is_version_1(path, ""), "{path}");
+            assert!(is_version_1(&format!("/gnocchi{path}"), "/gnocchi"), "{path}");
+        }
+        for path in ["/", "", "/healthcheck", "/v1x", "/v", "/metrics", "//", "/x/v1"] {
+            assert!(!is_version_1(path, ""), "{path}");
+        }
+        let router = Router::new();
+        for (_, pattern) in router.endpoints() {
+            for path in
+                [pattern.clone(), format!("/{pattern}/"), pattern.replace('v', "%76").replace('1', "%31")]
+            {
+                assert_eq!(is_version_1(&path, ""), pattern.starts_with("/v1"), "{path}");
+            }
+        }
     }
 
     #[test]

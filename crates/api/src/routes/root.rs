@@ -1,5 +1,6 @@
 //! `/`, `/v1/`, `/v1/openapi.json`, `/healthcheck` and `/metrics`: what needs no authentication.
 
+use gnudi_model::Fault;
 use hyper::{
     Method, StatusCode,
     header::{ACCEPT, HeaderValue, LOCATION},
@@ -79,24 +80,37 @@ pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Result<R
     Ok(reply::json_bytes(StatusCode::OK, openapi::text().to_vec()))
 }
 
-/// `/healthcheck`, as oslo.middleware answers it without checks of its own.
+/// `/healthcheck`, as oslo.middleware answers it: 503 with the reasons where a part of this process does not do its work any more.
 pub async fn healthcheck(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+    let reasons: Vec<String> = call.app.engine().faults().iter().map(Fault::to_string).collect();
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if call.parts.method == Method::HEAD {
-        return Ok(reply::no_content());
+        return Ok(if reasons.is_empty() { reply::no_content() } else { reply::bare(status) });
     }
     let accept = call.parts.headers.get(ACCEPT).map_or("*/*", |accept| accept.to_str().unwrap_or("*/*"));
     let forms = acceptable(accept, &["text/plain", "text/html", "application/json"]);
     let (content_type, text) = match forms.first() {
-        Some(&"application/json") => {
-            ("application/json", "{\n    \"detailed\": false,\n    \"reasons\": []\n}")
-        }
-        Some(&"text/html") => (
-            "text/html; charset=UTF-8",
-            "<HTML>\n<HEAD><TITLE>Healthcheck Status</TITLE></HEAD>\n<BODY>\n</BODY>\n</HTML>",
-        ),
-        _ => ("text/plain; charset=UTF-8", ""),
+        Some(&"application/json") => ("application/json", reasons_as_json(&reasons)),
+        Some(&"text/html") => ("text/html; charset=UTF-8", reasons_as_html(&reasons)),
+        _ => ("text/plain; charset=UTF-8", reasons.join("\n")),
     };
-    Ok(reply::with_body(StatusCode::OK, HeaderValue::from_static(content_type), text.as_bytes().to_vec()))
+    Ok(reply::with_body(status, HeaderValue::from_static(content_type), text.into_bytes()))
+}
+
+fn reasons_as_json(reasons: &[String]) -> String {
+    let quoted: Vec<String> = reasons
+        .iter()
+        .map(|reason| format!("\n        {}", Value::from(reason.as_str()).to_json()))
+        .collect();
+    let end = if quoted.is_empty() { "" } else { "\n    " };
+    format!("{{\n    \"detailed\": false,\n    \"reasons\": [{}{end}]\n}}", quoted.join(","))
+}
+
+fn reasons_as_html(reasons: &[String]) -> String {
+    let escaped = |reason: &String| reason.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("<P>{}</P>\n", escaped(reason))).collect();
+    let lines = lines.concat();
+    format!("<HTML>\n<HEAD><TITLE>Healthcheck Status</TITLE></HEAD>\n<BODY>\n{lines}</BODY>\n</HTML>")
 }
 
 /// `/metrics`, for Prometheus.

@@ -37,6 +37,7 @@ impl Server {
             Arc::new(MemoryIndexer::default()),
             Arc::new(incoming),
             Arc::new(MemoryAggregates::default()),
+            || NOW,
         );
         let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || NOW));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -5,40 +5,31 @@
 
 mod file;
 mod hash;
+mod queue;
 
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     io,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
+    time::Instant,
 };
 
 use parking_lot::RwLock;
-use tokio::sync::Semaphore;
 
+use self::queue::{Asker, Queue, network};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
+    queue::Busy,
 };
 use super::Own;
 use crate::followed::Followed;
 
-/// How many passwords are checked against their hash at once, so that guesses leave processors and memory for others.
-const CHECKS_MAX: usize = 1;
-
-/// How many requests may wait for such a check; more are turned away.
-const WAITING_MAX: usize = 64;
-
 /// How many credentials are remembered; beyond that all are forgotten, and checked again.
 const REMEMBERED_MAX: usize = 100_000;
-
-/// Too many passwords wait to be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
 
 /// Who may call, with which password.
 #[derive(Debug)]
@@ -47,8 +38,9 @@ pub struct Passwords {
     followed: Followed,
     users: RwLock<Arc<Users>>,
     own: Own,
-    checks: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    checks: Queue,
+    /// Of addresses.
+    keys: RandomState,
 }
 
 /// What a file said, and who was found right by it.
@@ -71,8 +63,8 @@ impl Passwords {
             followed,
             users: RwLock::new(Arc::new(users)),
             own,
-            checks: Arc::new(Semaphore::new(CHECKS_MAX)),
-            waiting: AtomicUsize::new(0),
+            checks: Queue::default(),
+            keys: RandomState::new(),
         })
     }
 
@@ -92,47 +84,36 @@ impl Passwords {
         self.followed.follow(|| self.reload()).await
     }
 
-    /// Whether the password is the user's.
-    pub async fn accept(&self, user: &str, password: &[u8]) -> Result<bool, Busy> {
+    /// Whether the password is the user's. `peer` is who asks, where that is known.
+    pub async fn accept(&self, user: &str, password: &[u8], peer: Option<IpAddr>) -> Result<bool, Busy> {
         let users = self.users.read().clone();
         let credentials = users.fingerprint(user, password);
         if users.known.read().contains(&credentials) || self.own.is(password) {
             return Ok(true);
         }
-        let _place = Place::take(&self.waiting)?;
-        let permit = self.checks.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let address = network(peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
+        let asker = Asker { address: self.keys.hash_one(address), name: self.keys.hash_one(user) };
+        let turn = self.checks.enter(asker, Instant::now())?.await.map_err(|_| Busy)?;
         // Of several requests with the same credentials only the first is checked.
         if users.known.read().contains(&credentials) {
             return Ok(true);
         }
         let (hash, is_there) = users.hash(user);
-        let password = password.to_vec();
+        let (password, checks) = (password.to_vec(), self.checks.clone());
         let checked = tokio::task::spawn_blocking(move || {
             // A check counts as long as it runs, whether or not the caller still waits.
-            let _permit = permit;
-            hash.is_of(&password)
+            let is_right = hash.is_of(&password) && is_there;
+            if !is_right {
+                checks.failed(asker, Instant::now());
+            }
+            drop(turn);
+            is_right
         });
-        let is_right = checked.await.unwrap_or(false) && is_there;
+        let is_right = checked.await.unwrap_or(false);
         if is_right {
             users.remember(credentials);
         }
         Ok(is_right)
-    }
-}
-
-/// One of those who wait.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Result<Self, Busy> {
-        let place = Place(waiting);
-        if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX { Err(Busy) } else { Ok(place) }
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -178,7 +159,7 @@ impl Users {
 mod tests {
     use std::fs;
 
-    use super::*;
+    use super::{queue::SHARE_MAX, *};
 
     fn hash(password: &str) -> String {
         bcrypt::hash(password, 4).unwrap()
@@ -191,7 +172,7 @@ mod tests {
     }
 
     async fn accepts(passwords: &Passwords, user: &str, password: &str) -> bool {
-        passwords.accept(user, password.as_bytes()).await.expect("few wait")
+        passwords.accept(user, password.as_bytes(), None).await.expect("few wait")
     }
 
     #[tokio::test]
@@ -235,11 +216,13 @@ mod tests {
 
     #[tokio::test]
     async fn guesses_wait_in_a_short_queue_and_others_do_not_wait_behind_them() {
-        let (passwords, _file) = passwords(&format!("admin:{}\n", hash("secret")));
+        let (passwords, _file) = passwords(&format!("admin:{}\njd:{}\n", hash("secret"), hash("jd")));
         assert!(accepts(&passwords, "admin", "secret").await);
-        let held = passwords.checks.acquire().await.unwrap();
+        let running = Asker { address: 0, name: 0 };
+        let held = passwords.checks.enter(running, Instant::now()).unwrap().await.unwrap();
+        let guesser = Some("192.0.2.1".parse().unwrap());
         let mut guesses: Vec<_> =
-            (0..=WAITING_MAX).map(|_| Box::pin(passwords.accept("admin", b"guess"))).collect();
+            (0..=SHARE_MAX).map(|_| Box::pin(passwords.accept("admin", b"guess", guesser))).collect();
         let mut turned_away = 0;
         for guess in &mut guesses {
             if let Some(answer) = futures_util::FutureExt::now_or_never(guess.as_mut()) {
@@ -249,8 +232,11 @@ mod tests {
         }
         assert_eq!(turned_away, 1);
         assert!(accepts(&passwords, "admin", "secret").await, "who was right before does not wait");
+        let mut other = Box::pin(passwords.accept("jd", b"jd", Some("192.0.2.2".parse().unwrap())));
+        assert_eq!(futures_util::FutureExt::now_or_never(other.as_mut()), None, "there is a place");
         drop(guesses);
         drop(held);
+        assert_eq!(other.await, Ok(true));
         assert!(!accepts(&passwords, "admin", "guess").await);
     }
 }

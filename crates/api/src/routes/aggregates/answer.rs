@@ -9,29 +9,36 @@ use gnudi_series::{
 };
 
 use super::references::Reference;
-use crate::measures::{
-    document::Document,
-    write::{self, Column},
+use crate::{
+    error::ApiError,
+    measures::{
+        document::Document,
+        write::{self, Column},
+    },
 };
 
 /// Appends `{"measures": ...}`, with what `more` appends behind the measures.
+///
+/// # Errors
+/// Those of [`Document::rows`].
 pub(super) fn write(
     document: &mut Document,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
     more: impl FnOnce(&mut Document),
-) {
+) -> Result<(), ApiError> {
     document.text("{\"measures\": ");
     // The operations are the same at every granularity.
     if measures.first().is_some_and(|first| first.aggregated) {
         document.text("{\"aggregated\": ");
-        document.rows(aggregated(measures));
+        document.rows(aggregated(measures))?;
         document.text("}");
     } else {
-        write_series(document, series(references, measures));
+        write_series(document, series(references, measures))?;
     }
     more(document);
     document.text("}");
+    Ok(())
 }
 
 /// The one series that all were made, at each granularity.
@@ -88,7 +95,7 @@ fn series(references: &[Reference], measures: Vec<CrossMeasures>) -> Vec<Series>
 }
 
 /// Objects within objects.
-fn write_series(document: &mut Document, series: Vec<Series>) {
+fn write_series(document: &mut Document, series: Vec<Series>) -> Result<(), ApiError> {
     let mut open: Vec<String> = Vec::new();
     document.text("{");
     for (index, (path, columns)) in series.into_iter().enumerate() {
@@ -102,11 +109,12 @@ fn write_series(document: &mut Document, series: Vec<Series>) {
         }
         document.value(&last.as_str().into());
         document.text(": ");
-        document.rows(columns);
+        document.rows(columns)?;
         open.truncate(common);
         open.extend_from_slice(&outer[common..]);
     }
     document.text(&"}".repeat(open.len() + 1));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -118,7 +126,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::reply::ReplyBody;
+    use crate::{measures::document::AnswerBudget, reply::ReplyBody};
 
     fn reference(id: u128, aggregation: &str) -> Reference {
         Reference {
@@ -148,8 +156,8 @@ mod tests {
     }
 
     fn text(references: &[Reference], measures: Vec<CrossMeasures>) -> String {
-        let mut document = Document::default();
-        write(&mut document, references, measures, |document| document.text(", \"more\": 1"));
+        let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
+        write(&mut document, references, measures, |document| document.text(", \"more\": 1")).unwrap();
         let ReplyBody::Whole(Some(bytes)) = document.into_body() else { panic!("a short answer") };
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         text.replace("\"1970-01-01T00:00:00+00:00\"", "T").replace("00000000-0000-0000-0000-00000000000", "")
@@ -180,8 +188,8 @@ mod tests {
         let path = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<String>>();
         let paths: [&[&str]; 4] =
             [&["r", "cpu", "mean"], &["r", "cpu", "max"], &["r", "disk", "mean"], &["s", "disk", "mean"]];
-        let mut document = Document::default();
-        write_series(&mut document, paths.iter().map(|keys| (path(keys), Vec::new())).collect());
+        let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
+        write_series(&mut document, paths.iter().map(|keys| (path(keys), Vec::new())).collect()).unwrap();
         let ReplyBody::Whole(Some(bytes)) = document.into_body() else { panic!("a short answer") };
         assert_eq!(
             &bytes[..],

@@ -36,13 +36,13 @@ pub(super) async fn answer(
     if details {
         shown = Some(metrics_shown(call, &mut policies, &references).await?);
     }
-    let mut document = Document::default();
+    let mut document = Document::new(&call.app.answers);
     answer::write(&mut document, &references, measures, |document| {
         if let Some(metrics) = &shown {
             document.text(", \"references\": ");
             document.value(metrics);
         }
-    });
+    })?;
     Ok(document)
 }
 

@@ -55,8 +55,8 @@ pub(super) async fn all(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, 
     let mut policies = Policies::default();
     let measures =
         references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
-    let mut document = Document::default();
-    write_measures(&mut document, asked, &references, measures);
+    let mut document = Document::new(&call.app.answers);
+    write_measures(&mut document, asked, &references, measures)?;
     Ok(document)
 }
 
@@ -67,8 +67,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
     check_count(call, resources.len())?;
     let names = asked.operations.metric_names();
     let mut policies = Policies::default();
-    let mut total = Total::default();
-    let mut document = Document::default();
+    let mut document = Document::new(&call.app.answers);
     let mut groups = 0;
     document.text("[");
     for (group, resources) in group_by(asked.groupby, &resources)? {
@@ -79,11 +78,10 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
         let measures =
             references::measures(call, &mut policies, &references, asked.operations, &asked.arguments)
                 .await?;
-        total.add(&measures)?;
         document.text(if groups > 0 { ", {\"group\": " } else { "{\"group\": " });
         document.value(&group);
         document.text(", \"measures\": ");
-        write_measures(&mut document, asked, &references, measures);
+        write_measures(&mut document, asked, &references, measures)?;
         document.text("}");
         groups += 1;
     }
@@ -96,13 +94,13 @@ fn write_measures(
     asked: &Asked<'_>,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
-) {
+) -> Result<(), ApiError> {
     answer::write(document, references, measures, |document| {
         if asked.details {
             let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
             write_resources(document, resources);
         }
-    });
+    })
 }
 
 /// Appends the resources that the series belong to, each once.

@@ -54,7 +54,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
     check_count(call, resources.len())?;
     let groups = groups(asked.groupby, resources, &asked.arguments)?;
     let mut reader = Reader { call, asked, policies: Policies::default(), total: Total::default() };
-    let mut document = Document::default();
+    let mut document = Document::new(&call.app.answers);
     let mut written = 0;
     document.text("[");
     for group in &groups {
@@ -64,7 +64,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
         }
         document.text(if written > 0 { ", " } else { "" });
         document.text("{\"measures\": {\"measures\": {\"aggregated\": ");
-        document.rows(columns(&points));
+        document.rows(columns(&points))?;
         document.text("}");
         if let Some(last) = last.filter(|_| asked.details) {
             document.text(", \"references\": [");

@@ -55,7 +55,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, Ap
         .collect();
     let query = call.query();
     let asked = Asked::of(&query, call.app.now())?;
-    let mut document = Document::default();
-    document.rows(across::measures(call, &asked, &metrics?).await?);
+    let mut document = Document::new(&call.app.answers);
+    document.rows(across::measures(call, &asked, &metrics?).await?)?;
     Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
 }

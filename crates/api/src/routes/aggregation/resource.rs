@@ -34,10 +34,10 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
         other => other.into(),
     })?;
     check_count(call, resources.len())?;
-    let mut document = Document::default();
+    let mut document = Document::new(&call.app.answers);
     if groupby.is_empty() {
         let asked = Asked::of(&query, call.app.now())?;
-        document.rows(across::measures(call, &asked, &metrics(call, &resources)).await?);
+        document.rows(across::measures(call, &asked, &metrics(call, &resources)).await?)?;
         return Ok(reply::json_bytes(StatusCode::OK, document.into_body()));
     }
     document.text("[");
@@ -46,7 +46,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
         document.text(if index > 0 { ", {\"group\": " } else { "{\"group\": " });
         document.value(&group);
         document.text(", \"measures\": ");
-        document.rows(across::measures(call, &asked, &metrics(call, resources)).await?);
+        document.rows(across::measures(call, &asked, &metrics(call, resources)).await?)?;
         document.text("}");
     }
     document.text("]");

@@ -11,7 +11,7 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, addressable, entries, integer_from, list, required, string},
+    schema::{Checked, Invalid, addressable, entries, list, required, string},
 };
 
 struct Given {
@@ -43,7 +43,7 @@ fn check(body: &Value) -> Checked<Given> {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "name" => name = Some(string(value).map_err(in_key)?),
-            "back_window" => back_window = integer_from(0)(value).map_err(in_key)?,
+            "back_window" => back_window = definition::back_window(value).map_err(in_key)?,
             "aggregation_methods" => methods = Some(list(value, method).map_err(in_key)?),
             "definition" => definition = Some(definition::check(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),

@@ -11,6 +11,9 @@ use crate::{
 /// Granularities of a policy: each costs every metric its own aggregates.
 const ITEMS_MAX: usize = 100;
 
+/// What Gnocchi's database holds, and far more than there can be.
+const BACK_WINDOW_MAX: u64 = i32::MAX as u64;
+
 /// The parts of an item that a request gives, before they are completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenItem {
@@ -29,6 +32,15 @@ pub fn check(value: &Value) -> Checked<Vec<GivenItem>> {
         return Err(Invalid::new(format!("length of value must be at most {ITEMS_MAX}")));
     }
     Ok(items)
+}
+
+/// How many of the coarsest buckets stay open.
+pub fn back_window(value: &Value) -> Checked<u64> {
+    let blocks = integer_from(0)(value)?;
+    if blocks > BACK_WINDOW_MAX {
+        return Err(Invalid::new(format!("value must be at most {BACK_WINDOW_MAX}")));
+    }
+    Ok(blocks)
 }
 
 fn item(value: &Value) -> Checked<GivenItem> {

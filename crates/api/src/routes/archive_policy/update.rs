@@ -12,7 +12,7 @@ use crate::{
     reply::{self, Response},
     request,
     router::Call,
-    schema::{Checked, Invalid, entries, integer_from, required},
+    schema::{Checked, Invalid, entries, required},
 };
 
 /// New points for the granularities there are, and a new back window.
@@ -33,7 +33,7 @@ fn check(body: &Value) -> Checked<(Vec<GivenItem>, Option<u64>)> {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "definition" => definition = Some(definition::check(value).map_err(in_key)?),
-            "back_window" => back_window = Some(integer_from(0)(value).map_err(in_key)?),
+            "back_window" => back_window = Some(definition::back_window(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }

@@ -17,7 +17,8 @@ pub async fn post_metrics_measures(
     let limits = &app.options().limits;
     let mut read = app.measure_buffers.take();
     let mut parts = Vec::new();
-    let by = measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read)?;
+    let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
+    let by = body.long_work.run(input.len(), scan).await?;
     drop(input);
     app.figures.read_by(by);
     limits.check_metrics(parts.len())?;

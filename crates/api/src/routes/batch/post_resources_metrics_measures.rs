@@ -27,7 +27,8 @@ pub async fn post_resources_metrics_measures(
     let limits = &app.options().limits;
     let mut read = app.measure_buffers.take();
     let creator = &call.caller.user;
-    let (named, by) = named::read(&input, creator, || app.now(), limits.measures_max, &mut read)?;
+    let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
+    let (named, by) = body.long_work.run(input.len(), scan).await?;
     app.figures.read_by(by);
     limits.check_metrics(named.metrics.len())?;
     if named.metrics.is_empty() {

@@ -26,13 +26,18 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
     let several = || ApiError::argument("q", "Must be given once");
     let arguments = call.query();
     let mut query = arguments.single("q", several)?.map(str::to_owned);
-    if query.is_none() && is_form(&call.parts.headers) {
-        let form = body.read().await?;
+    let is_form = query.is_none() && is_form(&call.parts.headers);
+    if query.is_none() && !is_form {
+        return Ok(reply::no_content());
+    }
+    // Nothing is read for somebody who does not say who they are.
+    let caller = call.app.options().auth_mode.caller(call.parts, call.app.now()).await?;
+    if is_form {
+        let form = body.read_small().await?;
         let form = Query::parse(std::str::from_utf8(&form).ok());
         query = form.single("q", several)?.map(str::to_owned);
     }
     let Some(query) = query else { return Ok(reply::no_content()) };
-    let caller = call.app.options().auth_mode.caller(call.parts, call.app.now()).await?;
     let Some(name) = database_to_create(&query) else { return Err(not_implemented()) };
     let target = Target::Given(&[("name", Some(&name))]);
     if !call.app.options().policy.allows(Rule::CreateResourceType, &caller, target) {

@@ -12,9 +12,11 @@ use crate::{
     gunzip::gunzip,
     influxdb::{
         Line, Precision,
-        line::{FieldValue, NoLine},
+        line::{FieldValue, LineError, SERIES_BYTES_MAX},
     },
     json::Value,
+    long_work::{LongWork, SHORT_BYTES_MAX},
+    measures,
     provision::{self, Destination, Parcels},
     reply::{self, Response},
     router::Call,
@@ -27,6 +29,10 @@ const DEFAULT_DATABASE: &str = "influxdb";
 /// The tag that names a line's resource, unless the header says otherwise.
 const DEFAULT_TAG: &str = "host";
 const TAG_HEADER: &str = "x-gnocchi-influxdb-tag-resource-id";
+
+/// Bytes of all metrics' names of a request, each of which repeats its line's tags: more than the longest names that can be
+/// stored have in as many measures as a request may hold.
+const NAME_BYTES_MAX: usize = 128 << 20;
 
 /// Takes lines: all of them, or none. A field is a metric of the resource that the tag names, called
 /// `measurement.field@tag=value,...` with the other tags by name.
@@ -49,7 +55,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
         creator: &call.caller.user,
         measures_max: call.app.options().limits.measures_max,
     };
-    let parcels = reading.parcels(&input)?;
+    let parcels = body.long_work.run(input.len(), || reading.parcels(&input)).await?;
     drop(input);
     let to = Destination { resource_type: database, type_to_create: None };
     provision::deliver(call, to, &parcels).await?;
@@ -63,9 +69,20 @@ async fn lines(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Bytes, Api
         b"" | b"identity" => body.read().await,
         b"gzip" => {
             let bytes_max = call.app.options().limits.inflated_bytes_max;
-            Ok(gunzip(&body.read().await?, bytes_max)?.into())
+            let compressed = body.read().await?;
+            Ok(inflated(&compressed, bytes_max, body.long_work).await?.into())
         }
         _ => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "")),
+    }
+}
+
+/// What a compressed body holds. How long that takes shows only in what comes out: a little of it is tried first.
+async fn inflated(compressed: &[u8], bytes_max: usize, long_work: &LongWork) -> Result<Vec<u8>, ApiError> {
+    match gunzip(compressed, bytes_max.min(SHORT_BYTES_MAX)) {
+        Err(error) if error.status == StatusCode::PAYLOAD_TOO_LARGE && bytes_max > SHORT_BYTES_MAX => {
+            long_work.run(bytes_max, || gunzip(compressed, bytes_max)).await
+        }
+        short => short,
     }
 }
 
@@ -82,26 +99,30 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn parcels(&self, input: &[u8]) -> Result<Parcels, ApiError> {
         let mut parcels = Parcels::default();
-        let mut measures = 0;
+        let (mut measures_left, mut name_bytes_left) = (self.measures_max, NAME_BYTES_MAX);
         for (index, line) in input.split(|byte| *byte == b'\n').enumerate() {
             let unreadable = || value_error("line", format!("Unable to parse line {}", index + 1));
             let text = std::str::from_utf8(line).map_err(|_| unreadable())?;
-            let line = match Line::parse(text) {
+            let too_long = |what: &str, max: usize| {
+                ApiError::too_large(format!("{what} more than {max} bytes in line {}", index + 1))
+            };
+            let line = match Line::parse(text, measures_left) {
                 Ok(Some(line)) => line,
                 Ok(None) => continue,
-                Err(NoLine) => return Err(unreadable()),
+                Err(LineError::Unreadable) => return Err(unreadable()),
+                Err(LineError::Fields) => return Err(measures::too_many(self.measures_max)),
+                Err(LineError::Series) => {
+                    return Err(too_long("Measurement and tags have", SERIES_BYTES_MAX));
+                }
             };
             let timestamp = match line.timestamp {
                 None => self.now,
                 Some(time) => Timestamp(self.precision.to_nanoseconds(time).ok_or_else(unreadable)?),
             };
-            measures += line.fields.len();
-            if measures > self.measures_max {
-                return Err(ApiError::too_large(format!(
-                    "There are more than {} measures",
-                    self.measures_max
-                )));
-            }
+            measures_left -= line.fields.len();
+            name_bytes_left = name_bytes_left
+                .checked_sub(line.name_bytes())
+                .ok_or_else(|| too_long("The names of all metrics come to", NAME_BYTES_MAX))?;
             self.add(&line, timestamp, &mut parcels)?;
         }
         Ok(parcels)

@@ -18,7 +18,9 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resul
     let app = call.app;
     let mut batch = Batch::default();
     let mut read = app.measure_buffers.take();
-    let by = measures::read_list(&input, || app.now(), app.options().limits.measures_max, &mut read)?;
+    let measures_max = app.options().limits.measures_max;
+    let scan = || measures::read_list(&input, || app.now(), measures_max, &mut read);
+    let by = body.long_work.run(input.len(), scan).await?;
     app.figures.read_by(by);
     let count = read.len();
     if count > 0 {

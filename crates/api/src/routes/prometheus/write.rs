@@ -9,7 +9,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     prometheus::{
-        Sample, Series, inflate,
+        Sample, Series, inflate, inflated_bytes,
         names::{self, Labels, Place},
         write_request,
     },
@@ -37,10 +37,14 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
     }
     let options = call.app.options();
     let input = body.read().await?;
-    let message = inflate(&input, options.limits.inflated_bytes_max)?;
+    let inflated_bytes = inflated_bytes(&input, options.limits.inflated_bytes_max)?;
+    let read = || {
+        let message = inflate(&input)?;
+        let series = write_request::read(&message, options.limits.measures_max).map_err(malformed)?;
+        parcels(&series, options.prometheus_labels, &call.caller.user)
+    };
+    let parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
-    let series = write_request::read(&message, options.limits.measures_max).map_err(malformed)?;
-    let parcels = parcels(&series, options.prometheus_labels, &call.caller.user)?;
     let resource_type = resource_type();
     let to = Destination { resource_type: RESOURCE_TYPE, type_to_create: Some(&resource_type) };
     provision::deliver(call, to, &parcels).await?;

@@ -1,6 +1,9 @@
 //! `POST /v1/resource/{type}/{id}/metric`
 
+use std::{collections::HashMap, sync::Arc};
+
 use gnudi_indexer::{IndexerError, ResourceChange};
+use gnudi_model::Metric;
 use hyper::StatusCode;
 
 use crate::{
@@ -24,8 +27,11 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resu
         Ok(given) => given,
         Err(fault) => return Err(told_first(call, Some(&document), fault).await),
     };
+    let added = complete_named(call, given).await?;
+    let names: HashMap<String, usize> =
+        added.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
     let change = ResourceChange {
-        metrics: Some(complete_named(call, given).await?),
+        metrics: Some(added),
         append_metrics: true,
         now: super::now(call),
         ..ResourceChange::default()
@@ -36,5 +42,9 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resu
         IndexerError::NamedMetricAlreadyExists(_) => ApiError::new(StatusCode::CONFLICT, error.to_string()),
         other => super::refusal(other),
     })?;
-    Ok(reply::json(StatusCode::OK, &metric::list_shown(call, &updated.resource.metrics).await?))
+    // What was added comes first: gnocchiclient shows the first as what it has created.
+    let mut metrics = updated.resource.metrics.clone();
+    let place = |metric: &Arc<Metric>| metric.name.as_deref().and_then(|name| names.get(name)).copied();
+    metrics.sort_by_key(|metric| place(metric).unwrap_or(usize::MAX));
+    Ok(reply::json(StatusCode::OK, &metric::list_shown(call, &metrics).await?))
 }

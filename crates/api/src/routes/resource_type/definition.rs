@@ -169,6 +169,7 @@ fn fill(options: &Value) -> Checked<Value> {
 fn number_bound(value: &Value) -> Checked<Value> {
     match (value, real(value)) {
         (Value::Null, _) => Ok(Value::Null),
+        (Value::Bool(_), _) => Err(Invalid::new("not a valid value")),
         (_, Some(number)) if number.is_finite() => Ok(value.clone()),
         _ => Err(Invalid::new("not a valid value")),
     }
@@ -177,7 +178,6 @@ fn number_bound(value: &Value) -> Checked<Value> {
 fn length(value: &Value, min: i64) -> Checked<Value> {
     let length = match value {
         Value::Int(length) => *length,
-        Value::Bool(flag) => i64::from(*flag),
         Value::BigInt(digits) if digits.starts_with('-') => i64::MIN,
         Value::BigInt(_) => i64::MAX,
         _ => return Err(Invalid::new("expected int")),

@@ -1,5 +1,7 @@
 //! `PATCH /v1/resource_type/{name}`
 
+use std::collections::HashSet;
+
 use gnudi_indexer::ResourceTypeChange;
 use gnudi_model::ResourceType;
 use hyper::StatusCode;
@@ -25,7 +27,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let current = super::find(call).await?;
     call.enforce(Rule::UpdateResourceType, Target::Given(&[("name", Some(&current.name))]))?;
     request::expect(call.parts, JSON_PATCH)?;
-    let patch = json::parse(&body.read().await?)?;
+    let patch = json::parse(&body.read_small().await?)?;
     let mut next = super::shown(&current);
     patch::apply(&patch, &mut next)?;
     if let json::Value::Object(entries) = &mut next {
@@ -73,7 +75,8 @@ fn change(
         };
         given.into_iter().map(complete).collect::<Result<Vec<_>, ApiError>>()
     };
-    let is_kept = |name: &str| attributes.iter().any(|(kept, _)| kept == name);
+    let kept: HashSet<&str> = attributes.iter().map(|(name, _)| name.as_str()).collect();
+    let is_kept = |name: &str| kept.contains(name);
     Ok(ResourceTypeChange {
         add: complete(added)?,
         update: complete(updated)?,

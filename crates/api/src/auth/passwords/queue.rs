@@ -1,0 +1,245 @@
+//! Whose password is checked next: one that has guessed wrong lately comes after all others, and nobody has more than a
+//! share of the places in which checks wait.
+//!
+//! Addresses and names are known by keyed hashes alone. Pure: the clock is the caller's.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// How many passwords are checked against their hash at once, so that guesses leave processors and memory for others.
+const CHECKS_MAX: usize = 1;
+
+/// How many requests may wait for such a check; more are turned away.
+pub const WAITING_MAX: usize = 64;
+
+/// How many of them may be of one address, and how many of one name.
+pub const SHARE_MAX: usize = WAITING_MAX / 2;
+
+/// A failure counts against its address and its name for so long after the last one.
+const FAILURES_LIFETIME: Duration = Duration::from_mins(1);
+
+/// How many addresses and names with failures are remembered; beyond that all are forgotten.
+const FAILURES_MAX: usize = 20_000;
+
+/// A network of IPv6 that one customer has, at least.
+const IPV6_PREFIX_BITS: u32 = 64;
+
+/// Too many passwords wait to be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// Who wants a password checked. Both are hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub address: u64,
+    pub name: u64,
+}
+
+/// What stands for an address: those that one customer has are one.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let mask = u128::MAX << (u128::BITS - IPV6_PREFIX_BITS);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    }
+}
+
+/// The queue of checks. Clones are of the same queue.
+#[derive(Clone, Debug, Default)]
+pub struct Queue(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    /// In the order in which they came.
+    waiting: Vec<Waiting>,
+    addresses: Failures,
+    names: Failures,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    asker: Asker,
+    turn: oneshot::Sender<Turn>,
+}
+
+/// Whose turn it is: with its end comes the next.
+#[derive(Debug)]
+pub struct Turn(Queue);
+
+impl Queue {
+    /// Gets in line; what is answered yields the turn, or ends without one where others displace who waits.
+    pub fn enter(&self, asker: Asker, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
+        let (turn, receiver) = oneshot::channel();
+        let mut state = self.0.lock();
+        if state.running < CHECKS_MAX {
+            state.running += 1;
+            drop(state);
+            let _ = turn.send(Turn(self.clone()));
+            return Ok(receiver);
+        }
+        state.waiting.retain(|waiting| !waiting.turn.is_closed());
+        let count = |is_of: &dyn Fn(&Asker) -> bool| {
+            state.waiting.iter().filter(|waiting| is_of(&waiting.asker)).count()
+        };
+        if count(&|other| other.address == asker.address) >= SHARE_MAX
+            || count(&|other| other.name == asker.name) >= SHARE_MAX
+        {
+            return Err(Busy);
+        }
+        if state.waiting.len() >= WAITING_MAX {
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let worst = ranks.enumerate().max_by_key(|(place, rank)| (*rank, *place));
+            let (place, _) = worst.filter(|(_, rank)| state.rank(&asker, now) < *rank).ok_or(Busy)?;
+            state.waiting.remove(place);
+        }
+        state.waiting.push(Waiting { asker, turn });
+        assert!(state.waiting.len() <= WAITING_MAX, "the queue is bounded");
+        Ok(receiver)
+    }
+
+    /// The password was wrong.
+    pub fn failed(&self, asker: Asker, now: Instant) {
+        let mut state = self.0.lock();
+        state.addresses.add(asker.address, now);
+        state.names.add(asker.name, now);
+    }
+
+    /// Hands the turn to who has failed least, and of these to who came first.
+    fn next(&self, now: Instant) {
+        let next = {
+            let mut state = self.0.lock();
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let Some((place, _)) = ranks.enumerate().min_by_key(|(place, rank)| (*rank, *place)) else {
+                state.running -= 1;
+                return;
+            };
+            state.waiting.remove(place)
+        };
+        // Where nobody waits for it any more, the turn ends at once, and hands itself on.
+        let _ = next.turn.send(Turn(self.clone()));
+    }
+
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.next(Instant::now());
+    }
+}
+
+impl State {
+    /// Recent failures of the address, and of the name: fewer are better.
+    fn rank(&self, asker: &Asker, now: Instant) -> (u32, u32) {
+        (self.addresses.count(asker.address, now), self.names.count(asker.name, now))
+    }
+}
+
+/// How often each has failed, and when last.
+#[derive(Debug, Default)]
+struct Failures(HashMap<u64, (u32, Instant)>);
+
+impl Failures {
+    fn count(&self, key: u64, now: Instant) -> u32 {
+        self.0.get(&key).filter(|(_, last)| is_recent(*last, now)).map_or(0, |(count, _)| *count)
+    }
+
+    fn add(&mut self, key: u64, now: Instant) {
+        let count = self.count(key, now).saturating_add(1);
+        if self.0.len() >= FAILURES_MAX && !self.0.contains_key(&key) {
+            self.0.retain(|_, (_, last)| is_recent(*last, now));
+            if self.0.len() >= FAILURES_MAX {
+                self.0.clear();
+            }
+        }
+        self.0.insert(key, (count, now));
+    }
+}
+
+fn is_recent(last: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(last) < FAILURES_LIFETIME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(address: u64, name: u64) -> Asker {
+        Asker { address, name }
+    }
+
+    #[test]
+    fn who_has_failed_comes_after_all_others() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let running = queue.enter(asker(1, 1), now).unwrap().try_recv().unwrap();
+        let mut guess = queue.enter(asker(1, 1), now).unwrap();
+        let mut same_name = queue.enter(asker(2, 1), now).unwrap();
+        let mut gone = queue.enter(asker(3, 3), now).unwrap();
+        gone.close();
+        let mut other = queue.enter(asker(3, 3), now).unwrap();
+        queue.failed(asker(1, 1), now);
+        drop(running);
+        let turn = other.try_recv().unwrap();
+        assert!(same_name.try_recv().is_err());
+        drop(turn);
+        drop(same_name.try_recv().unwrap());
+        drop(guess.try_recv().unwrap());
+        assert_eq!(queue.waiting(), 0);
+        assert_eq!(queue.0.lock().running, 0);
+    }
+
+    #[test]
+    fn nobody_has_more_than_a_share_and_newcomers_displace_who_has_failed() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let running = queue.enter(asker(0, 0), now).unwrap().try_recv().unwrap();
+        let share = SHARE_MAX as u64;
+        let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(asker(1, name), now).unwrap()).collect();
+        assert_eq!(queue.enter(asker(1, 100), now).err(), Some(Busy));
+        guesses.extend((0..share).map(|address| queue.enter(asker(2 + address, 1_000), now).unwrap()));
+        assert_eq!(queue.enter(asker(100, 1_000), now).err(), Some(Busy));
+        assert_eq!(queue.waiting(), WAITING_MAX);
+        assert_eq!(queue.enter(asker(100, 100), now).err(), Some(Busy), "all are alike yet");
+        queue.failed(asker(1, 1_000), now);
+        let mut other = queue.enter(asker(100, 100), now).unwrap();
+        drop(running);
+        assert!(other.try_recv().is_ok());
+        let is_displaced = |guess: &mut oneshot::Receiver<Turn>| {
+            matches!(guess.try_recv(), Err(oneshot::error::TryRecvError::Closed))
+        };
+        assert_eq!(guesses.iter_mut().filter_map(|guess| is_displaced(guess).then_some(())).count(), 1);
+    }
+
+    #[test]
+    fn failures_are_forgotten_in_time_and_bounded() {
+        let (mut failures, now) = (Failures::default(), Instant::now());
+        failures.add(1, now);
+        failures.add(1, now);
+        assert_eq!(failures.count(1, now), 2);
+        assert_eq!(failures.count(1, now + FAILURES_LIFETIME), 0);
+        for key in 0..=FAILURES_MAX as u64 {
+            failures.add(key, now);
+        }
+        assert!(failures.0.len() <= FAILURES_MAX);
+    }
+
+    #[test]
+    fn neighbours_in_a_network_of_ipv6_are_one() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Entries by their keys: each key once, in the order in which the keys first came; of several values the last counts.
+
+use std::{collections::HashMap, hash::Hash};
+
+/// Up to so many entries a key is found by comparing; beyond, by hashing, so that time grows with the number of entries.
+const COMPARED_MAX: usize = 16;
+
+/// Such entries. A key is cloned once there are more than [`COMPARED_MAX`].
+#[derive(Debug)]
+pub struct ByKey<K, V> {
+    entries: Vec<(K, V)>,
+    /// Where each key is; empty as long as keys are compared.
+    places: HashMap<K, usize>,
+}
+
+impl<K: Clone + Eq + Hash, V> ByKey<K, V> {
+    pub fn new() -> Self {
+        ByKey { entries: Vec::new(), places: HashMap::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds an entry, or replaces the value of the one that has the key.
+    pub fn put(&mut self, key: K, value: V) {
+        if let Some(place) = self.place(&key) {
+            self.entries[place].1 = value;
+            return;
+        }
+        if self.entries.len() == COMPARED_MAX {
+            let keys = self.entries.iter().enumerate();
+            self.places = keys.map(|(place, (key, _))| (key.clone(), place)).collect();
+        }
+        if self.entries.len() >= COMPARED_MAX {
+            self.places.insert(key.clone(), self.entries.len());
+        }
+        self.entries.push((key, value));
+    }
+
+    fn place(&self, key: &K) -> Option<usize> {
+        if self.places.is_empty() {
+            self.entries.iter().position(|(known, _)| known == key)
+        } else {
+            self.places.get(key).copied()
+        }
+    }
+
+    pub fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn is_what_a_list_would_be(puts in prop::collection::vec((0_u8..40, any::<u8>()), 0..200)) {
+            let (mut by_key, mut list) = (ByKey::new(), Vec::<(u8, u8)>::new());
+            for (key, value) in puts {
+                by_key.put(key, value);
+                match list.iter_mut().find(|(known, _)| *known == key) {
+                    Some(entry) => entry.1 = value,
+                    None => list.push((key, value)),
+                }
+                prop_assert_eq!(by_key.len(), list.len());
+            }
+            prop_assert_eq!(by_key.into_entries(), list);
+        }
+    }
+}
