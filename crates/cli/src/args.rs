@@ -44,6 +44,10 @@ pub enum Command {
     Benchmark(Box<gnudi_bench::Benchmark>),
     /// Write a flame graph of where a running server spends its processor time.
     Profile(ProfileArgs),
+    /// Copy the embedded store, also while a server has it open, to a new directory in DIR.
+    Backup(BackupArgs),
+    /// Make a data directory of a backup.
+    Restore(RestoreArgs),
     /// Give a user of a file of passwords a new one, or take the user out; asks for it, or takes a line from standard input.
     Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
@@ -223,6 +227,24 @@ pub struct ProfileArgs {
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
     pub output: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct BackupArgs {
+    /// The directory that holds the backups; made where there is none.
+    #[arg(value_name = "DIR")]
+    pub place: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RestoreArgs {
+    /// A backup, or the directory that holds backups: then its newest one.
+    #[arg(value_name = "BACKUP")]
+    pub backup: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -130,7 +130,7 @@ mod tests {
         Config::load(Some(file.path())).unwrap()
     }
 
-    const PASSWORD: &str = "auth_url = http://h:5000\nusername = gnocchi\nuser_domain_name = Default\npassword = pw\n\
+    const PASSWORD: &str = "auth_url = http://h:5000\nusername = gnocchi\nuser_domain_name = Default\npassword = hunter22\n\
                             project_name = service\nproject_domain_id = default\n";
 
     #[test]
@@ -142,14 +142,14 @@ mod tests {
         assert_eq!(user, UserRef::Name { name: "gnocchi".to_owned(), domain });
         let domain = DomainRef::Id("default".to_owned());
         assert_eq!(project, Some(ProjectRef::Name { name: "service".to_owned(), domain }));
-        assert_eq!(password, "pw");
-        let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = pw\n");
+        assert_eq!(password, "hunter22");
+        let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n");
         let Credentials::Password { user, project, .. } = credentials(&ids).unwrap() else {
             panic!("a password was configured");
         };
         assert_eq!((user, project), (UserRef::Id("u".to_owned()), Some(ProjectRef::Id("p".to_owned()))));
         let default = load(
-            "auth_url = http://h\nusername = u\nproject_name = p\npassword = pw\ndefault_domain_id = default\n",
+            "auth_url = http://h\nusername = u\nproject_name = p\npassword = hunter22\ndefault_domain_id = default\n",
         );
         assert!(credentials(&default).is_ok());
     }
@@ -175,7 +175,7 @@ mod tests {
             let error = options(&load(&text)).unwrap_err().to_string();
             let named = missing.replace("project_domain_id", "project_domain_name");
             assert!(error.contains(&format!("[keystone_authtoken] {named}: ")), "{error}");
-            assert!(!error.contains("pw"), "{error}");
+            assert!(!error.contains("hunter22"), "{error}");
         }
         let text = format!("{PASSWORD}cafile = /nonexistent.pem\n");
         let error = format!("{:#}", auth(&load(&text), Own::new("own".to_owned())).unwrap_err());

@@ -62,6 +62,9 @@ pub fn options(
             connections_max: config.size("api", "connections_max"),
             header_timeout: Duration::from_millis(config.size("api", "header_timeout_ms") as u64),
             body_bytes_max: config.size("api", "body_bytes_max"),
+            bodies_bytes_max: config.size("api", "bodies_bytes_max"),
+            body_grace: Duration::from_millis(config.size("api", "body_grace_ms") as u64),
+            answers_bytes_max: config.size("api", "answers_bytes_max"),
             measures_max: config.size("api", "request_measures_max"),
             drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
             ..Limits::default()

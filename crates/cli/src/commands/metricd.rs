@@ -21,11 +21,13 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         super::heed_hangup()?;
         let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
         let metricd = super::start_metricd(&store, &config);
+        super::end_with_lost_tasks(store.engine.clone());
         tokio::select! {
             stop = super::told_to_stop() => stop?,
             () = nothing_waits(&store, args.stop_after_processing_metrics) => {}
         }
         metricd.stop().await;
+        store.close().await;
         Ok(())
     })
 }

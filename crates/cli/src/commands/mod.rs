@@ -2,11 +2,13 @@
 
 pub mod agent;
 pub mod api;
+pub mod backup;
 pub mod collectors;
 pub mod metricd;
 pub mod passwd;
 pub mod policy;
 pub mod profile;
+pub mod restore;
 pub mod serve;
 pub mod split_sacks;
 pub mod status;
@@ -16,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use gnudi_engine::{Metricd, MetricdOptions, metricd::policy::Scheduling};
-use gnudi_model::{Timespan, Timestamp};
+use gnudi_model::{Fault, Timespan, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
 use uuid::Uuid;
@@ -112,9 +114,26 @@ fn scheduling(config: &Config) -> Scheduling {
 }
 
 /// The time now.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// How often a process looks whether all of its parts live.
+const FAULTS_LOOK_DELAY: Duration = Duration::from_secs(1);
+
+/// Ends the process where a task has ended that it cannot do without: whoever manages services starts it anew, and what was
+/// accepted is in the stores.
+fn end_with_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(FAULTS_LOOK_DELAY).await;
+            if let Some(fault) = engine.faults().iter().find(|fault| matches!(fault, Fault::Ended(_))) {
+                tracing::error!(%fault, "the process cannot go on: ending it");
+                std::process::exit(1);
+            }
+        }
+    });
 }
 
 /// Returns when the program is told to stop (SIGTERM, SIGINT).

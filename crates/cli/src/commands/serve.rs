@@ -1,6 +1,6 @@
 //! `gnudi serve`: the API and the workers in one process. `gnudi api`: the API alone, where others share the engines.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_api::{AuthMode, Listener, Own};
@@ -9,7 +9,7 @@ use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, runtime::Handle};
+use tokio::{net::TcpSocket, runtime::Handle};
 use uuid::Uuid;
 
 use super::collectors::{Collectors, Sink};
@@ -19,6 +19,9 @@ use crate::{
     logging,
     store::{Patience, Store},
 };
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,19 +72,22 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let address = address(args, config, &auth_mode).await?;
     let methods = super::default_methods(config)?;
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
+    // Before anything is written: where the port is taken, nothing is left behind.
+    let socket = bind(address)?;
     let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)
             .await
             .context("creating the default archive policies")?;
     }
-    let socket = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+    let socket = socket.listen(BACKLOG).with_context(|| format!("listening on {address}"))?;
     let address = socket.local_addr()?;
 
     let part = {
         let _on_workers = workers.enter();
         Part::start(role, &store, config)
     };
+    super::end_with_lost_tasks(store.engine.clone());
     // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
     // that this process listens on needs no proof of who that is.
     let endpoint = endpoint(args, address, tls.is_some());
@@ -105,6 +111,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         host.abort();
     }
     part.stop().await;
+    store.close().await;
     tracing::info!("stopped");
     served
 }
@@ -128,6 +135,18 @@ async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Res
         );
     }
     Ok(address)
+}
+
+/// Takes the port, and accepts nothing yet.
+fn bind(address: SocketAddr) -> Result<TcpSocket> {
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Connections of a server that was here before may still be ending.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok::<_, io::Error>(socket)
+    };
+    bind().with_context(|| format!("listening on {address}"))
 }
 
 /// Where this process itself reaches the API.

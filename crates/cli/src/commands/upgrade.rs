@@ -25,6 +25,7 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
                 .await
                 .context("creating the default archive policies")?;
         }
+        store.close().await;
         Ok(())
     })
 }

@@ -1,8 +1,12 @@
 //! The embedded store: index, log and aggregates in one directory, which one process has.
+//!
+//! Measures without the index that knows their metrics are lost to everybody, so a store whose index is gone is not opened. That
+//! an index has been complete is written down in the directory (`DataDir::index_id`); where that was never done, by an older
+//! program or at a first start that was cut short, measures that are there tell.
 
 use std::{path::Path, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
     aggregates::local::{LocalAggregates, LocalAggregatesOptions},
     data_dir::DataDir,
@@ -17,6 +21,15 @@ use crate::config::Config;
 
 pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Result<Store> {
     let dir = DataDir::open(path)?;
+    let mut known = dir.index_id()?;
+    if known.is_some() {
+        if dir.parts()?.is_empty() {
+            dir.set_index_id(None)?;
+            known = None;
+        } else {
+            check_index(&dir)?;
+        }
+    }
     let incoming = LocalIncoming::open(
         &dir.incoming(),
         &LocalIncomingOptions {
@@ -25,6 +38,7 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
                 Some("os") => Durability::Os,
                 _ => Durability::Sync,
             },
+            followed_in: Some(dir.aggregates()),
             backlog_bytes_max: config.size("incoming", "backlog_bytes_max") as u64,
             ..LocalIncomingOptions::default()
         },
@@ -36,12 +50,48 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
             ..LocalAggregatesOptions::default()
         },
     )?;
-    let indexer = cached(SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?, config);
-    let engine = Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates.clone()));
+    let figures = aggregates.figures();
+    if known.is_none() && (incoming.has_had_records() || figures.runs + figures.recent_entries > 0) {
+        check_index(&dir)?;
+    }
+    let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
+    match known {
+        Some(known) if known != sql.cluster_id() => {
+            bail!(
+                "{} is another index than the one that the measures beside it belong to (it has the id {}, the other {known}): {}",
+                dir.indexer().display(),
+                sql.cluster_id(),
+                what_to_do(&dir)?
+            );
+        }
+        Some(_) => {}
+        None => dir.set_index_id(Some(sql.cluster_id()))?,
+    }
+    let indexer = cached(sql, config);
+    let engine =
+        Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates.clone(), crate::commands::now));
     Ok(Store {
         engine,
         indexer,
         incoming: incoming.clone(),
         local: Some(Local { incoming, aggregates, _dir: dir }),
     })
+}
+
+/// Refuses an index that is gone, or a part of it.
+fn check_index(dir: &DataDir) -> Result<()> {
+    let index = dir.indexer();
+    let fault = SqlIndexer::file_fault(&index).with_context(|| index.display().to_string())?;
+    match fault {
+        Some(fault) => bail!("the index {} {fault}: {}", index.display(), what_to_do(dir)?),
+        None => Ok(()),
+    }
+}
+
+fn what_to_do(dir: &DataDir) -> Result<String> {
+    let parts = dir.parts()?.join(" and ");
+    Ok(format!(
+        "without it nobody knows to which metrics the measures in {parts} belong. Restore it from a backup of this store, or \
+         move {parts} away to begin anew"
+    ))
 }

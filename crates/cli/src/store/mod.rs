@@ -65,6 +65,11 @@ impl Store {
         }
     }
 
+    /// Closes the index in order; nothing can be done with it any more.
+    pub async fn close(&self) {
+        self.indexer.index().close().await;
+    }
+
     /// Whether other processes may use the same engines.
     pub fn is_shared(&self) -> bool {
         self.local.is_none()

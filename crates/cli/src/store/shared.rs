@@ -70,7 +70,8 @@ pub async fn open(
     let aggregates = opening.aggregates(engines.storage).await?;
     let indexer = cached(sql, config);
     indexer.follow(engines::follow(config)).await?;
-    let engine = Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator);
+    let engine =
+        Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator, crate::commands::now);
     Ok(Store { engine: Arc::new(engine), indexer, incoming, local: None })
 }
 

@@ -72,6 +72,27 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option(
         "api",
+        "bodies_bytes_max",
+        POSITIVE,
+        "536870912",
+        "gnudi: bytes of all request bodies that are being read, half of them from one address; more are answered 503.",
+    ),
+    option(
+        "api",
+        "body_grace_ms",
+        POSITIVE,
+        "10000",
+        "gnudi: how long a client may send nothing of a body, or less than 8 KiB a second, before its connection is closed.",
+    ),
+    option(
+        "api",
+        "answers_bytes_max",
+        POSITIVE,
+        "536870912",
+        "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.",
+    ),
+    option(
+        "api",
         "request_measures_max",
         Kind::Int { min: 1, max: 4_194_304 },
         "500000",
