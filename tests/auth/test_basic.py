@@ -1,16 +1,19 @@
 """Basic authentication: with a file of passwords, with `gnudi passwd` that writes it, and with none."""
 
+import concurrent.futures
 import os
 import pty
 import signal
 import stat
 import subprocess
 import termios
+import threading
+import time
 
 import pytest
 
 from support import gnudi as program
-from support.http import basic
+from support.http import Client, basic
 from support.process import Process, free_port, wait_until
 
 SOON_S = 60
@@ -44,6 +47,35 @@ def test_only_the_right_password_opens(gnudi, passwords):
     assert client.post("/v1/archive_policy", policy, headers=basic("jd", "secret")).status == 403
     assert client.post("/v1/archive_policy", policy, headers=basic("admin", "wrong")).status == 401
     assert client.post("/v1/archive_policy", policy, headers=basic("admin", "secret")).status == 201
+
+
+def test_guesses_from_one_address_keep_no_other_waiting(gnudi, tmp_path):
+    path = tmp_path / "passwords"
+    for user in ["admin", "jd"]:
+        assert passwd(path, user, b"secret").returncode == 0
+    server = gnudi(config=f"[api]\npassword_file = {path}\n")
+    is_over = threading.Event()
+
+    def client(source):
+        return Client("127.0.0.1", server.port, source=source)
+
+    def guess(number):
+        guesser, answers = client("127.0.0.1"), set()
+        while not is_over.is_set():
+            answers.add(status(guesser, "jd" if number % 2 else f"user{number}", f"guess{number}"))
+        return answers
+
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        guesses = [pool.submit(guess, number) for number in range(200)]
+        try:
+            time.sleep(1)
+            began = time.monotonic()
+            assert status(client("127.0.0.2"), "admin", "secret") == 200
+            assert time.monotonic() - began < 2
+            assert status(client("127.0.0.1"), "admin", "secret") == 200, "who was right before does not wait"
+        finally:
+            is_over.set()
+        assert set.union(*(guess.result() for guess in guesses)) <= {401, 503}
 
 
 def test_the_machines_own_figures_arrive_all_the_same(gnudi, passwords):

@@ -108,6 +108,18 @@ def test_other_tokens_are_refused_as_keystonemiddleware_refuses_them(serve, keys
         assert secret not in log
 
 
+def test_no_spelling_of_a_path_gets_round_the_token(serve, keystone, world):
+    """What leads to a route of version 1 leads past the guard, however it is written."""
+    server = serve()
+    valid = keystone.token(world.alice, world.demo)
+    for path, known in [("//v1/resource", 200), ("/%761/resource", 200), ("/v1%2Fresource", 200), ("//v1/capabilities", 200),
+                        ("/v%31/archive_policy", 200), ("/%2fv1//metric", 200), ("/v1/metric/%ff", 400), ("//v1//none", 404)]:
+        assert status(server, None, path) == 401, path
+        assert status(server, valid, path) == known, path
+    assert TokenClient(server, None).post("//v1/influxdb/query?q=CREATE+DATABASE+%22db%22").status == 401
+    assert TokenClient(server, valid).get("/v1/resource_type/db").status == 404
+
+
 def test_a_token_that_ends_or_is_revoked_is_refused_in_time(serve, keystone, world):
     server = serve("token_cache_time = 1\n")
     token = keystone.token(world.alice, world.demo)

@@ -71,6 +71,11 @@ def test_clients_believe_whom_they_are_told_to(secure):
     assert len(json.loads(secure.ask("/v1/metric")[1])) == 40
 
 
+def test_links_lead_to_https(secure):
+    links = json.loads(secure.ask("/v1/resource")[1])
+    assert links["generic"] == f"{secure.url}/v1/resource/generic"
+
+
 def test_it_collects_its_own_figures(tmp_path):
     with Secure(tmp_path / "secure", Certificates(tmp_path / "tls"), host_metrics=True) as server:
         wait_until(lambda: json.loads(server.ask("/v1/metric?name=hardware.cpu.util")[1]), SOON_S, "own figures")

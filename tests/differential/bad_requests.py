@@ -128,10 +128,10 @@ def measures_cases():
         yield post(f"content type {kind!r}", b"[" + good + b"]", headers={"Content-Type": kind})
     for name, metric, status in (
         ("unknown metric", MISSING, None), ("bad metric id", "foobar", None), ("metric id too long", "a" * 5000, None),
-        ("percent-encoded id", "%00%ff", 404), ("path traversal", "..%2f..%2fetc", None),
+        ("percent-encoded id", "%00%ff", 400), ("path traversal", "..%2f..%2fetc", None),
     ):
         yield post(name, b"[" + good + b"]", path=f"/v1/metric/{metric}/measures", status=status,
-                   why="no such metric" if status else "")
+                   why="the path is not UTF-8" if status else "", other_body=TEXT if status else None)
     yield post("anonymous", b"[" + good + b"]", user=None)
     yield post("of another user", b"[" + good + b"]", user="mallory")
 
@@ -386,9 +386,12 @@ def policy_change_cases():
     yield case("policy: DELETE used by a rule", "DELETE", "/v1/archive_policy/ruled")
     yield case("policy: DELETE not admin", "DELETE", "/v1/archive_policy/free", user="mallory")
     yield case("policy: DELETE anonymous", "DELETE", "/v1/archive_policy/free", user=None)
+    yield case("search: POST without a type", "POST", "/v1/search/resource", {})
+    yield case("aggregates: POST with a segment too many", "POST", "/v1/aggregates/more",
+               {"operations": ["metric", "{metric}", "mean"]})
     yield case("policy: GET unknown", "GET", "/v1/archive_policy/nope")
     yield case("policy: GET with Unicode", "GET", "/v1/archive_policy/%E2%9C%94")
-    yield case("policy: GET invalid UTF-8", "GET", "/v1/archive_policy/%ff", status=404, why="Gnocchi answers 400",
+    yield case("policy: GET invalid UTF-8", "GET", "/v1/archive_policy/%ff", status=400, why="the path is not UTF-8",
                other_body=TEXT)
     for method in ("PUT", "DELETE", "PATCH"):
         yield case(f"policy: {method} on the collection", method, "/v1/archive_policy", {})

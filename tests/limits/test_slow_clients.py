@@ -117,3 +117,54 @@ def test_rubbish_instead_of_http(gnudi):
             assert elapsed_s < HEADER_TIMEOUT_S + GRACE_S, rubbish
     assert_serves(server)
     assert "panicked" not in server.log()
+
+
+def form(length, authorization=""):
+    return (f"POST /v1/influxdb/query HTTP/1.1\r\nHost: x\r\n{authorization}"
+            f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n").encode()
+
+
+def test_a_form_of_somebody_unknown_is_not_read(gnudi):
+    server = gnudi()
+    with connect(server) as connection:
+        connection.sendall(form(1_000_000) + b"q" * 10)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_form_is_small(gnudi):
+    server = gnudi()
+    with connect(server) as connection:
+        connection.sendall(form(32 << 20, "Authorization: Basic YWRtaW46\r\n"))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_stalls_before_its_end_is_cut_off(gnudi):
+    """However fast the rest of it came."""
+    server = gnudi(config="[api]\nbody_grace_ms = 1000\n")
+    length = 32 << 20
+    with connect(server) as connection:
+        connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
+                           b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % length)
+        connection.sendall(b" " * (length - 1))
+        elapsed_s, _ = seconds_until_closed(connection)
+    assert elapsed_s < 1 + GRACE_S
+
+
+def test_one_address_leaves_room_for_the_bodies_of_others(gnudi):
+    """Its bodies stall one byte before their end."""
+    server = gnudi(config="[api]\nbodies_bytes_max = 8000000\n")
+    length, connections = 1_000_000, []
+    try:
+        for number in range(12):
+            connection = socket.socket()
+            connection.bind(("127.0.0.2", 0))
+            connection.connect(("127.0.0.1", server.port))
+            connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
+                               b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % length)
+            connection.sendall(b" " * (length - 1))
+            connections.append(connection)
+        time.sleep(1)
+        server.client().post("/v1/metric", b" " * 200_000 + b'{"archive_policy_name": "low"}').expect(201)
+    finally:
+        for connection in connections:
+            connection.close()

@@ -36,14 +36,15 @@ class Answer:
 
 
 class Client:
-    """Requests to one server as one user (`admin` unless told; None: no authorization header)."""
+    """Requests to one server as one user (`admin` unless told; None: no authorization header), from the address `source` if given."""
 
-    def __init__(self, host, port, prefix="", user="admin", timeout_s=30):
+    def __init__(self, host, port, prefix="", user="admin", timeout_s=30, source=None):
         self.host, self.port, self.prefix, self.user, self.timeout_s = host, port, prefix, user, timeout_s
+        self.source = source
         self.connection = None
 
     def as_user(self, user):
-        return Client(self.host, self.port, self.prefix, user, self.timeout_s)
+        return Client(self.host, self.port, self.prefix, user, self.timeout_s, self.source)
 
     def close(self):
         if self.connection is not None:
@@ -77,7 +78,8 @@ class Client:
 
     def _exchange(self, method, path, body, headers):
         if self.connection is None:
-            self.connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+            self.connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s,
+                                                         source_address=self.source and (self.source, 0))
         self.connection.request(method, self.prefix + path, body=body, headers=headers)
         response = self.connection.getresponse()
         answer = Answer(

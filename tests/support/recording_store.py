@@ -12,11 +12,13 @@ import urllib.parse
 
 class RecordingStore:
     """`exists`: ids of resources that are there from the start; `taken`: ids that are there only once somebody tries to create
-    them (409); `refused`: ids that can't be created (400). `found`: what a search answers, by type."""
+    them (409); `refused`: ids that can't be created (400). `found`: what a search answers, by type.
+    `statuses`: with which status creations and changes of ids are refused."""
 
-    def __init__(self, exists=(), taken=(), refused=(), found=None, bad_ids=()):
+    def __init__(self, exists=(), taken=(), refused=(), found=None, bad_ids=(), statuses=None):
         self.exists, self.taken, self.refused = set(exists), set(taken), set(refused)
         self.found = found or {}
+        self.statuses = statuses or {}
         self.bad_ids = set(bad_ids)
         self.requests = []
         # Accepted ones: (resource, metric) -> {"measures", "archive_policy_name", "unit"}.
@@ -81,6 +83,9 @@ class RecordingStore:
             return 409, error(409, f"Archive policy {body['name']} already exists"), {}
         if parts[:2] == ["v1", "search"]:
             return 200, [{"type": parts[3], **one} for one in self.found.get(parts[3], [])], {}
+        rid = body["id"] if method == "POST" else parts[-1]
+        if rid in self.statuses:
+            return self.statuses[rid], error(self.statuses[rid], f"{rid} is refused"), {}
         if method == "POST":
             return (*self.create(body), {})
         if method == "PATCH":

@@ -111,6 +111,32 @@ def test_metadata_that_say_nothing_new_change_nothing():
     assert store.of("PATCH")[-1] == ("/v1/resource/instance/r3", {"display_name": "new", "project_id": "p"})
 
 
+def test_what_the_store_refuses_of_resources_fails_its_message_alone():
+    """But what is there already, or not there at all, where that is as good."""
+    random = randoms.Random(1)
+    statuses, lines, expected = {}, [], []
+
+    def event(event_type, rid):
+        traits = [("resource_id", rid), ("instance_id", rid), ("display_name", "x"), ("project_id", "p")]
+        return {"events": [{"event_type": event_type, "message_id": rid, "traits": traits}]}
+
+    for status in [400, 403, 404, 409, 413]:
+        changed, created, updated, ended = ids = [f"{name}-{status}" for name in ("changed", "created", "updated", "ended")]
+        statuses |= dict.fromkeys(ids, status)
+        lines += [{"samples": [sample(random, "memory", changed, {"display_name": "x"})]},
+                  event("compute.instance.create.end", created), event("volume.transfer.accept.end", updated),
+                  event("compute.instance.delete.start", ended)]
+        expected += [status != 404, status != 409, status != 404, status != 404]
+    lines += [{"samples": [sample(random, "memory", "good", {})]}, event("compute.instance.delete.start", "good")]
+    expected += [False, False]
+    with RecordingStore(exists={*statuses, "good"}, statuses=statuses) as store:
+        outcomes = publish_ours(store.url, lines)
+    assert [outcome is not None for outcome in outcomes] == expected, outcomes
+    for outcome in filter(None, outcomes):
+        assert "is refused" in outcome
+    assert {rid for rid, _ in store.metrics} == {"good", *(rid for rid in statuses if rid.startswith("changed"))}
+
+
 TRAITS = ["instance_id", "resource_id", "display_name", "host", "availability_zone", "instance_flavor_id", "instance_type",
           "user_id", "project_id", "other"]
 

@@ -1,0 +1,53 @@
+"""A log of measures that is lost, or replaced by an older copy: the server says so, and new measures of old metrics count."""
+
+import shutil
+
+import pytest
+
+from support.http import create_metric, create_policy
+
+
+def post(client, metric, seconds):
+    measures = [{"timestamp": second, "value": second} for second in seconds]
+    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+
+
+def seconds(client, metric):
+    points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()
+    return [int(value) for _, _, value in points]
+
+
+def warnings(server):
+    return [line for line in server.log().splitlines() if " WARN " in line]
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+@pytest.mark.parametrize("way", ["emptied", "removed", "an older copy"])
+def test_measures_after_the_log_was_lost_count(gnudi, way, end):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    client = server.client()
+    create_policy(client, "lost", [("1s", None)], aggregation_methods=["sum"])
+    metric = create_metric(client, "lost")
+    post(client, metric, range(5))
+    assert server.stop() == 0
+    incoming, older = server.data_dir / "incoming", server.directory / "older"
+    shutil.copytree(incoming, older)
+    server.start()
+    for second in range(5, 20):
+        post(server.client(), metric, [second])
+    assert seconds(server.client(), metric) == list(range(20))
+    server.stop() if end == "stopped" else server.kill()
+    assert warnings(server) == []
+    shutil.rmtree(incoming)
+    if way != "removed":
+        shutil.copytree(older, incoming) if way == "an older copy" else incoming.mkdir()
+    server.start()
+    (warning,) = warnings(server)
+    assert str(incoming) in warning and "lost" in warning and "position" in warning
+    post(server.client(), metric, [20])
+    assert seconds(server.client(), metric) == list(range(21))
+    # It is told once.
+    assert server.stop() == 0
+    server.start()
+    assert len(warnings(server)) == 1
+    assert seconds(server.client(), metric) == list(range(21))

@@ -1,0 +1,85 @@
+"""Requests whose cost could grow faster than their size, and the others meanwhile: nobody else waits for them."""
+
+import gzip
+import threading
+import time
+
+import pytest
+
+from inputs.remote_write import label, sample, series, snappy
+from support.http import create_policy
+
+# A bound far above what a busy machine takes for work in proportion to the input, and far below what the square of it takes.
+SOON_S = 10
+NEIGHBOUR_S = 2
+LINES = {"Content-Type": "text/plain"}
+REMOTE_WRITE = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
+
+
+@pytest.fixture
+def server(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy(server.client(), "all", [("1s", 3600)])
+    server.client().post("/v1/archive_policy_rule",
+                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
+    return server
+
+
+def write(server, lines, timeout_s=SOON_S, **headers):
+    return server.client(timeout_s=timeout_s).post("/v1/influxdb/write?db=db", lines, headers={**LINES, **headers})
+
+
+def fields(count, start=0):
+    return b"m,host=h " + b",".join(b"f%d=1" % number for number in range(start, start + count)) + b" 1600000000000000000"
+
+
+def many_fields():
+    return "/v1/influxdb/write?db=db", fields(300_000), LINES
+
+
+def many_tags():
+    tags = b",".join(b"t%d=1" % number for number in range(9_000))
+    line = b"m,host=h," + tags + b" f=1 1600000000000000000"
+    assert len(line) > 65_535
+    return "/v1/influxdb/write?db=db", line, LINES
+
+
+def long_names():
+    """Each field repeats the tags in its metric's name."""
+    line = b"m,host=h,t=" + b"x" * 60_000 + b" " + b",".join(b"f%d=1" % number for number in range(10_000))
+    return "/v1/influxdb/write?db=db", line, LINES
+
+
+def many_labels():
+    labels = [label("__name__", "m"), *(label(f"l{number}", "1") for number in range(250_000))]
+    return "/v1/prometheus/write", snappy(series(*labels, sample(1.0, 1_600_000_000_000))), REMOTE_WRITE
+
+
+@pytest.mark.parametrize("request_of,status", [(many_fields, 413), (many_tags, 413), (long_names, 413), (many_labels, 202)])
+def test_a_request_costs_no_more_than_its_size(server, request_of, status):
+    path, body, headers = request_of()
+    began = time.monotonic()
+    answer = server.client(timeout_s=120).post(path, body, headers=headers)
+    assert time.monotonic() - began < SOON_S, request_of.__name__
+    assert answer.status == status, answer
+
+
+def test_neighbours_do_not_wait_for_large_requests(server):
+    """Inflated, each of these bodies is 56 MiB of lines."""
+    line = b"".join(b"m,host=h%d f=%d %d\n" % (number % 50, number, 1_600_000_000_000_000_000 + number) for number in range(100_000))
+    body = gzip.compress((b"# " + b"x" * 1000 + b"\n") * 55_000 + line[: 1 << 20].rpartition(b"\n")[0], 1)
+    write(server, gzip.compress(fields(10)), **{"Content-Encoding": "gzip"}).expect(204)
+    answers = []
+    send = lambda: answers.append(write(server, body, 120, **{"Content-Encoding": "gzip"}).status)
+    senders = [threading.Thread(target=send) for _ in range(12)]
+    for sender in senders:
+        sender.start()
+    longest_s = 0
+    while any(sender.is_alive() for sender in senders):
+        began = time.monotonic()
+        server.client(timeout_s=60).get("/healthcheck").expect(200)
+        longest_s = max(longest_s, time.monotonic() - began)
+        time.sleep(0.05)
+    assert answers == [204] * len(senders)
+    assert longest_s < NEIGHBOUR_S

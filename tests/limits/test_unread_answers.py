@@ -1,0 +1,73 @@
+"""Answers that clients do not read: they hold a bounded amount of memory, and nobody else waits for them."""
+
+import json
+import socket
+import time
+
+import pytest
+
+from support.http import basic, create_policy
+from support.process import wait_until
+
+# As JSON some 20 MB: the kernel's buffers take 6 MB at most.
+GROUPS, POINTS = 40, 10_000
+ROW_BYTES = 16
+ANSWER_BYTES = GROUPS * POINTS * ROW_BYTES
+# Room for one such answer, and not for two.
+CONFIG = f"[api]\nanswers_bytes_max = {ANSWER_BYTES * 3 // 2}\n"
+SOON_S = 20
+
+
+@pytest.fixture
+def server(gnudi):
+    """Groups of one resource each, with a metric of many points."""
+    server = gnudi(config=CONFIG)
+    client = server.client()
+    create_policy(client, "unread", [("1s", None)], aggregation_methods=["mean"])
+    attribute = {"type": "string", "min_length": 1, "max_length": 20, "required": True}
+    client.post("/v1/resource_type", {"name": "unread", "attributes": {"host": attribute}}).expect(201)
+    measures = [{"timestamp": 1_600_000_000 + second, "value": second} for second in range(POINTS)]
+    for number in range(GROUPS):
+        resource = client.post("/v1/resource/unread", {
+            "id": f"unread-{number}", "host": f"h{number}", "metrics": {"cpu": {"archive_policy_name": "unread"}}}).expect(201)
+        metric = resource.json()["metrics"]["cpu"]
+        client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+        client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
+    return server
+
+
+def legacy():
+    return "/v1/aggregation/resource/unread/metric/cpu?groupby=host", b"{}"
+
+
+def new():
+    body = {"operations": ["aggregate", "mean", ["metric", "cpu", "mean"]], "search": "host != 'none'", "resource_type": "unread"}
+    return "/v1/aggregates?groupby=host", json.dumps(body).encode()
+
+
+def ask(server, path, body):
+    """Sends a request whose answer is not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", server.port))
+    head = [f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(body)}",
+            *(f"{name}: {value}" for name, value in basic("admin").items())]
+    connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+    return connection
+
+
+@pytest.mark.parametrize("query", [legacy, new])
+def test_points_that_nobody_reads_are_bounded(server, query):
+    path, body = query()
+    client = server.client()
+    groups = client.post(path, body).expect(200).json()
+    assert len(groups) == GROUPS
+    with ask(server, path, body) as unread:
+        assert unread.recv(12) == b"HTTP/1.1 200"
+        refused = client.post(path, body).expect(503)
+        assert refused.headers["retry-after"] == "1"
+        # What is small goes on.
+        began = time.monotonic()
+        client.get("/v1/resource/unread?limit=1").expect(200)
+        assert time.monotonic() - began < SOON_S
+    wait_until(lambda: client.post(path, body).status == 200, SOON_S, "the end of what was not read")

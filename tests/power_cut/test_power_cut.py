@@ -1,0 +1,61 @@
+"""Power cuts on the real server: what was acknowledged survives each; and the tool sees what it is there to see.
+
+300 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
+lose something: else the images prove nothing.
+"""
+
+import re
+
+import pytest
+
+from power_cut import run
+from power_cut.recording import Recording, record
+
+ROUNDS = run.IMAGES
+FIRST_START_IMAGES = 30
+BLIND_IMAGES = 60
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A recording that tests share: its seed need not be that of the images."""
+    directory = tmp_path_factory.mktemp("recorded")
+    found = record(directory / "run", 1, "disk", False, run.REQUESTS)
+    found.save(directory / "recording")
+    return directory
+
+
+@pytest.mark.parametrize("kind, name", [
+    ("rename", r"\.run"), ("unlink", r"\.run"), ("rename", r"\.log\.spare"), ("rename", "trimmed"),
+    ("write", r".*/incoming/00000002\.log"), ("write", r".*/indexer\.sqlite-wal"), ("write", r".*/indexer\.sqlite"),
+])
+def test_the_workload_goes_through_all_that_the_store_does(recorded, kind, name):
+    """It flushes runs and merges them, begins segments, uses old ones again, trims; and folds SQLite's log."""
+    operations = Recording.load(recorded / "recording").operations
+    assert any(o.kind == kind and re.fullmatch(rf".*{name}", o.name) for o in operations)
+
+
+def test_acknowledged_requests_survive_a_power_cut(seed, rounds):
+    report = run.power_cuts(seed, images=rounds)
+    print(report)
+    assert report.tried >= rounds * 9 // 10
+    assert not report.faults, report
+
+
+def test_a_power_cut_during_the_first_start(seed):
+    """The server makes its directory and the one above."""
+    report = run.power_cuts(seed, images=FIRST_START_IMAGES, fresh=True)
+    print(report)
+    assert not report.faults, report
+
+
+@pytest.mark.parametrize("kind", ["dirsync", "wal", "datasync"])
+def test_a_disk_that_ignores_syncs_is_found_out(recorded, kind):
+    report = run.power_cuts(1, images=BLIND_IMAGES, recording=recorded, ignore=[kind], faults_max=1)
+    assert report.faults, "these syncs are needed, and nobody missed them"
+
+
+def test_a_server_that_does_not_sync_measures_is_found_out(tmp_path):
+    report = run.power_cuts(1, images=BLIND_IMAGES, durability="os", faults_max=1, keep=tmp_path)
+    assert report.faults
+    assert "measures lost" in report.faults[0][1], report
