@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|body: &[u8]| {
     for line in body.split(|byte| *byte == b'\n') {
         let Ok(text) = std::str::from_utf8(line) else { continue };
-        if let Ok(Some(line)) = Line::parse(text) {
+        if let Ok(Some(line)) = Line::parse(text, usize::MAX) {
             assert!(!line.measurement.is_empty() && !line.fields.is_empty());
             assert!(line.tags.is_sorted_by(|a, b| a.0 < b.0));
             assert!(line.tags.iter().all(|(key, value)| !key.is_empty() && !value.is_empty()));

@@ -2,7 +2,7 @@
 #![no_main]
 
 use gnudi_api::prometheus::{
-    inflate,
+    inflate, inflated_bytes,
     names::{Labels, place},
     write_request,
 };
@@ -12,7 +12,7 @@ const INFLATED_BYTES_MAX: usize = 1 << 20;
 const SAMPLES_MAX: usize = 10_000;
 
 fuzz_target!(|body: &[u8]| {
-    let inflated = inflate(body, INFLATED_BYTES_MAX).ok();
+    let inflated = inflated_bytes(body, INFLATED_BYTES_MAX).and_then(|_| inflate(body)).ok();
     for message in [Some(body), inflated.as_deref()].into_iter().flatten() {
         for series in write_request::read(message, SAMPLES_MAX).unwrap_or_default() {
             let Some(place) = place(&series.labels, Labels::All) else { continue };
