@@ -2,7 +2,8 @@
 
     python -m inputs.broker PORT
 
-Receivers say their address as the source of their link, senders as the target of theirs.
+Receivers say their address as the source of their link, senders as the target of theirs. A message that a receiver takes along
+without accepting it goes to the next one. Each that is accepted is a line of the output.
 """
 
 import collections
@@ -20,6 +21,9 @@ class Broker(MessagingHandler):
         self.url = url
         self.messages = collections.defaultdict(collections.deque)
         self.receivers = collections.defaultdict(list)
+        # By tag: the link, the address and the message.
+        self.unaccepted = {}
+        self.sent = 0
 
     def on_start(self, event):
         self.acceptor = event.container.listen(self.url)
@@ -46,6 +50,20 @@ class Broker(MessagingHandler):
             if link in links:
                 links.remove(link)
 
+        for tag in reversed([tag for tag, (owner, *_) in self.unaccepted.items() if owner == link]):
+            _, address, message = self.unaccepted.pop(tag)
+            self.messages[address].appendleft(message)
+
+    def on_accepted(self, event):
+        if self.unaccepted.pop(event.delivery.tag, None):
+            print("accepted", event.delivery.tag, flush=True)
+
+    def on_released(self, event):
+        if event.delivery.tag in self.unaccepted:
+            _, address, message = self.unaccepted.pop(event.delivery.tag)
+            self.messages[address].appendleft(message)
+            self.hand_out(address)
+
     def on_sendable(self, event):
         self.hand_out(event.link.source.address)
 
@@ -58,7 +76,10 @@ class Broker(MessagingHandler):
     def hand_out(self, address):
         for link in self.receivers[address]:
             while link.credit and self.messages[address]:
-                link.send(self.messages[address].popleft())
+                self.sent += 1
+                message, tag = self.messages[address].popleft(), str(self.sent)
+                self.unaccepted[tag] = link, address, message
+                link.send(message, tag=tag)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,9 @@ class Broker:
         self.process.wait_ready(lambda: listens(self.port), 15)
         return self
 
+    def accepted(self):
+        return self.process.log().count("accepted")
+
     def send(self, *bodies):
         connection = BlockingConnection(f"127.0.0.1:{self.port}", timeout=10)
         sender = connection.create_sender(ADDRESS)
@@ -86,15 +89,21 @@ def server(gnudi):
     return server
 
 
+def start_collector(directory, broker, endpoint):
+    config = directory / "amqpd.conf"
+    config.write_text(CONFIG.format(port=broker.port))
+    link = directory / "gnocchi-amqpd"
+    if not link.is_symlink():
+        link.symlink_to(program.binary())
+    log = directory / f"amqpd-{len(list(directory.glob('amqpd-*.log')))}.log"
+    process = Process([link, "--config-file", config, "--endpoint", endpoint], log)
+    process.wait_ready(lambda: "receiving from the broker" in process.log(), 15)
+    return process
+
+
 @pytest.fixture
 def collector(server, broker, tmp_path):
-    config = tmp_path / "amqpd.conf"
-    config.write_text(CONFIG.format(port=broker.port))
-    link = tmp_path / "gnocchi-amqpd"
-    link.symlink_to(program.binary())
-    process = Process([link, "--config-file", config, "--endpoint", f"http://127.0.0.1:{server.port}"],
-                      tmp_path / "amqpd.log")
-    process.wait_ready(lambda: "receiving from the broker" in process.log(), 15)
+    process = start_collector(tmp_path, broker, f"http://127.0.0.1:{server.port}")
     yield process
     if process.running():
         process.kill()
@@ -130,6 +139,33 @@ def test_messages_become_measures(server, collector, broker):
     time.sleep(0.1)
     assert collector.terminate() == 0
     wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:late", ["load@load"])
+    wait_until(lambda: broker.accepted() == 3, 10, "the last message is accepted as well")
+
+
+def test_a_message_is_accepted_once_it_is_stored(server, broker, tmp_path):
+    """A collector that dies before it could store anything costs nothing."""
+    lost = start_collector(tmp_path, broker, f"http://127.0.0.1:{free_port()}")
+    broker.send(json.dumps([value_list("h", "kept", [1])]), "malformed",
+                json.dumps([value_list("h", "kept", [2], seconds=1700000010.0)]))
+    wait_until(lambda: "cannot be stored" in lost.log(), 20, "a line in the log")
+    assert broker.accepted() == 0
+    lost.kill()
+    collector = start_collector(tmp_path, broker, f"http://127.0.0.1:{server.port}")
+    client = server.client("collectd-user")
+    metrics = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:h", ["kept@kept"])
+    wait_until(lambda: values(client, metrics["kept@kept"]) == [1, 2], 10, "both values")
+    wait_until(lambda: broker.accepted() == 3, 10, "all messages are accepted")
+    assert collector.terminate() == 0
+
+
+def test_more_messages_than_the_broker_may_send_ahead(server, collector, broker):
+    """Neither the credit nor the clock of the flushes holds messages up."""
+    broker.send(*(json.dumps([value_list("h", "many", [number], seconds=1700000000.0 + number)])
+                  for number in range(6000)))
+    wait_until(lambda: broker.accepted() == 6000, 60, "all messages are accepted")
+    client = server.client("collectd-user")
+    metrics = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:h", ["many@many"])
+    wait_until(lambda: values(client, metrics["many@many"])[-1:] == [5999], 10, "the last value")
 
 
 def test_malformed_messages_cost_nothing_else(server, collector, broker):

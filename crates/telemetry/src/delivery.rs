@@ -12,7 +12,10 @@ use std::{
 use gnudi_client::{Client, ClientError, NamedMeasures, ResourceTypeSpec, ResourcesBatch};
 use gnudi_model::{Measure, Timestamp, resource_type::GENERIC};
 use tokio::{
-    sync::mpsc::{self, error::TrySendError},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     task::JoinHandle,
 };
 
@@ -61,39 +64,67 @@ pub struct Delivery {
     failing: bool,
 }
 
+/// Measures that are handed over together.
+#[derive(Debug)]
+struct Round {
+    items: Vec<Item>,
+    /// Told once they are stored, or refused for good.
+    stored: Option<oneshot::Sender<()>>,
+}
+
 /// A [`Delivery`] that posts beside its owner, round by round.
 #[derive(Debug)]
 pub struct Deliverer {
-    rounds: mpsc::Sender<Vec<Item>>,
+    rounds: mpsc::Sender<Round>,
     task: JoinHandle<()>,
 }
 
 impl Deliverer {
     /// Must be called within a Tokio runtime.
     pub fn start(mut delivery: Delivery) -> Self {
-        let (rounds, mut received) = mpsc::channel::<Vec<Item>>(ROUNDS_MAX);
+        let (rounds, mut received) = mpsc::channel::<Round>(ROUNDS_MAX);
         let task = tokio::spawn(async move {
-            while let Some(mut round) = received.recv().await {
-                while let Ok(more) = received.try_recv() {
-                    round.extend(more);
-                }
-                for item in round {
-                    delivery.push(item);
+            let mut to_be_told = Vec::new();
+            while let Some(first) = received.recv().await {
+                let mut round = Some(first);
+                while let Some(Round { items, stored }) = round {
+                    to_be_told.extend(stored);
+                    for item in items {
+                        delivery.push(item);
+                    }
+                    round = received.try_recv().ok();
                 }
                 delivery.post().await;
+                if delivery.waiting.is_empty() {
+                    for stored in to_be_told.drain(..) {
+                        // Whoever has gone need not know.
+                        let _ = stored.send(());
+                    }
+                }
             }
         });
         Deliverer { rounds, task }
     }
 
     /// Hands a round over; an empty one has what waits tried again.
-    pub fn send(&self, round: Vec<Item>) {
-        match self.rounds.try_send(round) {
-            Ok(()) => {}
-            Err(TrySendError::Full(round) | TrySendError::Closed(round)) => {
-                let dropped = round.iter().map(|item| item.measures.len()).sum::<usize>();
-                tracing::warn!(dropped, "the store is too slow: measures are dropped");
-            }
+    pub fn send(&self, items: Vec<Item>) {
+        self.try_send(Round { items, stored: None });
+    }
+
+    /// Hands a round over. The receiver is told once nothing of it waits any more; it fails where the round is dropped.
+    pub fn send_with_receipt(&self, items: Vec<Item>) -> oneshot::Receiver<()> {
+        let (stored, receipt) = oneshot::channel();
+        self.try_send(Round { items, stored: Some(stored) });
+        receipt
+    }
+
+    fn try_send(&self, round: Round) {
+        let Err(TrySendError::Full(round) | TrySendError::Closed(round)) = self.rounds.try_send(round) else {
+            return;
+        };
+        let dropped = round.items.iter().map(|item| item.measures.len()).sum::<usize>();
+        if dropped > 0 {
+            tracing::warn!(dropped, "the store is too slow: measures are dropped");
         }
     }
 
@@ -103,7 +134,7 @@ impl Deliverer {
         match tokio::time::timeout(FINISH_TIMEOUT, self.task).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "posting measures ended"),
-            Err(_) => tracing::warn!("the store does not answer: the last measures are lost"),
+            Err(_) => tracing::warn!("the store does not answer: the last measures are not stored"),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The connection, its renewal, and the clock of the flushes.
+//!
+//! A message is accepted once the store has its values: what is lost with this process comes again from the broker. Values
+//! that come twice change nothing, since they have the times that collectd gave them.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use fe2o3_amqp::{
     Connection, Receiver, Session,
-    link::receiver::CreditMode,
+    link::{ReceiverDisposer, delivery::DeliveryInfo, receiver::CreditMode},
     sasl_profile::SaslProfile,
     types::{
         messaging::{AmqpValue, Body},
@@ -13,7 +16,11 @@ use fe2o3_amqp::{
 };
 use gnudi_client::{Client, ResourceTypeSpec, StringAttribute};
 use gnudi_model::Measure;
-use tokio::{net::TcpStream, sync::mpsc, time::MissedTickBehavior};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+    time::MissedTickBehavior,
+};
 
 use super::{
     address::Address,
@@ -21,13 +28,19 @@ use super::{
 };
 use crate::delivery::{Deliverer, Delivery, DeliveryOptions, Item, now};
 
-/// Messages that the broker may send ahead.
-const CREDIT: u32 = 200;
+/// Messages that the broker may send before any of them is accepted.
+const CREDIT: u32 = 4000;
+
+/// So many gathered messages are flushed before their time: the broker must not wait for the clock.
+const FLUSH_MESSAGES: usize = 1000;
+
+/// Messages that are received and not read yet.
+const MESSAGES_AHEAD: usize = 200;
 
 /// A longer message closes the link.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Measures that one flush may hold; what is beyond is counted and dropped.
+/// With so many gathered measures, nothing more is received until they are flushed.
 const MEASURES_MAX: usize = 500_000;
 
 /// How long connecting may take.
@@ -36,6 +49,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From one try to connect to the next: twice as long each time, from the first to the last.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How long the last messages may take to be accepted, and the connection to be closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Characters of a host's name.
 const HOST_CHARACTERS_MAX: u32 = 255;
@@ -55,7 +71,28 @@ pub struct Server {
     gathered: BTreeMap<String, BTreeMap<String, Vec<Measure>>>,
     measures: usize,
     malformed: u64,
-    excess: u64,
+    /// Whose values are gathered.
+    messages: Vec<Unaccepted>,
+    /// What the store has not taken yet; one flush at a time.
+    in_flight: Option<Flush>,
+}
+
+/// A message, and how it is accepted.
+struct Message {
+    /// `None` where the body is no bytes.
+    bytes: Option<Vec<u8>>,
+    unaccepted: Unaccepted,
+}
+
+struct Unaccepted {
+    delivery: DeliveryInfo,
+    link: ReceiverDisposer,
+}
+
+/// Messages whose values are on their way to the store.
+struct Flush {
+    messages: Vec<Unaccepted>,
+    receipt: oneshot::Receiver<()>,
 }
 
 impl Server {
@@ -73,7 +110,8 @@ impl Server {
             gathered: BTreeMap::new(),
             measures: 0,
             malformed: 0,
-            excess: 0,
+            messages: Vec::new(),
+            in_flight: None,
         }
     }
 
@@ -83,52 +121,81 @@ impl Server {
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick is at once.
         flushes.tick().await;
-        let (sender, mut messages) = mpsc::channel(CREDIT as usize);
-        let receiving = tokio::spawn(receive_for_ever(self.options.address.clone(), sender));
+        let (sender, mut messages) = mpsc::channel(MESSAGES_AHEAD);
+        let (close, closing) = oneshot::channel();
+        let receiving = tokio::spawn(receive_until(self.options.address.clone(), sender, closing));
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
-                Some(message) = messages.recv() => self.take(&message),
+                Some(message) = messages.recv(), if self.has_room() => self.take(message),
+                is_stored = Flush::is_stored(&mut self.in_flight) => {
+                    if let Some(flush) = self.in_flight.take() {
+                        tokio::spawn(flush.settle(is_stored));
+                    }
+                }
                 _ = flushes.tick() => self.flush(),
                 () = &mut stop => break,
             }
+            if self.in_flight.is_none() && self.messages.len() >= FLUSH_MESSAGES {
+                self.flush();
+            }
         }
-        receiving.abort();
-        while let Ok(message) = messages.try_recv() {
-            self.take(&message);
+        // What has arrived by now counts.
+        for _ in 0..messages.len() {
+            let Ok(message) = messages.try_recv() else { break };
+            self.take(message);
         }
-        self.flush();
+        let last = [self.in_flight.take(), Some(self.hand_over())];
         self.deliverer.finish().await;
+        let ending = async move {
+            for mut flush in last.into_iter().flatten() {
+                let is_stored = flush.receipt.try_recv().is_ok();
+                flush.settle(is_stored).await;
+            }
+            let _ = close.send(());
+            if let Err(error) = receiving.await {
+                tracing::error!(%error, "receiving ended");
+            }
+        };
+        if tokio::time::timeout(CLOSE_TIMEOUT, ending).await.is_err() {
+            tracing::warn!("the broker does not answer: it may send the last messages again");
+        }
     }
 
-    fn take(&mut self, message: &[u8]) {
-        match collectd::read(message, now()) {
+    fn has_room(&self) -> bool {
+        self.measures < MEASURES_MAX
+    }
+
+    fn take(&mut self, message: Message) {
+        match collectd::read(message.bytes.as_deref().unwrap_or_default(), now()) {
             Ok(readings) => readings.into_iter().for_each(|reading| self.add(reading)),
             Err(error) => {
                 tracing::debug!(%error, "a message that is not collectd's");
                 self.malformed += 1;
             }
         }
+        self.messages.push(message.unaccepted);
     }
 
     fn add(&mut self, reading: Reading) {
-        if self.measures >= MEASURES_MAX {
-            self.excess += 1;
-            return;
-        }
         self.measures += 1;
         let metrics = self.gathered.entry(reading.host).or_default();
         metrics.entry(reading.metric).or_default().push(reading.measure);
     }
 
+    /// Hands over what is gathered, unless the last flush is still in flight: that is tried again.
     fn flush(&mut self) {
-        let (malformed, excess) = (std::mem::take(&mut self.malformed), std::mem::take(&mut self.excess));
-        if malformed > 0 || excess > 0 {
-            tracing::warn!(
-                malformed,
-                excess,
-                "dropped: malformed messages, values beyond what a flush holds"
-            );
+        if self.in_flight.is_some() {
+            self.deliverer.send(Vec::new());
+        } else if !self.messages.is_empty() {
+            self.in_flight = Some(self.hand_over());
+        }
+    }
+
+    fn hand_over(&mut self) -> Flush {
+        let malformed = std::mem::take(&mut self.malformed);
+        if malformed > 0 {
+            tracing::warn!(malformed, "dropped: malformed messages");
         }
         self.measures = 0;
         let mut round = Vec::new();
@@ -142,41 +209,83 @@ impl Server {
                 measures,
             }));
         }
-        self.deliverer.send(round);
+        Flush {
+            messages: std::mem::take(&mut self.messages),
+            receipt: self.deliverer.send_with_receipt(round),
+        }
     }
 }
 
-/// Receives messages; where the connection fails, connects again after a while.
-async fn receive_for_ever(address: Address, messages: mpsc::Sender<Vec<u8>>) {
+impl Flush {
+    /// Whether its values are stored (or refused for good), once that is known; never, where nothing is in flight.
+    async fn is_stored(in_flight: &mut Option<Flush>) -> bool {
+        match in_flight {
+            Some(flush) => (&mut flush.receipt).await.is_ok(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Accepts the messages, or gives them back to the broker.
+    async fn settle(self, is_stored: bool) {
+        for Unaccepted { delivery, link } in self.messages {
+            let settled = if is_stored { link.accept(delivery).await } else { link.release(delivery).await };
+            // A connection that is gone has given them back.
+            if let Err(error) = settled {
+                tracing::debug!(%error, "a message was not settled");
+            }
+        }
+    }
+}
+
+/// Receives messages until `closing`; where the connection fails, connects again after a while.
+async fn receive_until(
+    address: Address,
+    messages: mpsc::Sender<Message>,
+    mut closing: oneshot::Receiver<()>,
+) {
     let mut pause = RETRY_MIN;
     loop {
-        let received = receive(&address, &messages, &mut pause).await;
-        if messages.is_closed() {
-            return;
-        }
-        let error = received.expect_err("it goes on until it fails");
+        let error = tokio::select! {
+            connected = connect_in_time(&address) => match connected {
+                Ok(mut link) => {
+                    tracing::info!(?address, "receiving from the broker");
+                    pause = RETRY_MIN;
+                    tokio::select! {
+                        error = receive(&mut link.receiver, &messages) => error,
+                        _ = &mut closing => return link.close().await,
+                    }
+                }
+                Err(error) => error,
+            },
+            _ = &mut closing => return,
+        };
         let pause_ms = pause.as_millis();
         tracing::warn!(?address, error, pause_ms, "not connected to the broker: trying again");
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = &mut closing => return,
+        }
         pause = (pause * 2).min(RETRY_MAX);
     }
 }
 
-/// Receives until the connection fails, and says why; once it stands, the next pause is a short one again.
-async fn receive(
-    address: &Address,
-    messages: &mpsc::Sender<Vec<u8>>,
-    pause: &mut Duration,
-) -> Result<(), String> {
+async fn connect_in_time(address: &Address) -> Result<Link, String> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(address));
-    let mut link = connecting.await.map_err(|_| "no answer".to_owned())??;
-    tracing::info!(?address, "receiving from the broker");
-    *pause = RETRY_MIN;
+    connecting.await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}
+
+/// Receives until the connection fails, and says why.
+async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> String {
+    let link = receiver.disposer();
     loop {
-        let delivery = link.receiver.recv::<Body<Value>>().await.map_err(|error| error.to_string())?;
-        let Some(bytes) = bytes_of(delivery.into_body()) else { continue };
-        if messages.send(bytes).await.is_err() {
-            return Ok(());
+        let delivery = match receiver.recv::<Body<Value>>().await {
+            Ok(delivery) => delivery,
+            Err(error) => return error.to_string(),
+        };
+        let unaccepted = Unaccepted { delivery: DeliveryInfo::from(&delivery), link: link.clone() };
+        let message = Message { bytes: bytes_of(delivery.into_body()), unaccepted };
+        if messages.send(message).await.is_err() {
+            return "nobody takes messages any more".to_owned();
         }
     }
 }
@@ -184,8 +293,18 @@ async fn receive(
 /// A receiving link, with what it lives in.
 struct Link {
     receiver: Receiver,
-    _session: fe2o3_amqp::session::SessionHandle<()>,
-    _connection: fe2o3_amqp::connection::ConnectionHandle<()>,
+    session: fe2o3_amqp::session::SessionHandle<()>,
+    connection: fe2o3_amqp::connection::ConnectionHandle<()>,
+}
+
+impl Link {
+    /// Closes it when all that was said before is sent.
+    async fn close(mut self) {
+        // A broker that has gone does not mind.
+        let _ = self.receiver.close().await;
+        let _ = self.session.end().await;
+        let _ = self.connection.close().await;
+    }
 }
 
 async fn connect(address: &Address) -> Result<Link, String> {
@@ -213,11 +332,10 @@ async fn connect(address: &Address) -> Result<Link, String> {
         .source(address.source.as_str())
         .max_message_size(MESSAGE_BYTES_MAX)
         .credit_mode(CreditMode::Auto(CREDIT))
-        .auto_accept(true)
         .attach(&mut session)
         .await
         .map_err(text)?;
-    Ok(Link { receiver, _session: session, _connection: connection })
+    Ok(Link { receiver, session, connection })
 }
 
 /// The bytes of a message's body, whatever section they are in.
