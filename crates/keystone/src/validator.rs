@@ -5,11 +5,8 @@
 //! An odd answer to one token keeps nobody else waiting: only a Keystone that cannot be reached, or says so, is away.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -43,6 +40,9 @@ const QUESTIONS_MAX: usize = 64;
 /// Of odd answers the log tells once in this time: any caller can provoke them.
 const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
 
+/// Causes of one outage that are logged: an answer may have a text that is never the same.
+const CAUSES_MAX: usize = 16;
+
 /// Says to Keystone that access rules are heeded here: it calls tokens that have some void otherwise.
 const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
@@ -74,8 +74,8 @@ pub struct Validator {
     flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
     turns: Semaphore,
     failed: Mutex<Option<(Instant, KeystoneError)>>,
-    /// Whether the last question was not answered: said once, not with each request.
-    is_away: AtomicBool,
+    /// The causes logged since Keystone last answered: each is logged once, not with each request.
+    causes_logged: Mutex<BTreeSet<String>>,
     /// When the log told of an odd answer.
     odd_told: Mutex<Option<Instant>>,
 }
@@ -99,7 +99,7 @@ impl Validator {
             flights: Mutex::default(),
             turns: Semaphore::new(QUESTIONS_MAX),
             failed: Mutex::default(),
-            is_away: AtomicBool::new(false),
+            causes_logged: Mutex::default(),
             odd_told: Mutex::default(),
         }
     }
@@ -176,13 +176,18 @@ impl Validator {
         outcome
     }
 
-    /// Keeps in mind that Keystone is away, or is not any more.
+    /// Notes whether Keystone answers. Logs each cause of an outage once: a cause that follows another one is news.
     fn note(&self, error: Option<&KeystoneError>) {
         *self.failed.lock() = error.map(|error| (Instant::now(), error.clone()));
-        let was_away = self.is_away.swap(error.is_some(), Ordering::Relaxed);
+        let mut causes = self.causes_logged.lock();
         match error {
-            Some(error) if !was_away => tracing::error!(%error, "tokens cannot be validated"),
-            None if was_away => tracing::info!("tokens can be validated again"),
+            Some(error) if causes.len() < CAUSES_MAX && causes.insert(error.to_string()) => {
+                tracing::error!(%error, "tokens cannot be validated");
+            }
+            None if !causes.is_empty() => {
+                causes.clear();
+                tracing::info!("tokens can be validated again");
+            }
             _ => {}
         }
     }
@@ -424,6 +429,25 @@ mod tests {
                 assert!(matches!(away, Err(KeystoneError::Unavailable(_))), "{token}: {away:?}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn each_cause_of_an_outage_is_logged_once() {
+        let script = Script::start(|_| Reply::status(404)).await;
+        let validator = validator(&script);
+        let logged = || validator.causes_logged.lock().len();
+        let refused = KeystoneError::Unavailable("connection refused".to_owned());
+        let unwell = KeystoneError::Unavailable("answered 503".to_owned());
+        for (error, expected) in [(&refused, 1), (&refused, 1), (&unwell, 2), (&refused, 2)] {
+            validator.note(Some(error));
+            assert_eq!(logged(), expected);
+        }
+        validator.note(None);
+        assert_eq!(logged(), 0, "the next outage is told again");
+        for number in 0..100 {
+            validator.note(Some(&KeystoneError::Unavailable(format!("request {number} failed"))));
+        }
+        assert_eq!(logged(), CAUSES_MAX);
     }
 
     #[tokio::test]
