@@ -18,6 +18,9 @@ const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 /// Erlang starts slowly where others need the processors too.
 const START_DELAY_MAX: Duration = Duration::from_mins(3);
 
+/// How long the broker may take to answer: one that has just begun to listen may never answer a connection.
+const ANSWER_DELAY_MAX: Duration = Duration::from_secs(10);
+
 /// A broker that ends with this.
 pub struct RabbitMq {
     pub port: u16,
@@ -52,10 +55,18 @@ impl RabbitMq {
 }
 
 /// A connection with a channel.
+///
+/// # Errors
+///
+/// If the broker refuses it, or does not answer within [`ANSWER_DELAY_MAX`].
 pub async fn connect(url: &str) -> Result<(Connection, Channel)> {
-    let connection = Connection::connect(url, ConnectionProperties::default()).await.context("RabbitMQ")?;
-    let channel = connection.create_channel().await?;
-    Ok((connection, channel))
+    let connecting = async {
+        let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+        let channel = connection.create_channel().await?;
+        anyhow::Ok((connection, channel))
+    };
+    let answer = tokio::time::timeout(ANSWER_DELAY_MAX, connecting).await;
+    answer.context("RabbitMQ does not answer")?.context("RabbitMQ")
 }
 
 /// Messages that nobody has been sent yet.
