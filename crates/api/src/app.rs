@@ -101,11 +101,11 @@ impl App {
         (self.clock)()
     }
 
-    /// Hands a caller's measures to the engine; they are durable once this returns.
+    /// Appends a caller's measures to the log of measures. They are durable once this returns.
     ///
     /// # Errors
     /// 429 where the caller's project, or the whole backlog, has too many; 503 where they cannot be stored.
-    pub(crate) async fn take_in(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
+    pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
         let measures = batch.measures();
         if measures > 0 {
             self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;

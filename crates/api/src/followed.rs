@@ -31,7 +31,7 @@ impl Followed {
         Followed { paths, stamps }
     }
 
-    /// Calls `reload` on SIGHUP and when a file has changed; returns only where signals cannot be heard.
+    /// Calls `reload` on SIGHUP and when a file has changed; returns only where no signal handler can be installed.
     pub async fn follow(&self, mut reload: impl FnMut()) -> io::Result<()> {
         let mut hangup = signal(SignalKind::hangup())?;
         loop {

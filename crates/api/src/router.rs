@@ -74,7 +74,7 @@ macro_rules! endpoint {
             handler: handler!($handler),
         }
     };
-    // For clients that name types which they take nothing of.
+    // Skips content negotiation: these clients send wrong Accept headers.
     (BARE $method:ident $guard:expr, $handler:path) => {
         Endpoint { method: Method::$method, guard: $guard, negotiates: false, handler: handler!($handler) }
     };

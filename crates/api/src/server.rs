@@ -25,7 +25,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Every how many ticks the connections are looked through.
 const SWEEP_TICKS: u32 = 4;
 
-/// What a connection above the limit hears.
+/// The answer to a connection above the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 

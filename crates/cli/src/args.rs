@@ -48,7 +48,7 @@ pub enum Command {
     Backup(BackupArgs),
     /// Make a data directory of a backup.
     Restore(RestoreArgs),
-    /// Give a user of a file of passwords a new one, or take the user out; asks for it, or takes a line from standard input.
+    /// Set or delete a user's password in a password file. The password is asked for, or read as a line of standard input.
     Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
     Config(ConfigArgs),

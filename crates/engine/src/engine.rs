@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::{
     cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
     figures::Figures,
-    metricd::scheduler::Queue,
+    metricd::scheduler::SackQueue,
     outage::Outage,
     processor::{Fold, Processor},
     reader::{self, Measures, MeasuresQuery},
@@ -84,7 +84,7 @@ pub struct Engine {
     /// What must not end while the process lives.
     pub(crate) tasks: Tasks,
     /// What waits for them.
-    pub(crate) waiting: OnceLock<Arc<Queue>>,
+    pub(crate) waiting: OnceLock<Arc<SackQueue>>,
 }
 
 impl Engine {

@@ -12,7 +12,7 @@ pub struct AccessRule {
 
 /// A part of a pattern that takes bytes of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Matcher {
     Byte(u8),
     /// One byte or more, none of them a slash.
     Segment,
@@ -30,7 +30,7 @@ impl AccessRule {
 
 /// The parts of a pattern. A brace that is not closed, or was never opened, counts for nothing, as in keystonemiddleware.
 /// There, however, the rest is read as a regular expression: here it stands for itself.
-fn parts(pattern: &str) -> Vec<Part> {
+fn parts(pattern: &str) -> Vec<Matcher> {
     let mut parts = Vec::with_capacity(pattern.len());
     let mut rest = pattern.as_bytes();
     while let Some((byte, others)) = rest.split_first() {
@@ -38,17 +38,17 @@ fn parts(pattern: &str) -> Vec<Part> {
         match byte {
             b'*' if rest.first() == Some(&b'*') => {
                 rest = &rest[1..];
-                parts.push(Part::Anything);
+                parts.push(Matcher::Anything);
             }
-            b'*' => parts.push(Part::Segment),
+            b'*' => parts.push(Matcher::Segment),
             b'{' => {
                 if let Some(end) = rest.iter().position(|byte| *byte == b'}') {
                     rest = &rest[end + 1..];
-                    parts.push(Part::Segment);
+                    parts.push(Matcher::Segment);
                 }
             }
             b'}' => {}
-            byte => parts.push(Part::Byte(*byte)),
+            byte => parts.push(Matcher::Byte(*byte)),
         }
     }
     parts
@@ -56,7 +56,7 @@ fn parts(pattern: &str) -> Vec<Part> {
 
 /// Takes time that grows with the pattern times the path, and no more, whatever the pattern is: all places of the pattern
 /// that the bytes so far can have led to are followed at once.
-fn matches(parts: &[Part], path: &[u8]) -> bool {
+fn matches(parts: &[Matcher], path: &[u8]) -> bool {
     // Whether the parts before this index can have taken all bytes so far.
     let mut reached = vec![false; parts.len() + 1];
     let mut next = reached.clone();
@@ -66,9 +66,9 @@ fn matches(parts: &[Part], path: &[u8]) -> bool {
         next.fill(false);
         for (index, part) in parts.iter().enumerate().filter(|(index, _)| reached[*index]) {
             match part {
-                Part::Byte(expected) => next[index + 1] |= expected == byte,
-                Part::Anything => next[index] = true,
-                Part::Segment => {
+                Matcher::Byte(expected) => next[index + 1] |= expected == byte,
+                Matcher::Anything => next[index] = true,
+                Matcher::Segment => {
                     let is_inside = *byte != b'/';
                     next[index] |= is_inside;
                     next[index + 1] |= is_inside;
@@ -82,9 +82,9 @@ fn matches(parts: &[Part], path: &[u8]) -> bool {
 }
 
 /// `**` may take nothing.
-fn pass_over_anything(parts: &[Part], reached: &mut [bool]) {
+fn pass_over_anything(parts: &[Matcher], reached: &mut [bool]) {
     for (index, part) in parts.iter().enumerate() {
-        if *part == Part::Anything && reached[index] {
+        if *part == Matcher::Anything && reached[index] {
             reached[index + 1] = true;
         }
     }

@@ -20,7 +20,7 @@ use crate::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Sess
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// `login`, `catalog` or `validate`.
     pub kind: &'static str,
     pub target: String,
@@ -53,7 +53,7 @@ impl Reply {
     }
 }
 
-type Answers = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
+type Answers = Box<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 
 /// A running server. Logins succeed and give tokens `own-1`, `own-2` ..., unless the script says otherwise.
 pub struct Script {
@@ -68,18 +68,18 @@ struct State {
     logins: AtomicUsize,
     /// Seconds that the tokens of logins live.
     lifetime_seconds: u64,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<RecordedRequest>>,
 }
 
 impl Script {
     /// `answers` says what is answered to everything but logins.
-    pub async fn start(answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn start(answers: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Script::start_with_lifetime(3600, answers).await
     }
 
     pub async fn start_with_lifetime(
         lifetime_seconds: u64,
-        answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        answers: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -119,7 +119,7 @@ impl Script {
     }
 
     /// Everything that was asked so far.
-    pub fn requests(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.asked.lock().clone()
     }
 
@@ -184,7 +184,7 @@ pub fn catalog(port: u16) -> String {
     )
 }
 
-async fn read_request(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<Asked> {
+async fn read_request(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<RecordedRequest> {
     let mut buffer = [0; 4096];
     loop {
         let head_end = received.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4);
@@ -205,7 +205,7 @@ async fn read_request(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<
                     _ if target.ends_with("/auth/catalog") => "catalog",
                     _ => "validate",
                 };
-                return Some(Asked {
+                return Some(RecordedRequest {
                     kind,
                     target,
                     token: header("x-auth-token"),

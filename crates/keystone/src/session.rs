@@ -36,9 +36,9 @@ pub const SUBJECT_TOKEN: &str = "x-subject-token";
 
 /// A login at Keystone that is made with the first need of it and renewed before it ends. Clones share it.
 #[derive(Clone)]
-pub struct Session(Arc<Shared>);
+pub struct Session(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     options: KeystoneOptions,
     /// Version 3, without a slash at its end.
     url: String,
@@ -126,7 +126,7 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
-        Ok(Session(Arc::new(Shared {
+        Ok(Session(Arc::new(Inner {
             options,
             url,
             http,

@@ -43,7 +43,7 @@ const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
 /// Causes of one outage that are logged: an answer may have a text that is never the same.
 const CAUSES_MAX: usize = 16;
 
-/// Says to Keystone that access rules are heeded here: it calls tokens that have some void otherwise.
+/// Tells Keystone that access rules are enforced here; without it, Keystone rejects tokens that have such rules.
 const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
 #[derive(Clone, Debug)]
@@ -388,7 +388,7 @@ mod tests {
         assert!(validator.validate("good", NOW + 1).await.unwrap().is_some());
         let asked = script.count("validate");
         assert!(validator.validate("newer", NOW).await.is_err());
-        assert_eq!(script.count("validate"), asked, "others need not wait to hear the same");
+        assert_eq!(script.count("validate"), asked, "others share the answer");
         script.answer_as_before();
         // The pause has to pass, and nothing else.
         let answered = async {

@@ -68,7 +68,7 @@ const FRACTION_DIGITS: usize = 18;
 const FRACTION_ONE: i128 = 10_i128.pow(FRACTION_DIGITS as u32);
 
 /// An amount of a unit, as it is written.
-struct Part<'t> {
+struct Amount<'t> {
     number: &'t str,
     unit_seconds: i128,
 }
@@ -92,7 +92,7 @@ fn parse_units(text: &str) -> Option<f64> {
 }
 
 /// Takes numbers with units off the front; what is left is a clock, or nothing.
-fn take_words<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) -> &'t str {
+fn take_words<'t>(text: &'t str, parts: &mut Vec<Amount<'t>>) -> &'t str {
     let (mut rest, mut next_unit) = (text, 0);
     loop {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -100,7 +100,7 @@ fn take_words<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) -> &'t str {
         let word_end = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
         let unit = (next_unit..UNITS.len()).find(|unit| UNITS[*unit].0.contains(&&word[..word_end]));
         let (Some(unit), 1..) = (unit, number_end) else { return rest };
-        parts.push(Part { number: &rest[..number_end], unit_seconds: UNITS[unit].1 });
+        parts.push(Amount { number: &rest[..number_end], unit_seconds: UNITS[unit].1 });
         next_unit = unit + 1;
         rest = word[word_end..].trim_start();
         if unit != SECONDS_UNIT && rest.starts_with([',', '/']) {
@@ -110,7 +110,7 @@ fn take_words<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) -> &'t str {
 }
 
 /// Takes `[[days:]hours:]minutes:seconds` or `:seconds`; behind weeks and days, only with hours and without days of its own.
-fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Part<'t>>) -> bool {
+fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Amount<'t>>) -> bool {
     let mut fields: Vec<&str> = text.split(':').collect();
     if alone && fields.len() == 3 && fields[0].contains('-') {
         let (days, hours) = fields[0].split_once('-').expect("it contains one");
@@ -135,16 +135,16 @@ fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Part<'t>>) -> bool
     if fits {
         let units = UNITS[UNITS.len() - fields.len()..].iter();
         let timed = fields.iter().zip(units).filter(|(field, _)| !field.is_empty());
-        parts.extend(timed.map(|(field, (_, seconds))| Part { number: field, unit_seconds: *seconds }));
+        parts.extend(timed.map(|(field, (_, seconds))| Amount { number: field, unit_seconds: *seconds }));
     }
     fits
 }
 
 /// With fractions of seconds, a sum of floats; otherwise exact and cut to whole seconds.
-fn sum(parts: &[Part<'_>]) -> Option<f64> {
+fn sum(parts: &[Amount<'_>]) -> Option<f64> {
     let is_float = parts.iter().any(|part| part.unit_seconds == 1 && part.number.contains('.'));
     if is_float {
-        let amount = |part: &Part<'_>| Some(part.unit_seconds as f64 * part.number.parse::<f64>().ok()?);
+        let amount = |part: &Amount<'_>| Some(part.unit_seconds as f64 * part.number.parse::<f64>().ok()?);
         return parts.iter().try_fold(0.0, |total, part| Some(total + amount(part)?));
     }
     let total = parts.iter().try_fold(0_i128, |total, part| {

@@ -12,9 +12,9 @@ use crate::{
 
 /// A pool of a cluster; clones share it. The last one to be dropped waits for the operations that are on their way.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Shared>);
+pub struct Pool(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     connection: Arc<Connection>,
     context: Handle,
     name: Arc<str>,
@@ -23,17 +23,17 @@ struct Shared {
 
 // SAFETY: librados lets threads share an I/O context as long as nobody changes its settings (namespace, locator, snapshot),
 // and nothing here does.
-unsafe impl Send for Shared {}
+unsafe impl Send for Inner {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for Inner {}
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}", self.name)
     }
 }
 
-impl Drop for Shared {
+impl Drop for Inner {
     fn drop(&mut self) {
         self.flights.wait_all();
         // SAFETY: the context is from rados_ioctx_create, and no operation uses it any more.
@@ -43,7 +43,7 @@ impl Drop for Shared {
 
 impl Pool {
     pub(crate) fn new(connection: Arc<Connection>, context: Handle, name: &str) -> Self {
-        Pool(Arc::new(Shared { connection, context, name: Arc::from(name), flights: Arc::default() }))
+        Pool(Arc::new(Inner { connection, context, name: Arc::from(name), flights: Arc::default() }))
     }
 
     pub fn name(&self) -> &str {

@@ -62,7 +62,7 @@ pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) ->
             batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
         }
     }
-    call.take_in(batch).await
+    call.append(batch).await
 }
 
 /// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.

@@ -96,9 +96,9 @@ impl Call<'_> {
         Links::of(self.parts, &options.path_prefix, options.enable_proxy_headers_parsing)
     }
 
-    /// Hands measures to the engine; they are durable once this returns.
-    pub async fn take_in(&self, batch: Batch) -> Result<(), ApiError> {
-        self.app.take_in(&self.caller, batch).await
+    /// Appends the caller's measures to the log of measures. They are durable once this returns.
+    pub async fn append(&self, batch: Batch) -> Result<(), ApiError> {
+        self.app.append(&self.caller, batch).await
     }
 
     /// Refuses (429) so many new metrics where the caller's project would have too many.

@@ -17,7 +17,7 @@ pub struct Router {
 
 /// The endpoint that serves a request.
 pub struct Found<'r> {
-    /// Where none does, what the client hears, once the thing that the path names is there.
+    /// Where none does, what the client is answered, once the thing that the path names is there.
     pub(super) endpoint: Result<&'r Endpoint, ApiError>,
     pub(super) lookup: Lookup,
     /// The path of the route, with its parameters' names in place of their values.

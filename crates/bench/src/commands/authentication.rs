@@ -48,7 +48,7 @@ pub struct Options {
 }
 
 /// What is asked of both.
-struct Kind {
+struct RequestPair {
     name: &'static str,
     /// The requests of the two, basic first.
     requests: [Requests; 2],
@@ -123,7 +123,7 @@ struct Measured {
 
 /// `None` where the run was told to end.
 fn measured(
-    kind: &Kind,
+    kind: &RequestPair,
     servers: &[Server; 2],
     options: &Options,
     context: &Context,
@@ -161,7 +161,7 @@ fn measured(
     Ok(Some(Measured { rates, microseconds }))
 }
 
-fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<Kind>> {
+fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
     let metrics = [metric(&servers[0], context)?, metric(&servers[1], context)?];
     let of = |make: &dyn Fn(&Headers, &str) -> Vec<u8>| {
         [0, 1].map(|side: usize| Requests::Listed(vec![make(&servers[side].headers, &metrics[side])]))
@@ -171,11 +171,11 @@ fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<Kind>> {
         .collect();
     let body = format!("[{}]", measures.join(","));
     Ok(vec![
-        Kind {
+        RequestPair {
             name: "get a metric",
             requests: of(&|headers, metric| headers.bare("GET", &format!("/v1/metric/{metric}"))),
         },
-        Kind {
+        RequestPair {
             name: "post 100 measures",
             requests: of(&|headers, metric| {
                 headers.post(&format!("/v1/metric/{metric}/measures"), body.as_bytes())

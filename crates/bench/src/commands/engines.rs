@@ -20,7 +20,7 @@ use crate::{
         engines::{Engine, Engines, LIMIT_TIME, POOL},
     },
     rados::{
-        Kind, Load,
+        Load, RadosWrite,
         peer::{self as rados_bench, Access},
     },
     rows::{Bench, push},
@@ -152,7 +152,7 @@ fn limit(engines: &Engines, context: &Context) -> Result<String> {
     let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;
     let access = Access { conf: ceph.conf(), user: "admin".to_owned(), keyring: None };
     let load =
-        Load { kind: Kind::WriteObject, in_flight: 16, block_bytes: LIMIT_BYTES, duration: LIMIT_TIME };
+        Load { kind: RadosWrite::WriteObject, in_flight: 16, block_bytes: LIMIT_BYTES, duration: LIMIT_TIME };
     let outcome = rados_bench::run(&access, POOL, &load, false, ceph.directory(), context)?;
     Ok(format!("rados bench: {} objects of {} kB/s", short(outcome.rate()), LIMIT_BYTES / 1000))
 }

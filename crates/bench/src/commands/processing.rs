@@ -35,8 +35,8 @@ pub struct Options {
     #[arg(long, value_name = "URL", conflicts_with = "peers")]
     pub endpoint: Option<String>,
     /// Only these kinds of work.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Worst, Part::Fold, Part::Stream])]
-    pub only: Vec<Part>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Workload::Worst, Workload::Fold, Workload::Stream])]
+    pub only: Vec<Workload>,
     /// Metrics of fold and stream.
     #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub metrics: u32,
@@ -59,7 +59,7 @@ pub struct Options {
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum Workload {
     /// All points of a metric in one call, many metrics a call.
     Fold,
     /// One measure of each metric after the other.
@@ -84,12 +84,12 @@ const WORST_METHODS: [&str; 8] = ["std", "count", "95pct", "min", "max", "sum", 
 /// All within a day: 80,000 of them are.
 const WORST_STEP_MS: i64 = 1_000;
 
-impl Part {
+impl Workload {
     fn name(self) -> &'static str {
         match self {
-            Part::Fold => "fold",
-            Part::Stream => "stream",
-            Part::Worst => "worst",
+            Workload::Fold => "fold",
+            Workload::Stream => "stream",
+            Workload::Worst => "worst",
         }
     }
 }
@@ -118,19 +118,19 @@ impl Counts {
     }
 
     /// The work in words.
-    fn text(self, part: Part) -> String {
+    fn text(self, part: Workload) -> String {
         let Counts { metrics, points, batches, held, .. } = self;
         match part {
-            Part::Fold => format!("{metrics} metrics x {points} points, batched"),
-            Part::Stream => format!("{} single measures over {metrics} metrics", metrics * points),
-            Part::Worst => format!("{batches} batches of 1 for a metric that holds {held}"),
+            Workload::Fold => format!("{metrics} metrics x {points} points, batched"),
+            Workload::Stream => format!("{} single measures over {metrics} metrics", metrics * points),
+            Workload::Worst => format!("{batches} batches of 1 for a metric that holds {held}"),
         }
     }
 }
 
 /// What a server made of a part.
 pub struct Done {
-    part: Part,
+    part: Workload,
     peer: Peer,
     text: String,
     /// Fewer than planned where the run was interrupted.
@@ -202,14 +202,14 @@ fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done
     let bench = Bench::new(&defaults, context);
     let server = Server::start(peer, context)?;
     let counts = Counts::of(options, peer);
-    for part in [Part::Worst, Part::Fold, Part::Stream] {
+    for part in [Workload::Worst, Workload::Fold, Workload::Stream] {
         if options.only.contains(&part) && !context.stop.is_set() {
             let text = counts.text(part);
             eprintln!("{}: {text}", peer.name());
             done.push(match part {
-                Part::Fold => fold(&bench, &server, counts, text)?,
-                Part::Stream => stream(&bench, &server, counts, text)?,
-                Part::Worst => worst(&bench, &server, counts, text)?,
+                Workload::Fold => fold(&bench, &server, counts, text)?,
+                Workload::Stream => stream(&bench, &server, counts, text)?,
+                Workload::Worst => worst(&bench, &server, counts, text)?,
             });
         }
     }
@@ -223,7 +223,7 @@ pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Res
     let requests = metrics.requests(server, FOLD_BATCH_METRICS, span, &mut Values::new(1));
     let measures = counts.metrics * counts.points;
     let load = (requests, counts.connections, measures);
-    let done = push(bench, server, Part::Fold, text, load)?;
+    let done = push(bench, server, Workload::Fold, text, load)?;
     check_counts(bench, server, &metrics, counts.points)?;
     Ok(done)
 }
@@ -250,7 +250,7 @@ pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> R
         }
     }
     let load = (requests, connections, counts.metrics * counts.points);
-    let done = push(bench, server, Part::Stream, text, load)?;
+    let done = push(bench, server, Workload::Stream, text, load)?;
     check_counts(bench, server, &metrics, counts.points)?;
     Ok(done)
 }
@@ -269,7 +269,7 @@ fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result
     let held: Vec<_> = held.map(|first| post(first, HELD_CALL.min(counts.held - first))).collect();
     process::until_processed(bench, server, held, 1, counts.held)?;
     let requests = (0..counts.batches).map(|index| post(counts.held + index, 1)).collect();
-    let done = push(bench, server, Part::Worst, text, (requests, counts.connections, counts.batches))?;
+    let done = push(bench, server, Workload::Worst, text, (requests, counts.connections, counts.batches))?;
     check_counts(bench, server, &metrics, counts.held + counts.batches)?;
     Ok(done)
 }
@@ -278,7 +278,7 @@ fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result
 fn push(
     bench: &Bench,
     server: &Server,
-    part: Part,
+    part: Workload,
     text: String,
     (requests, connections, measures): (Vec<Vec<u8>>, usize, usize),
 ) -> Result<Done> {
@@ -311,7 +311,7 @@ fn check_counts(bench: &Bench, server: &Server, metrics: &Metrics, measures: usi
 }
 
 fn tell(done: &[Done], several: bool, findings: &mut Findings) {
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<Workload> = Vec::new();
     for done in done {
         if !parts.contains(&done.part) {
             parts.push(done.part);
@@ -337,16 +337,16 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     }
 }
 
-fn title(part: Part) -> &'static str {
+fn title(part: Workload) -> &'static str {
     match part {
-        Part::Fold => "Many points of many metrics",
-        Part::Stream => "Single measures streamed over many metrics",
-        Part::Worst => "The worst case of a worker: batches of one measure for one metric",
+        Workload::Fold => "Many points of many metrics",
+        Workload::Stream => "Single measures streamed over many metrics",
+        Workload::Worst => "The worst case of a worker: batches of one measure for one metric",
     }
 }
 
 /// A line for each server.
-fn table(part: Part, done: &[&Done]) -> Table {
+fn table(part: Workload, done: &[&Done]) -> Table {
     let headings = [
         "",
         "work",

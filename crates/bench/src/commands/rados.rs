@@ -11,7 +11,7 @@ use crate::{
     findings::{Axis, Better, Findings, Line, Plot, Table, Value},
     peers::ceph::{Ceph, CephOptions, check_installed, create_pool},
     rados::{
-        Kind, Load, Outcome, load,
+        Load, Outcome, RadosWrite, load,
         peer::{self, Access},
     },
 };
@@ -23,7 +23,7 @@ use crate::{
 pub struct Options {
     /// What to write [default: both, in turn].
     #[arg(value_enum, value_name = "KIND")]
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RadosWrite>,
     /// Operations on their way at any time.
     #[arg(short = 't', long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub concurrent_operations: u16,
@@ -65,8 +65,8 @@ const POOL: &str = "bench";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// G. Chung's figures for Gnocchi 4, 20 OSDs, 120 s, 32 writes of 512 bytes at a time: kind, IOPS, latency avg and max in ms.
-const PUBLISHED: [(Kind, &str, &str, &str); 2] =
-    [(Kind::WriteObject, "10156", "3.15", "2600"), (Kind::WriteOmap, "13388", "2.39", "980")];
+const PUBLISHED: [(RadosWrite, &str, &str, &str); 2] =
+    [(RadosWrite::WriteObject, "10156", "3.15", "2600"), (RadosWrite::WriteOmap, "13388", "2.39", "980")];
 
 /// Who put a load on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Generator {
 
 /// One load that was carried out.
 struct Measured {
-    kind: Kind,
+    kind: RadosWrite,
     generator: Generator,
     outcome: Outcome,
 }
@@ -95,7 +95,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() {
-        vec![Kind::WriteObject, Kind::WriteOmap]
+        vec![RadosWrite::WriteObject, RadosWrite::WriteOmap]
     } else {
         options.kinds.clone()
     };
@@ -132,7 +132,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 fn measure_kind(
     options: &Options,
     librados: &Librados,
-    kind: Kind,
+    kind: RadosWrite,
     generators: &[Generator],
     context: &Context,
     measured: &mut Vec<Measured>,
@@ -155,7 +155,7 @@ fn measure_kind(
 }
 
 impl Options {
-    fn load(&self, kind: Kind) -> Load {
+    fn load(&self, kind: RadosWrite) -> Load {
         Load {
             kind,
             in_flight: usize::from(self.concurrent_operations),
@@ -258,7 +258,7 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
         }
         findings.tell(of("writes"), Value::Count(outcome.writes));
     }
-    for kind in [Kind::WriteObject, Kind::WriteOmap] {
+    for kind in [RadosWrite::WriteObject, RadosWrite::WriteOmap] {
         if let Some(ratio) = ratio(all, kind) {
             let name = format!("{} speed, gnudi to rados bench", kind.name());
             findings.compare(name, Value::Percent(ratio * 100.0), Better::Higher);
@@ -272,7 +272,7 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
 /// For each kind and generator the load with the median speed; of two the slower one.
 fn medians(measured: &[Measured]) -> Vec<Measured> {
     let mut medians = Vec::new();
-    for kind in [Kind::WriteObject, Kind::WriteOmap] {
+    for kind in [RadosWrite::WriteObject, RadosWrite::WriteOmap] {
         for generator in [Generator::Gnudi, Generator::RadosBench] {
             let mut outcomes = outcomes(measured, kind, generator);
             outcomes.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
@@ -288,13 +288,13 @@ fn medians(measured: &[Measured]) -> Vec<Measured> {
 }
 
 /// In the order of the rounds.
-fn outcomes(measured: &[Measured], kind: Kind, generator: Generator) -> Vec<&Outcome> {
+fn outcomes(measured: &[Measured], kind: RadosWrite, generator: Generator) -> Vec<&Outcome> {
     let wanted = measured.iter().filter(|one| one.kind == kind && one.generator == generator);
     wanted.map(|one| &one.outcome).collect()
 }
 
 /// How many times faster gnudi is than the peer, round by round: the median of the ratios, of two the lower one.
-fn ratio(measured: &[Measured], kind: Kind) -> Option<f64> {
+fn ratio(measured: &[Measured], kind: RadosWrite) -> Option<f64> {
     let own = outcomes(measured, kind, Generator::Gnudi);
     let peers = outcomes(measured, kind, Generator::RadosBench);
     let pairs = own.iter().zip(&peers).filter(|(_, peer)| peer.rate() > 0.0);
@@ -361,14 +361,14 @@ fn plot(measured: &[Measured]) -> Plot {
 mod tests {
     use super::*;
 
-    fn measured(kind: Kind, generator: Generator, writes: u64) -> Measured {
+    fn measured(kind: RadosWrite, generator: Generator, writes: u64) -> Measured {
         let outcome = Outcome { writes, elapsed: Duration::from_secs(1), ..Outcome::default() };
         Measured { kind, generator, outcome }
     }
 
     #[test]
     fn rounds_are_told_by_their_medians_and_pairs() {
-        let (object, gnudi, peer) = (Kind::WriteObject, Generator::Gnudi, Generator::RadosBench);
+        let (object, gnudi, peer) = (RadosWrite::WriteObject, Generator::Gnudi, Generator::RadosBench);
         let rounds = [(100, 200), (900, 300), (300, 100)];
         let mut all = Vec::new();
         for (own, others) in rounds {
@@ -377,7 +377,7 @@ mod tests {
         let told: Vec<_> = medians(&all).iter().map(|one| (one.generator, one.outcome.writes)).collect();
         assert_eq!(told, [(gnudi, 300), (peer, 200)]);
         assert_eq!(ratio(&all, object), Some(3.0), "of 0.5, 3 and 3");
-        assert_eq!(ratio(&all, Kind::WriteOmap), None);
+        assert_eq!(ratio(&all, RadosWrite::WriteOmap), None);
         assert_eq!(ratio(&all[1..2], object), None, "nobody to compare with");
     }
 }

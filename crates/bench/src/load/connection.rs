@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Keep, Outcome, Shared,
+    Keep, LoadProgress, Outcome,
     requests::Parts,
     response::{Answer, Parser},
     stream::{Secured, Stream},
@@ -85,7 +85,7 @@ impl Connection {
 pub(super) async fn drive(
     mut connection: Connection,
     mut lane: u64,
-    shared: &Shared<'_>,
+    shared: &LoadProgress<'_>,
     answered: &Cell<u64>,
     outcome: &mut Outcome,
 ) {

@@ -110,7 +110,7 @@ impl<'a> Load<'a> {
 }
 
 /// What the connections of a load share: the start, the number of the next request, and the end.
-struct Shared<'a> {
+struct LoadProgress<'a> {
     load: &'a Load<'a>,
     /// All threads wait here until every connection is open.
     opened: Barrier,
@@ -123,7 +123,7 @@ struct Shared<'a> {
     any_succeeded: AtomicBool,
 }
 
-impl Shared<'_> {
+impl LoadProgress<'_> {
     /// The next request to send, unless the load has ended; `lane` is the connection's next one where it has its own.
     fn claim(&self, now: Instant, lane: &mut u64) -> Option<u64> {
         let index = match self.load.order {
@@ -235,7 +235,7 @@ impl Shared<'_> {
 impl Load<'_> {
     /// Runs the load to its end; blocks. Connections are opened before the clock starts.
     pub fn run(&self) -> Outcome {
-        let shared = Shared {
+        let shared = LoadProgress {
             load: self,
             opened: Barrier::new(self.threads),
             start: OnceLock::new(),

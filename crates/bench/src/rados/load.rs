@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use gnudi_rados::{Pending, Pool};
 
-use super::{Kind, Load, Outcome};
+use super::{Load, Outcome, RadosWrite};
 use crate::{context::Stop, histogram::Histogram};
 
 /// The key that an omap write sets.
@@ -28,8 +28,8 @@ pub fn run(pool: &Pool, load: &Load, prefix: &str, stop: &Stop) -> Result<Outcom
     let write = |number: u64| -> Pending<()> {
         let operation = pool.write_operation();
         let operation = match load.kind {
-            Kind::WriteObject => operation.write(0, &data),
-            Kind::WriteOmap => operation.omap_set(&[(OMAP_KEY, &data)]),
+            RadosWrite::WriteObject => operation.write(0, &data),
+            RadosWrite::WriteOmap => operation.omap_set(&[(OMAP_KEY, &data)]),
         };
         pool.operate(&object_name(prefix, number), operation)
     };
@@ -132,12 +132,12 @@ impl Figures {
 }
 
 /// Reads some of the objects back.
-fn check(pool: &Pool, kind: Kind, prefix: &str, writes: u64, data: &[u8]) -> Result<()> {
+fn check(pool: &Pool, kind: RadosWrite, prefix: &str, writes: u64, data: &[u8]) -> Result<()> {
     for step in 0..CHECKS.min(writes) {
         let name = object_name(prefix, step * writes / CHECKS.min(writes));
         let found = match kind {
-            Kind::WriteObject => pool.read(&name, 0, data.len() + 1).wait()?,
-            Kind::WriteOmap => {
+            RadosWrite::WriteObject => pool.read(&name, 0, data.len() + 1).wait()?,
+            RadosWrite::WriteOmap => {
                 let mut page = pool.omap_page(&name, None, OMAP_KEY.as_bytes(), 2).wait()?;
                 page.entries.pop().map(|(_, value)| value).unwrap_or_default()
             }

@@ -13,19 +13,19 @@ use crate::histogram::Histogram;
 
 /// What an operation writes, in a new object each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum RadosWrite {
     /// The object's data.
     WriteObject,
     /// One key of the object's omap.
     WriteOmap,
 }
 
-impl Kind {
+impl RadosWrite {
     /// As options and results call it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::WriteObject => "write-object",
-            Kind::WriteOmap => "write-omap",
+            RadosWrite::WriteObject => "write-object",
+            RadosWrite::WriteOmap => "write-omap",
         }
     }
 }
@@ -33,7 +33,7 @@ impl Kind {
 /// A load to put on a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    pub kind: Kind,
+    pub kind: RadosWrite,
     /// Operations on their way at any time.
     pub in_flight: usize,
     /// Bytes that each operation writes.

@@ -90,7 +90,7 @@ pub fn password() -> String {
 
 pub async fn until_told_to_stop() {
     if let Err(error) = super::told_to_stop().await {
-        tracing::error!(%error, "signals cannot be heard: stopping");
+        tracing::error!(%error, "no signal handler can be installed: stopping");
     }
 }
 

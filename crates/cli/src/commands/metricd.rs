@@ -18,7 +18,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     let config = Config::load(args.store.config_file.as_deref())?;
     logging::start(&args.store, &config);
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
-        super::heed_hangup()?;
+        super::ignore_hangup()?;
         let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
         let metricd = super::start_metricd(&store, &config);
         super::end_with_lost_tasks(store.engine.clone());

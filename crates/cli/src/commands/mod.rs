@@ -93,9 +93,8 @@ fn lease(config: &Config) -> Duration {
     config.seconds("metricd", "lease_seconds")
 }
 
-/// Keeps SIGHUP, which asks services to read their configuration again, from ending one that has nothing to read again; on a
-/// terminal it says that the terminal is gone, and ends the program.
-fn heed_hangup() -> std::io::Result<()> {
+/// Ignores SIGHUP, except on a terminal: services get it to reload their configuration, and this one has nothing to reload.
+fn ignore_hangup() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         // The handler stays when what listens is dropped.

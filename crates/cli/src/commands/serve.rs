@@ -65,7 +65,7 @@ pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
 }
 
 async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
-    super::heed_hangup()?;
+    super::ignore_hangup()?;
     let own_password = Uuid::new_v4().to_string();
     let auth_mode = super::api::auth_mode(config, args, Own::new(own_password.clone()))?;
     let tls = super::api::tls(config)?;

@@ -21,12 +21,12 @@ pub struct MemoryIncoming {
 struct State {
     numbering: Numbering,
     last: u64,
-    sacks: HashMap<Sack, Waiting>,
+    sacks: HashMap<Sack, PendingRecords>,
     unnamed: BTreeSet<Sack>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingRecords {
     records: VecDeque<Record>,
     positions: Positions,
 }

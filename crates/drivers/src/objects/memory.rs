@@ -165,7 +165,7 @@ impl MemoryObjects {
             None => work(&mut state.objects),
             Some(Fault::Fails(error)) => Err(error),
             Some(Fault::AnswerLost) => {
-                // Carried out; only nobody hears of it.
+                // The request takes effect, but its answer is lost.
                 let _ = work(&mut state.objects);
                 Err(ObjectError::Unavailable("the answer was lost".to_owned()))
             }

@@ -1,6 +1,6 @@
 //! Objects in a bucket of S3 or of what speaks like it (radosgw, minio).
 //!
-//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] refuses a server that does not heed it. An attempt whose answer
+//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] refuses a server that ignores it. An attempt whose answer
 //! was lost may have been carried out: each create carries an id as metadata, and when a later attempt finds the name
 //! taken, the id that lies there tells whether it was this create that took it. Comparing bytes instead would have two
 //! creators of equal bytes both believe that they won.

@@ -20,7 +20,7 @@ use self::segment::SegmentHeader;
 pub(crate) use self::segment::{file_name, number_of};
 pub use self::{
     frame::{Frame, ItemView},
-    recovery::{Found, Tear},
+    recovery::{RecoveredFrame, Tear},
     segment::{SEGMENT_HEADER_BYTES, Segment},
 };
 use crate::{
@@ -62,9 +62,9 @@ pub struct SegmentOptions {
 
 /// What the owner knows of a log before it is opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct OwnerState {
     /// Goes into the headers of a new log; an old one keeps its own.
-    pub word: u64,
+    pub owner_tag: u64,
     /// Segments up to this number have been in use, whatever the files say.
     pub used: u32,
     /// Segments up to this number are not needed any more: left over by a crash, they are removed unread.
@@ -87,7 +87,7 @@ pub struct SegmentLog {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     options: SegmentOptions,
-    word: u64,
+    owner_tag: u64,
     segments: Arc<Segments>,
     active: Active,
     /// Where the log ended that was found.
@@ -118,19 +118,19 @@ impl SegmentLog {
         dir: &Path,
         options: SegmentOptions,
         quarantine: &Quarantine,
-        known: Known,
-        visit: &mut dyn FnMut(Found<'_>),
+        known: OwnerState,
+        visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<Self, OpenError> {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
         // Files that are no longer needed are removed or written again: not before the names that say so are durable, which the
         // last writer may have left undone.
         disk.sync_dir(dir).map_err(OpenError::io(dir))?;
         let recovered = recovery::recover(&*disk, dir, options.tear, known, quarantine, visit)?;
-        let word = recovered.word;
+        let owner_tag = recovered.owner_tag;
         let (previous, previous_end) = recovered.last.unwrap_or_default();
         let number = previous.max(known.used).max(known.done) + 1;
         let mut spares = recovered.spares;
-        let header = SegmentHeader { number, previous, previous_end, previous_synced: true, word };
+        let header = SegmentHeader { number, previous, previous_end, previous_synced: true, owner_tag };
         let mut begin = |bytes| create(&*disk, dir, &header, bytes, &mut spares);
         let segment = begin(options.segment_bytes).or_else(|error| match error {
             WriteError::NoSpace(_) => {
@@ -153,14 +153,15 @@ impl SegmentLog {
         let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
         let segments = Arc::new(RwLock::new(segments));
         let found_end = Location { segment: previous, offset: previous_end };
-        let mut log = Self { disk, dir: dir.to_owned(), options, word, segments, active, found_end, spares };
+        let mut log =
+            Self { disk, dir: dir.to_owned(), options, owner_tag, segments, active, found_end, spares };
         log.drop_spares(log.options.spares_max).map_err(OpenError::io(dir))?;
         Ok(log)
     }
 
-    /// The owner's word, as the log was created with it.
-    pub fn word(&self) -> u64 {
-        self.word
+    /// The owner's tag, as the log was created with it.
+    pub fn owner_tag(&self) -> u64 {
+        self.owner_tag
     }
 
     pub fn segments(&self) -> &Arc<Segments> {
@@ -258,9 +259,10 @@ impl SegmentLog {
             self.sync().map_err(WriteError::Broken)?;
         }
         let previous = self.active.segment.number;
-        let number = previous.checked_add(1).expect("four milliards of segments are enough");
+        let number = previous.checked_add(1).expect("2^32 segments outlast any disk");
         let previous_synced = self.active.synced == previous_end;
-        let header = SegmentHeader { number, previous, previous_end, previous_synced, word: self.word };
+        let header =
+            SegmentHeader { number, previous, previous_end, previous_synced, owner_tag: self.owner_tag };
         let segment = create(&*self.disk, &self.dir, &header, self.options.segment_bytes, &mut self.spares)?;
         self.segments.write().insert(number, Arc::clone(&segment));
         self.active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
@@ -325,9 +327,9 @@ pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenEr
     };
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let quarantine = Quarantine::new(Arc::clone(&disk), copy.join("quarantine"));
-    let known = Known { used, ..Known::default() };
+    let known = OwnerState { used, ..OwnerState::default() };
     let log = SegmentLog::open(disk, copy, options, &quarantine, known, &mut |_| {})?;
-    if log.word() == Known::default().word {
+    if log.owner_tag() == OwnerState::default().owner_tag {
         let reason = "no segment of the log has a header that is whole".to_owned();
         return Err(OpenError::Invalid { path: original.to_owned(), reason });
     }
@@ -379,7 +381,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
         let mut frames = 0;
-        let known = Known { word: 7, ..Known::default() };
+        let known = OwnerState { owner_tag: 7, ..OwnerState::default() };
         let log = SegmentLog::open(disk, dir, options, &quarantine, known, &mut |_| frames += 1).unwrap();
         (log, frames)
     }
@@ -403,7 +405,7 @@ mod tests {
         let newest = log.write(&mut [Frame::with_capacity(0)]).unwrap()[0];
         continue_behind(&original, &copy).unwrap();
         let (mut copied, frames) = open(&copy);
-        assert_eq!((copied.word(), frames), (7, 1), "what was copied is there");
+        assert_eq!((copied.owner_tag(), frames), (7, 1), "what was copied is there");
         let next = copied.write(&mut [Frame::with_capacity(0)]).unwrap()[0];
         assert!(next > newest, "{next:?} {newest:?}");
         assert!(copied.found_end() > newest);

@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, io::IoSlice, path::Path, path::PathBuf, sync::Arc};
 
 use super::{
-    Known, Location, SPARE_SUFFIX,
+    Location, OwnerState, SPARE_SUFFIX,
     frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ItemView, filler, items},
     segment::{
         FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, number_of,
@@ -31,9 +31,9 @@ pub enum Tear {
 }
 
 /// A frame as recovery finds it.
-pub struct Found<'a> {
-    /// The owner's word.
-    pub word: u64,
+pub struct RecoveredFrame<'a> {
+    /// The owner's tag.
+    pub owner_tag: u64,
     pub at: Location,
     /// Header and items.
     pub bytes: &'a [u8],
@@ -44,7 +44,7 @@ pub struct Found<'a> {
 pub(super) struct Recovered {
     pub segments: BTreeMap<u32, Arc<Segment>>,
     pub spares: Vec<PathBuf>,
-    pub word: u64,
+    pub owner_tag: u64,
     /// The last segment and where its frames end.
     pub last: Option<(u32, u32)>,
 }
@@ -53,9 +53,9 @@ pub(super) fn recover(
     disk: &dyn Disk,
     dir: &Path,
     tear: Tear,
-    known: Known,
+    known: OwnerState,
     quarantine: &Quarantine,
-    visit: &mut dyn FnMut(Found<'_>),
+    visit: &mut dyn FnMut(RecoveredFrame<'_>),
 ) -> Result<Recovered, OpenError> {
     let mut numbers = Vec::new();
     let mut spares = Vec::new();
@@ -69,19 +69,21 @@ pub(super) fn recover(
         }
     }
     numbers.sort_unstable();
-    let mut recovered = Recovered { segments: BTreeMap::new(), spares, word: known.word, last: None };
+    let mut recovered =
+        Recovered { segments: BTreeMap::new(), spares, owner_tag: known.owner_tag, last: None };
     let mut headers = BTreeMap::new();
     for &number in &numbers {
         let segment = Segment::open(disk, dir, number).map_err(OpenError::io(dir))?;
         headers.insert(number, read_header(&segment, quarantine)?);
         recovered.segments.insert(number, Arc::new(segment));
     }
-    recovered.word = headers.values().rev().flatten().map(|header| header.word).next().unwrap_or(known.word);
+    recovered.owner_tag =
+        headers.values().rev().flatten().map(|header| header.owner_tag).next().unwrap_or(known.owner_tag);
     for (&number, segment) in &recovered.segments {
         let is_last = numbers.last() == Some(&number);
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
-        let scan = Scan::new(segment, successor, is_last, tear, recovered.word, quarantine)?;
+        let scan = Scan::new(segment, successor, is_last, tear, recovered.owner_tag, quarantine)?;
         let end = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
@@ -119,7 +121,7 @@ struct Scan<'a> {
     /// Whether all of it is known to have been durable once.
     synced: bool,
     tear: Tear,
-    word: u64,
+    owner_tag: u64,
     quarantine: &'a Quarantine,
 }
 
@@ -137,7 +139,7 @@ impl<'a> Scan<'a> {
         successor: Option<SegmentHeader>,
         is_last: bool,
         tear: Tear,
-        word: u64,
+        owner_tag: u64,
         quarantine: &'a Quarantine,
     ) -> Result<Self, OpenError> {
         let length = segment.file.len().map_err(OpenError::io(&segment.path))?;
@@ -154,11 +156,11 @@ impl<'a> Scan<'a> {
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
         let reader = SegmentReader::new(segment, limit);
-        Ok(Self { segment, reader, limit, is_last, synced, tear, word, quarantine })
+        Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine })
     }
 
     /// Shows the frames and returns where they end.
-    fn run(mut self, visit: &mut dyn FnMut(Found<'_>)) -> Result<u32, OpenError> {
+    fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<u32, OpenError> {
         let mut offset = SEGMENT_HEADER_BYTES;
         while offset < self.limit {
             let sight = self.look(offset)?;
@@ -211,10 +213,10 @@ impl<'a> Scan<'a> {
         offset: u32,
         length: usize,
         items: &[ItemView],
-        visit: &mut dyn FnMut(Found<'_>),
+        visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
         let at = self.segment.at(offset);
-        visit(Found { word: self.word, at, bytes: self.bytes(offset, length)?, items });
+        visit(RecoveredFrame { owner_tag: self.owner_tag, at, bytes: self.bytes(offset, length)?, items });
         Ok(())
     }
 
@@ -255,7 +257,7 @@ impl<'a> Scan<'a> {
         end: u32,
         sight: Sight,
         synced: bool,
-        visit: &mut dyn FnMut(Found<'_>),
+        visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
         let (quarantine, path) = (self.quarantine, &self.segment.path);
         quarantine.report("frame", path, start.into(), self.bytes(start, (end - start) as usize)?);

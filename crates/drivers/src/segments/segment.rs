@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header  0 magic "gnudiseg" | 8 format version u32 | 12 segment number u32 | 16 number of the segment before u32
-//!         20 end of the segment before u32 | 24 the owner's word u64 | 32 whether the segment before was synced u32
+//!         20 end of the segment before u32 | 24 the owner's tag u64 | 32 whether the segment before was synced u32
 //!         36 CRC32C of bytes 0..36 u32
 //! ```
 //!
@@ -51,7 +51,7 @@ pub struct SegmentHeader {
     /// Whether all of the segment before was durable when this one was begun.
     pub previous_synced: bool,
     /// A number of the log's owner, the same in all its segments: the incoming log keeps its sack count here.
-    pub word: u64,
+    pub owner_tag: u64,
 }
 
 /// Why a header could not be read.
@@ -70,7 +70,7 @@ impl SegmentHeader {
         {
             page[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
-        page[24..32].copy_from_slice(&self.word.to_le_bytes());
+        page[24..32].copy_from_slice(&self.owner_tag.to_le_bytes());
         page[32] = u8::from(self.previous_synced);
         let checksum = crc_fast::crc32_iscsi(&page[..CHECKSUM_AT]);
         page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
@@ -98,7 +98,7 @@ impl SegmentHeader {
             number: u32_at(&bytes, 12),
             previous: u32_at(&bytes, 16),
             previous_end: u32_at(&bytes, 20),
-            word: u64_at(&bytes, 24),
+            owner_tag: u64_at(&bytes, 24),
             previous_synced: u32_at(&bytes, 32) != 0,
         };
         Ok(if header.number == number { Ok(header) } else { Err(HeaderError::Damaged) })
@@ -219,8 +219,13 @@ mod tests {
     fn headers_read_back_and_damage_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let file = LocalDisk.create(&dir.path().join(file_name(3))).unwrap();
-        let header =
-            SegmentHeader { number: 3, previous: 2, previous_end: 8192, previous_synced: true, word: 128 };
+        let header = SegmentHeader {
+            number: 3,
+            previous: 2,
+            previous_end: 8192,
+            previous_synced: true,
+            owner_tag: 128,
+        };
         header.write(&*file).unwrap();
         assert_eq!(SegmentHeader::read(&*file, 3).unwrap(), Ok(header));
         assert_eq!(SegmentHeader::read(&*file, 4).unwrap(), Err(HeaderError::Damaged));

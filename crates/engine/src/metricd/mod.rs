@@ -23,7 +23,7 @@ use gnudi_model::{Timespan, Timestamp};
 use membership::Membership;
 use ownership::Owner;
 use policy::Scheduling;
-use scheduler::Queue;
+use scheduler::SackQueue;
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
 /// Something that runs until it is told to stop.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// `[metricd] lease_seconds`: a process that was not heard of for so long has lost its sacks.
+/// `[metricd] lease_seconds`: a process that has not renewed its leases for so long has lost its sacks.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How the workers behave; see `[metricd]` in the configuration.
@@ -87,7 +87,7 @@ impl Parts {
         let (stop, stopped) = watch::channel(false);
         let (leave, leaving) = watch::channel(false);
         let count = engine.incoming.numbering().units();
-        let queue = Arc::new(Queue::new(options.scheduling, options.workers, count));
+        let queue = Arc::new(SackQueue::new(options.scheduling, options.workers, count));
         let _ = engine.waiting.set(queue.clone());
         let mut workers = scheduler::tasks(engine, &queue, options, &stopped);
         workers.push(Box::pin(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));

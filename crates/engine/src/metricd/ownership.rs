@@ -25,7 +25,7 @@ use tokio::{
 use super::{
     assignment::{self, Assignment},
     membership::{Kept, Membership},
-    scheduler::Queue,
+    scheduler::SackQueue,
 };
 use crate::{
     Engine,
@@ -42,7 +42,7 @@ const LOOKS: u32 = 40;
 
 pub(super) struct Owner {
     engine: Arc<Engine>,
-    queue: Arc<Queue>,
+    queue: Arc<SackQueue>,
     membership: Membership,
     observer: Observer,
     assignment: Assignment,
@@ -59,7 +59,12 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub fn new(engine: Arc<Engine>, queue: Arc<Queue>, membership: Membership, observer: Observer) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        queue: Arc<SackQueue>,
+        membership: Membership,
+        observer: Observer,
+    ) -> Self {
         let count = engine.incoming.numbering().units();
         engine.units.renumber(count);
         Owner {

@@ -52,7 +52,7 @@ pub enum Wake {
 
 /// The sacks that wait; each is in here at most once.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingSacks {
     /// For each sack since when it waits, or `None`.
     since: Vec<Option<Duration>>,
     order: Order,
@@ -60,24 +60,24 @@ pub struct Waiting {
 
 #[derive(Debug)]
 enum Order {
-    Shared(Queue),
-    Ring { ring: Ring, queues: Vec<Queue> },
+    Shared(DueSacks),
+    Ring { ring: Ring, queues: Vec<DueSacks> },
     Front(Front),
 }
 
-impl Waiting {
+impl WaitingSacks {
     pub fn new(scheduling: Scheduling, workers: usize, sacks: SackCount) -> Self {
         let order = match scheduling {
-            Scheduling::Shared => Order::Shared(Queue::default()),
+            Scheduling::Shared => Order::Shared(DueSacks::default()),
             Scheduling::Ring => {
                 // More have nothing to own.
                 let members = workers.min(usize::from(sacks.get()));
                 let names: Vec<String> = (0..members).map(|worker| worker.to_string()).collect();
-                Order::Ring { ring: Ring::new(&names, sacks), queues: vec![Queue::default(); workers] }
+                Order::Ring { ring: Ring::new(&names, sacks), queues: vec![DueSacks::default(); workers] }
             }
             Scheduling::Front => Order::Front(Front::new(workers)),
         };
-        Waiting { since: vec![None; usize::from(sacks.get())], order }
+        WaitingSacks { since: vec![None; usize::from(sacks.get())], order }
     }
 
     /// How many sacks there are.
@@ -150,9 +150,9 @@ impl Waiting {
 
 /// Sacks by the time from which they may be processed.
 #[derive(Clone, Debug, Default)]
-struct Queue(VecDeque<(Duration, SackId)>);
+struct DueSacks(VecDeque<(Duration, SackId)>);
 
-impl Queue {
+impl DueSacks {
     fn push(&mut self, sack: SackId, due: Duration) {
         // Nearly always the newest is due last; a retry may be due later than what comes after it.
         let place = match self.0.back() {
@@ -186,7 +186,7 @@ impl Front {
         Front { due: BTreeMap::new(), blocks: vec![VecDeque::new(); workers] }
     }
 
-    /// As [`Queue::pop`].
+    /// As [`DueSacks::pop`].
     fn pop(&mut self, worker: usize, now: Duration) -> Option<Result<SackId, Duration>> {
         if let Some(sack) = self.next_of_block(worker, now) {
             return Some(Ok(sack));
@@ -220,8 +220,8 @@ mod tests {
 
     const EACH: [Scheduling; 3] = [Scheduling::Shared, Scheduling::Ring, Scheduling::Front];
 
-    fn waiting(scheduling: Scheduling, workers: usize, sacks: u16) -> Waiting {
-        Waiting::new(scheduling, workers, SackCount(NonZeroU16::new(sacks).unwrap()))
+    fn waiting(scheduling: Scheduling, workers: usize, sacks: u16) -> WaitingSacks {
+        WaitingSacks::new(scheduling, workers, SackCount(NonZeroU16::new(sacks).unwrap()))
     }
 
     fn ms(ms: u64) -> Duration {

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     MetricdOptions, Task,
-    policy::{Next, Scheduling, Waiting, Wake},
+    policy::{Next, Scheduling, WaitingSacks, Wake},
 };
 use crate::{Engine, EngineError, folding::panic_text, units::Unit};
 
@@ -28,24 +28,24 @@ pub const OUTAGE_DELAY: Duration = Duration::from_millis(100);
 pub const OUTAGE_DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// The sacks that wait for the workers of this process: units, that is.
-pub(crate) struct Queue {
+pub(crate) struct SackQueue {
     scheduling: Scheduling,
     /// Its times count from `started`.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingSacks>,
     bells: Vec<Notify>,
     started: Instant,
 }
 
-impl Queue {
+impl SackQueue {
     pub(super) fn new(scheduling: Scheduling, workers: usize, count: SackCount) -> Self {
         let bells = (0..workers).map(|_| Notify::new()).collect();
-        let waiting = Mutex::new(Waiting::new(scheduling, workers, count));
-        Queue { scheduling, waiting, bells, started: Instant::now() }
+        let waiting = Mutex::new(WaitingSacks::new(scheduling, workers, count));
+        SackQueue { scheduling, waiting, bells, started: Instant::now() }
     }
 
     /// Begins anew with another count of sacks: nothing waits.
     pub(super) fn renumber(&self, count: SackCount) {
-        *self.waiting.lock() = Waiting::new(self.scheduling, self.bells.len(), count);
+        *self.waiting.lock() = WaitingSacks::new(self.scheduling, self.bells.len(), count);
     }
 
     /// A sack that may be processed at once.
@@ -90,7 +90,7 @@ impl Queue {
 /// What feeds the queue, and the workers.
 pub(super) fn tasks(
     engine: &Arc<Engine>,
-    queue: &Arc<Queue>,
+    queue: &Arc<SackQueue>,
     options: &MetricdOptions,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<Task> {
@@ -108,7 +108,7 @@ pub(super) fn tasks(
 /// Queues sacks: as their measures arrive, or all of them from time to time.
 async fn feed(
     engine: Arc<Engine>,
-    queue: Arc<Queue>,
+    queue: Arc<SackQueue>,
     options: MetricdOptions,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -139,7 +139,12 @@ async fn feed(
 }
 
 /// Queues what waits in the units of this process without having been named: a shared store may miss arrivals.
-async fn sweep(engine: Arc<Engine>, queue: Arc<Queue>, delay: Duration, mut stopped: watch::Receiver<bool>) {
+async fn sweep(
+    engine: Arc<Engine>,
+    queue: Arc<SackQueue>,
+    delay: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
     while super::sleep(delay, &mut stopped).await {
         let numbering = engine.incoming.numbering();
         let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
@@ -156,7 +161,7 @@ async fn sweep(engine: Arc<Engine>, queue: Arc<Queue>, delay: Duration, mut stop
 }
 
 /// One worker: takes the sack that is its next and passes over it.
-async fn work(engine: Arc<Engine>, queue: Arc<Queue>, worker: usize, mut stopped: watch::Receiver<bool>) {
+async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, worker: usize, mut stopped: watch::Receiver<bool>) {
     let bell = queue.waiting.lock().bell_of(worker);
     while !*stopped.borrow() {
         let (sack, since) = match queue.pop(worker) {

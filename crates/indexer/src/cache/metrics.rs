@@ -111,13 +111,13 @@ const PARTS: usize = 64;
 #[derive(Debug)]
 struct Names {
     hasher: RandomState,
-    parts: Box<[RwLock<Part>]>,
+    parts: Box<[RwLock<Partition>]>,
     /// Of each part.
     buckets_max: usize,
 }
 
 #[derive(Debug)]
-struct Part {
+struct Partition {
     /// A power of two of them.
     buckets: Vec<Bucket>,
     len: usize,
@@ -132,11 +132,11 @@ impl Names {
     /// With room for half as many again as there are metrics, so that few are pushed out.
     fn new(metrics_max: usize) -> Self {
         let buckets_max = (metrics_max.saturating_mul(3) / 2 / NAMES_PER_BUCKET / PARTS).next_power_of_two();
-        let part = || RwLock::new(Part { buckets: vec![[FREE; NAMES_PER_BUCKET]], len: 0 });
+        let part = || RwLock::new(Partition { buckets: vec![[FREE; NAMES_PER_BUCKET]], len: 0 });
         Names { hasher: RandomState::new(), parts: (0..PARTS).map(|_| part()).collect(), buckets_max }
     }
 
-    fn part(&self, resource: Uuid, name: &str) -> (&RwLock<Part>, u64) {
+    fn part(&self, resource: Uuid, name: &str) -> (&RwLock<Partition>, u64) {
         let hash = self.hasher.hash_one((resource, name));
         (&self.parts[(hash >> 32) as usize % PARTS], hash)
     }
@@ -154,7 +154,7 @@ impl Names {
     }
 }
 
-impl Part {
+impl Partition {
     fn insert(&mut self, name: (u64, MetricId), buckets_max: usize) {
         // Half full, few buckets are.
         if self.len * 2 > self.buckets.len() * NAMES_PER_BUCKET && self.buckets.len() < buckets_max {

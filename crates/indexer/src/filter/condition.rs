@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use gnudi_model::{Resource, ResourceType, Timestamp};
 
-use super::{Comparison, Field, Filter, FilterValue, Kind, Scalar, like::Pattern, operand::list_text};
+use super::{Comparison, Field, FieldKind, Filter, FilterValue, Scalar, like::Pattern, operand::list_text};
 use crate::IndexerError;
 
 /// How deep conditions may be nested.
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
         let field = self.find(name)?;
         // Where Gnocchi converts values, it converts null too, or can't; elsewhere null stays null.
-        let keeps_null = matches!(field.kind(), Kind::Uuid | Kind::Bool | Kind::Number);
+        let keeps_null = matches!(field.kind(), FieldKind::Uuid | FieldKind::Bool | FieldKind::Number);
         let is_null = |value: &&FilterValue| keeps_null && **value == FilterValue::Null;
         let null = values.iter().any(|value| is_null(&value));
         let read = |value: &FilterValue| value.read(field.kind(), self.scope.now).ok_or_else(refuse);
@@ -246,7 +246,7 @@ impl Reader<'_> {
             return Err(refuse());
         }
         let field = self.find(name)?;
-        if *value == FilterValue::Null || field.kind() != Kind::Text {
+        if *value == FilterValue::Null || field.kind() != FieldKind::Text {
             return Err(refuse());
         }
         Ok(Condition::Test(field, Test::Like(pattern_of(&value.to_python_text()).ok_or_else(refuse)?)))

@@ -30,7 +30,7 @@ pub(crate) enum Field {
 
 /// How a field's values compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     Text,
     Uuid,
     Number,
@@ -62,24 +62,24 @@ impl Field {
         })
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> FieldKind {
         match self {
-            Field::Id | Field::Attribute { kind: AttributeKind::Uuid, .. } => Kind::Uuid,
+            Field::Id | Field::Attribute { kind: AttributeKind::Uuid, .. } => FieldKind::Uuid,
             Field::Type
             | Field::Creator
             | Field::UserId
             | Field::ProjectId
             | Field::OriginalResourceId
-            | Field::Attribute { kind: AttributeKind::String { .. }, .. } => Kind::Text,
+            | Field::Attribute { kind: AttributeKind::String { .. }, .. } => FieldKind::Text,
             Field::StartedAt
             | Field::EndedAt
             | Field::RevisionStart
             | Field::RevisionEnd
-            | Field::Attribute { kind: AttributeKind::Datetime, .. } => Kind::Time,
-            Field::Revision => Kind::Integer,
-            Field::Attribute { kind: AttributeKind::Number { .. }, .. } => Kind::Number,
-            Field::Attribute { kind: AttributeKind::Bool, .. } => Kind::Bool,
-            Field::Lifespan => Kind::Span,
+            | Field::Attribute { kind: AttributeKind::Datetime, .. } => FieldKind::Time,
+            Field::Revision => FieldKind::Integer,
+            Field::Attribute { kind: AttributeKind::Number { .. }, .. } => FieldKind::Number,
+            Field::Attribute { kind: AttributeKind::Bool, .. } => FieldKind::Bool,
+            Field::Lifespan => FieldKind::Span,
         }
     }
 

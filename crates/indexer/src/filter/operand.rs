@@ -8,20 +8,20 @@ use gnudi_model::{
     },
 };
 
-use super::{FilterValue, Kind, Scalar};
+use super::{FieldKind, FilterValue, Scalar};
 
 impl FilterValue {
     /// The value for a field of this kind; `None` where it is none.
-    pub(crate) fn read(&self, kind: Kind, now: Timestamp) -> Option<Scalar> {
+    pub(crate) fn read(&self, kind: FieldKind, now: Timestamp) -> Option<Scalar> {
         Some(match kind {
-            Kind::Text => Scalar::Text(self.to_python_text()),
-            Kind::Uuid => match self {
+            FieldKind::Text => Scalar::Text(self.to_python_text()),
+            FieldKind::Uuid => match self {
                 FilterValue::Uuid(id) => Scalar::Uuid(*id),
                 FilterValue::Text(text) => Scalar::Uuid(parse_uuid(text)?),
                 _ => return None,
             },
-            Kind::Number => Scalar::Number(self.float()?),
-            Kind::Integer => {
+            FieldKind::Number => Scalar::Number(self.float()?),
+            FieldKind::Integer => {
                 let number = match self {
                     FilterValue::Bool(flag) => i128::from(*flag),
                     FilterValue::Int(number) => i128::from(*number),
@@ -32,19 +32,19 @@ impl FilterValue {
                 // No revision is as large, or as small.
                 Scalar::Integer(number.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
             }
-            Kind::Bool => match self {
+            FieldKind::Bool => match self {
                 FilterValue::Bool(flag) => Scalar::Bool(*flag),
                 FilterValue::Text(text) => Scalar::Bool(bool_of_text(text)?),
                 _ => return None,
             },
-            Kind::Time => {
+            FieldKind::Time => {
                 let time = match self {
                     FilterValue::Text(text) => timestamp_of_text(text, now),
                     other => timestamp_of_seconds(other.float()?),
                 };
                 Scalar::Time(datetime(time.ok()?).0)
             }
-            Kind::Span => {
+            FieldKind::Span => {
                 let span = match (self.float(), self) {
                     (Some(seconds), _) => Timespan::from_secs_f64(seconds),
                     (None, FilterValue::Text(text)) => Timespan::parse(text),
@@ -131,30 +131,30 @@ mod tests {
         let read = |value: FilterValue, kind| value.read(kind, now);
         let text = |text: &str| FilterValue::Text(text.to_owned());
         let string = |text: &str| Some(Scalar::Text(text.to_owned()));
-        assert_eq!(read(FilterValue::Bool(true), Kind::Text), string("True"));
-        assert_eq!(read(FilterValue::Float(1.0), Kind::Text), string("1.0"));
-        assert_eq!(read(FilterValue::Int(1), Kind::Text), string("1"));
-        assert_eq!(read(FilterValue::Null, Kind::Text), string("None"));
-        assert_eq!(read(FilterValue::Bool(true), Kind::Number), Some(Scalar::Number(1.0)));
-        assert_eq!(read(text(" 1_0.5 "), Kind::Number), Some(Scalar::Number(10.5)));
-        assert_eq!(read(text("x"), Kind::Number), None);
-        assert_eq!(read(FilterValue::Float(-1.9), Kind::Integer), Some(Scalar::Integer(-1)));
-        assert_eq!(read(text("1.0"), Kind::Integer), None);
-        assert_eq!(read(FilterValue::Float(1e30), Kind::Integer), Some(Scalar::Integer(i64::MAX)));
-        assert_eq!(read(FilterValue::Int(1), Kind::Bool), None);
-        assert_eq!(read(text("-1 day"), Kind::Time), Some(Scalar::Time(913_600_000_000_000)));
-        assert_eq!(read(FilterValue::Float(1.5), Kind::Time), Some(Scalar::Time(1_500_000_000)));
-        assert_eq!(read(text("1970-01-02"), Kind::Time), Some(Scalar::Time(86_400_000_000_000)));
+        assert_eq!(read(FilterValue::Bool(true), FieldKind::Text), string("True"));
+        assert_eq!(read(FilterValue::Float(1.0), FieldKind::Text), string("1.0"));
+        assert_eq!(read(FilterValue::Int(1), FieldKind::Text), string("1"));
+        assert_eq!(read(FilterValue::Null, FieldKind::Text), string("None"));
+        assert_eq!(read(FilterValue::Bool(true), FieldKind::Number), Some(Scalar::Number(1.0)));
+        assert_eq!(read(text(" 1_0.5 "), FieldKind::Number), Some(Scalar::Number(10.5)));
+        assert_eq!(read(text("x"), FieldKind::Number), None);
+        assert_eq!(read(FilterValue::Float(-1.9), FieldKind::Integer), Some(Scalar::Integer(-1)));
+        assert_eq!(read(text("1.0"), FieldKind::Integer), None);
+        assert_eq!(read(FilterValue::Float(1e30), FieldKind::Integer), Some(Scalar::Integer(i64::MAX)));
+        assert_eq!(read(FilterValue::Int(1), FieldKind::Bool), None);
+        assert_eq!(read(text("-1 day"), FieldKind::Time), Some(Scalar::Time(913_600_000_000_000)));
+        assert_eq!(read(FilterValue::Float(1.5), FieldKind::Time), Some(Scalar::Time(1_500_000_000)));
+        assert_eq!(read(text("1970-01-02"), FieldKind::Time), Some(Scalar::Time(86_400_000_000_000)));
         for nothing in [text("x"), text("nan"), text("-20 days"), FilterValue::Null, FilterValue::Int(-1)] {
-            assert_eq!(read(nothing.clone(), Kind::Time), None, "{nothing:?}");
+            assert_eq!(read(nothing.clone(), FieldKind::Time), None, "{nothing:?}");
         }
-        assert_eq!(read(text("30 min"), Kind::Span), Some(Scalar::Span(1_800_000_000_000)));
+        assert_eq!(read(text("30 min"), FieldKind::Span), Some(Scalar::Span(1_800_000_000_000)));
         for nothing in [text("x"), FilterValue::Int(0), text("-5 s"), FilterValue::Null] {
-            assert_eq!(read(nothing.clone(), Kind::Span), None, "{nothing:?}");
+            assert_eq!(read(nothing.clone(), FieldKind::Span), None, "{nothing:?}");
         }
         let id = uuid::Uuid::from_u128(7);
-        assert_eq!(read(text(&format!("{{{id}}}")), Kind::Uuid), Some(Scalar::Uuid(id)));
-        assert_eq!(read(FilterValue::Int(0), Kind::Uuid), None);
+        assert_eq!(read(text(&format!("{{{id}}}")), FieldKind::Uuid), Some(Scalar::Uuid(id)));
+        assert_eq!(read(FilterValue::Int(0), FieldKind::Uuid), None);
         assert_eq!(
             list_text(&[text("it's"), FilterValue::Null, FilterValue::Float(1.0)]),
             r#"["it's", None, 1.0]"#

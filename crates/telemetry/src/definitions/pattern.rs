@@ -88,11 +88,11 @@ fn next_width(text: &str, at: usize) -> usize {
 /// What a substitution puts in the place of a match: texts and groups.
 #[derive(Clone, Debug)]
 pub struct Replacement {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Group(usize),
 }
@@ -104,13 +104,13 @@ impl Replacement {
         let bad = |what: &str| DefinitionError(format!("the replacement {text:?}: {what}"));
         let group = |number: usize| {
             (number < groups.len())
-                .then_some(Part::Group(number))
+                .then_some(TemplatePart::Group(number))
                 .ok_or_else(|| bad("there is no such group"))
         };
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(at) = rest.find('\\') {
-            parts.push(Part::Text(rest[..at].to_owned()));
+            parts.push(TemplatePart::Text(rest[..at].to_owned()));
             rest = &rest[at + 1..];
             let escape = rest.chars().next().ok_or_else(|| bad("a backslash before nothing"))?;
             rest = &rest[escape.len_utf8()..];
@@ -133,23 +133,25 @@ impl Replacement {
                     rest = &rest[digits..];
                     group(number.parse().map_err(|_| bad("a group without sense"))?)?
                 }
-                'n' => Part::Text("\n".to_owned()),
-                'r' => Part::Text("\r".to_owned()),
-                't' => Part::Text("\t".to_owned()),
-                '\\' => Part::Text("\\".to_owned()),
+                'n' => TemplatePart::Text("\n".to_owned()),
+                'r' => TemplatePart::Text("\r".to_owned()),
+                't' => TemplatePart::Text("\t".to_owned()),
+                '\\' => TemplatePart::Text("\\".to_owned()),
                 _ if escape.is_ascii_alphanumeric() => return Err(bad("an unknown escape")),
-                _ => Part::Text(format!("\\{escape}")),
+                _ => TemplatePart::Text(format!("\\{escape}")),
             });
         }
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(TemplatePart::Text(rest.to_owned()));
         Ok(Replacement { parts })
     }
 
     fn write(&self, captures: &Captures<'_, str>, out: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Group(number) => out.push_str(captures.get(*number).map_or("", |group| group.as_str())),
+                TemplatePart::Text(text) => out.push_str(text),
+                TemplatePart::Group(number) => {
+                    out.push_str(captures.get(*number).map_or("", |group| group.as_str()));
+                }
             }
         }
     }

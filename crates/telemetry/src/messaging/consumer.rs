@@ -246,7 +246,7 @@ impl Worker {
                 }
                 outcome = self.outcomes.recv() => {
                     let Some((ticket, outcome)) = outcome else { return Ok(()) };
-                    self.heed(&consumers.channel, ticket, outcome).await?;
+                    self.apply(&consumers.channel, ticket, outcome).await?;
                     outcomes_count += 1;
                     if outcomes_count >= OUTCOMES_MAX {
                         outcomes_count = 0;
@@ -324,7 +324,8 @@ impl Worker {
         Ok(())
     }
 
-    async fn heed(
+    /// Acknowledges or rejects a delivery of this session.
+    async fn apply(
         &mut self,
         channel: &Channel,
         ticket: Ticket,
@@ -358,10 +359,10 @@ impl Worker {
         Ok(())
     }
 
-    /// The outcomes that were told by now are still heeded.
+    /// Applies the outcomes that have been reported so far.
     async fn finish(&mut self, channel: &Channel) -> Result<(), MessagingError> {
         while let Ok((ticket, outcome)) = self.outcomes.try_recv() {
-            self.heed(channel, ticket, outcome).await?;
+            self.apply(channel, ticket, outcome).await?;
         }
         self.acknowledge(channel, true).await
     }

@@ -40,7 +40,7 @@ pub struct AgentOptions {
 }
 
 /// What all messages have in common.
-struct Shared {
+struct AgentContext {
     handler: Handler,
     figures: Arc<Figures>,
     outbox: Arc<dyn Outbox>,
@@ -49,14 +49,14 @@ struct Shared {
 
 /// An agent with one inbox.
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
 }
 
 impl Agent {
     /// `outbox` takes what is set aside.
     pub fn new(handler: Handler, outbox: Arc<dyn Outbox>, options: AgentOptions) -> Self {
         let figures = handler.figures.clone();
-        Agent { shared: Arc::new(Shared { handler, figures, outbox, options }) }
+        Agent { shared: Arc::new(AgentContext { handler, figures, outbox, options }) }
     }
 
     /// Takes a consumer's messages until `stop`; then nothing more is taken, and what is in flight gets some time.
@@ -137,7 +137,7 @@ impl Agent {
 /// A message in flight.
 struct Message {
     number: u64,
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     settler: Settler,
     delivery: Delivery,
 }

@@ -35,16 +35,16 @@ const QUESTIONS_MAX: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum IdentityKind {
     User,
     Project,
 }
 
-impl Kind {
+impl IdentityKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::User => "user",
-            Kind::Project => "project",
+            IdentityKind::User => "user",
+            IdentityKind::Project => "project",
         }
     }
 }
@@ -61,7 +61,7 @@ pub enum NameError {
 /// Who knows names.
 #[async_trait]
 pub trait Directory: Send + Sync {
-    async fn name(&self, kind: Kind, id: &str) -> Result<String, NameError>;
+    async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError>;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +78,10 @@ impl Default for NamesOptions {
 }
 
 /// What is known of an id. Locked while somebody asks, so that others wait for the same answer.
-type Cell = Arc<tokio::sync::Mutex<Known>>;
+type Cell = Arc<tokio::sync::Mutex<CachedName>>;
 
 #[derive(Default)]
-struct Known {
+struct CachedName {
     name: Option<Arc<str>>,
     /// Nobody was asked yet where it is `None`.
     until: Option<Instant>,
@@ -154,11 +154,11 @@ impl Names {
     pub async fn complete(&self, samples: &mut [Sample<'static>]) {
         let ids = |sample: &Sample<'static>| {
             let (user, project) = (sample.user_id.as_deref(), sample.project_id.as_deref());
-            [(Kind::User, user), (Kind::Project, project)]
+            [(IdentityKind::User, user), (IdentityKind::Project, project)]
                 .map(|(kind, id)| Some((kind, id.filter(|id| !id.is_empty())?.to_owned())))
         };
-        let wanted: HashSet<(Kind, String)> = samples.iter().flat_map(ids).flatten().collect();
-        let found: HashMap<(Kind, String), Option<Arc<str>>> = stream::iter(wanted)
+        let wanted: HashSet<(IdentityKind, String)> = samples.iter().flat_map(ids).flatten().collect();
+        let found: HashMap<(IdentityKind, String), Option<Arc<str>>> = stream::iter(wanted)
             .map(|(kind, id)| async move {
                 let name = self.name(kind, &id).await;
                 ((kind, id), name)
@@ -166,7 +166,7 @@ impl Names {
             .buffer_unordered(QUESTIONS_MAX)
             .collect()
             .await;
-        let name = |owner: Option<(Kind, String)>| {
+        let name = |owner: Option<(IdentityKind, String)>| {
             let name = found.get(&owner?)?.as_deref()?;
             Some(Cow::Owned(name.to_owned()))
         };
@@ -176,14 +176,14 @@ impl Names {
         }
     }
 
-    async fn name(&self, kind: Kind, id: &str) -> Option<Arc<str>> {
+    async fn name(&self, kind: IdentityKind, id: &str) -> Option<Arc<str>> {
         let cells = match kind {
-            Kind::User => &self.users,
-            Kind::Project => &self.projects,
+            IdentityKind::User => &self.users,
+            IdentityKind::Project => &self.projects,
         };
         let cell = cells.lock().get(id, self.options.remembered_max);
         let mut known = cell.lock().await;
-        let is_due = |known: &Known| known.until.is_none_or(|until| until <= Instant::now());
+        let is_due = |known: &CachedName| known.until.is_none_or(|until| until <= Instant::now());
         if is_due(&known) {
             let _place = self.places.acquire().await.expect("it is never closed");
             if !self.is_paused() {
@@ -193,7 +193,7 @@ impl Names {
         known.name.clone()
     }
 
-    async fn ask(&self, kind: Kind, id: &str, known: &mut Known) {
+    async fn ask(&self, kind: IdentityKind, id: &str, known: &mut CachedName) {
         match self.directory.name(kind, id).await {
             Ok(name) => known.name = Some(name.into()),
             Err(NameError::Unknown(reason)) => {
@@ -223,7 +223,7 @@ impl Names {
 pub struct KeystoneDirectory(pub Cloud);
 
 impl KeystoneDirectory {
-    async fn ask(&self, kind: Kind, id: &str) -> Result<Option<String>, CloudError> {
+    async fn ask(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
         let base = self.0.versioned("identity", "v3").await?;
         let url = format!("{base}/{}s/{}", kind.name(), encoded(id));
         let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
@@ -236,7 +236,7 @@ impl KeystoneDirectory {
 
 #[async_trait]
 impl Directory for KeystoneDirectory {
-    async fn name(&self, kind: Kind, id: &str) -> Result<String, NameError> {
+    async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError> {
         match self.ask(kind, id).await {
             Ok(Some(name)) => Ok(name),
             Ok(None) => Err(NameError::Unknown("an answer without a name".to_owned())),
@@ -263,14 +263,14 @@ mod tests {
     /// Names everybody `name of ID`, but who is called `nobody`; counts the questions. Away while `is_away`.
     #[derive(Default)]
     struct Counting {
-        asked: Mutex<HashMap<(Kind, String), usize>>,
+        asked: Mutex<HashMap<(IdentityKind, String), usize>>,
         under_way: Mutex<(usize, usize)>,
         is_away: Mutex<bool>,
     }
 
     #[async_trait]
     impl Directory for Counting {
-        async fn name(&self, kind: Kind, id: &str) -> Result<String, NameError> {
+        async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError> {
             *self.asked.lock().entry((kind, id.to_owned())).or_default() += 1;
             {
                 let mut under_way = self.under_way.lock();
@@ -386,7 +386,7 @@ mod tests {
             assert!(cells.young.len() + cells.old.len() <= 20);
         }
         // What is met again and again stays, and what is not goes.
-        let times = |id: &str| directory.asked.lock()[&(Kind::Project, id.to_owned())];
+        let times = |id: &str| directory.asked.lock()[&(IdentityKind::Project, id.to_owned())];
         for chunk in ids.chunks(9) {
             names.complete(&mut [sample(None, Some("usual"))]).await;
             let mut samples: Vec<_> = chunk.iter().map(|id| sample(None, Some(id))).collect();

@@ -74,7 +74,7 @@ enum Policy {
 }
 
 pub struct NotifierPublisher {
-    shared: Arc<Shared>,
+    shared: Arc<NotifierState>,
     signer: Signer,
     metering_type: String,
     event_type: String,
@@ -82,7 +82,7 @@ pub struct NotifierPublisher {
     is_per_meter: bool,
 }
 
-struct Shared {
+struct NotifierState {
     bus: Arc<dyn Bus>,
     policy: Policy,
     sends: Semaphore,
@@ -129,7 +129,7 @@ impl NotifierPublisher {
         let driver = query.take("driver").unwrap_or_else(|| "rabbit".to_owned());
         let transport = (!url.netloc.is_empty())
             .then(|| format!("{driver}://{}{}?{}", url.netloc, url.path, query.encoded()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NotifierState {
             bus: (options.open)(transport.as_deref())?,
             policy,
             sends: Semaphore::new(SENDS_MAX),
@@ -237,7 +237,7 @@ impl Publisher for NotifierPublisher {
     }
 }
 
-impl Shared {
+impl NotifierState {
     async fn attempt(&self, message: &Message) -> Result<(), String> {
         let notified = self.bus.notify(&message.topic, &message.event_type, &message.payload).await;
         match &notified {

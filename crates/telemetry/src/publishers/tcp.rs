@@ -24,13 +24,13 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct TcpPublisher {
-    shared: Arc<Shared>,
+    shared: Arc<TcpTarget>,
     signer: Signer,
     /// This machine's name, which is part of each message.
     host: String,
 }
 
-struct Shared {
+struct TcpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<TcpStream>>,
@@ -44,7 +44,8 @@ impl TcpPublisher {
         if peer.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = Shared { host: peer, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        let shared =
+            TcpTarget { host: peer, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
         Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
     }
 }
@@ -70,7 +71,7 @@ impl Publisher for TcpPublisher {
     }
 }
 
-impl Shared {
+impl TcpTarget {
     async fn send(&self, bytes: &[u8]) {
         let mut line = self.line.lock().await;
         let mut pauses = Pauses::default();

@@ -26,11 +26,11 @@ pub const PORT: u16 = 4952;
 const ADDRESS_TIME: Duration = Duration::from_mins(1);
 
 pub struct UdpPublisher {
-    shared: Arc<Shared>,
+    shared: Arc<UdpTarget>,
     signer: Signer,
 }
 
-struct Shared {
+struct UdpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<Line>>,
@@ -50,7 +50,7 @@ impl UdpPublisher {
         if host.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = Shared { host, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
         Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
     }
 }
@@ -76,7 +76,7 @@ pub fn pack(message: &MeterMessage<'_>) -> Vec<u8> {
     rmp_serde::to_vec_named(message).expect("memory takes all")
 }
 
-impl Shared {
+impl UdpTarget {
     async fn send(&self, datagrams: &[Vec<u8>]) {
         let mut line = self.line.lock().await;
         for datagram in datagrams {

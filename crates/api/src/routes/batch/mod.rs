@@ -19,8 +19,8 @@ use crate::{
     router::Call,
 };
 
-/// Takes in the measures that were read, a range of them for each metric, and gives their buffer back.
-async fn take_in(
+/// Appends the measures that were parsed, a range of `read` for each metric, and returns the buffer `read` to its pool.
+async fn append(
     call: &Call<'_>,
     read: Vec<Measure>,
     parts: impl Iterator<Item = (MetricId, Range<usize>)>,
@@ -33,6 +33,6 @@ async fn take_in(
         }
     }
     call.app.measure_buffers.put(read);
-    call.take_in(batch).await?;
+    call.append(batch).await?;
     Ok(reply::accepted())
 }

@@ -2,7 +2,7 @@
 
 use gnudi_model::MetricId;
 
-use super::take_in;
+use super::append;
 use crate::{
     body::RequestBody, error::ApiError, measures, policy::Rule, reply::Response, request, router::Call,
 };
@@ -32,5 +32,5 @@ pub async fn post_metrics_measures(
         return Err(ApiError::bad_request(format!("Unknown metrics: {}", unknown.join(", "))));
     }
     call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
-    take_in(call, read, parts.into_iter().map(|part| (part.metric, part.range))).await
+    append(call, read, parts.into_iter().map(|part| (part.metric, part.range))).await
 }

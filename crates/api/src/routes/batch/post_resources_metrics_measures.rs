@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gnudi_model::Metric;
 use uuid::Uuid;
 
-use super::{missing_metrics, take_in};
+use super::{append, missing_metrics};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -45,7 +45,7 @@ pub async fn post_resources_metrics_measures(
         None => return Err(missing_metrics::unknown(&named, &found)),
     };
     let parts = named.metrics.into_iter().zip(&metrics).map(|(part, metric)| (metric.id, part.range));
-    take_in(call, read, parts).await
+    append(call, read, parts).await
 }
 
 /// The metrics, one for each name, where there are such.

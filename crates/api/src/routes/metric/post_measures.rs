@@ -28,6 +28,6 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resul
     }
     app.measure_buffers.put(read);
     drop(input);
-    call.take_in(batch).await?;
+    call.append(batch).await?;
     Ok(reply::accepted())
 }

@@ -24,12 +24,12 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     scale: Scale,
     /// What grows.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::value_variants().to_vec())]
-    only: Vec<Kind>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Dimension::value_variants().to_vec())]
+    only: Vec<Dimension>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum Dimension {
     /// Metrics of policy medium.
     Metrics,
     /// Points that each metric holds already.
@@ -56,11 +56,11 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             break;
         }
         let outcome = match kind {
-            Kind::Metrics => metrics(&bench, options.scale, &mut findings),
-            Kind::Points => points(&bench, options.scale, &mut findings),
-            Kind::Sacks => sacks(&bench, options.scale, &mut findings),
-            Kind::Workers => workers(&bench, options.scale, &mut findings),
-            Kind::Disk => disk(&bench, options.scale, &mut findings),
+            Dimension::Metrics => metrics(&bench, options.scale, &mut findings),
+            Dimension::Points => points(&bench, options.scale, &mut findings),
+            Dimension::Sacks => sacks(&bench, options.scale, &mut findings),
+            Dimension::Workers => workers(&bench, options.scale, &mut findings),
+            Dimension::Disk => disk(&bench, options.scale, &mut findings),
         };
         // What is cut short fails its checks.
         if !context.stop.is_set() {

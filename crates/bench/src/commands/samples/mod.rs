@@ -33,8 +33,8 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub gnocchi_instances: u32,
     /// The stores, in this order.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Kind::Postgresql, Kind::Gnudi, Kind::Gnocchi])]
-    pub stores: Vec<Kind>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [SampleStore::Postgresql, SampleStore::Gnudi, SampleStore::Gnocchi])]
+    pub stores: Vec<SampleStore>,
     /// Connections that load, each its share of the instances.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub connections: u32,
@@ -54,34 +54,34 @@ const GRANULARITIES_S: [i64; 2] = [60, 3600];
 
 /// A store of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum SampleStore {
     Postgresql,
     Gnudi,
     Gnocchi,
 }
 
-impl Kind {
+impl SampleStore {
     fn name(self) -> &'static str {
         match self {
-            Kind::Postgresql => "postgresql",
-            Kind::Gnudi => Peer::Gnudi.name(),
-            Kind::Gnocchi => Peer::Gnocchi.name(),
+            SampleStore::Postgresql => "postgresql",
+            SampleStore::Gnudi => Peer::Gnudi.name(),
+            SampleStore::Gnocchi => Peer::Gnocchi.name(),
         }
     }
 
     fn durability(self) -> &'static str {
         match self {
-            Kind::Postgresql => "what is committed is on disk (fsync)",
-            Kind::Gnudi => Peer::Gnudi.durability(),
-            Kind::Gnocchi => Peer::Gnocchi.durability(),
+            SampleStore::Postgresql => "what is committed is on disk (fsync)",
+            SampleStore::Gnudi => Peer::Gnudi.durability(),
+            SampleStore::Gnocchi => Peer::Gnocchi.durability(),
         }
     }
 
     fn start<'a>(self, plan: &Plan, context: &'a Context) -> Result<Box<dyn Store + 'a>> {
         Ok(match self {
-            Kind::Postgresql => Box::new(sql::Sql::start(plan, context)?),
-            Kind::Gnudi => Box::new(http::Http::start(Peer::Gnudi, plan, context)?),
-            Kind::Gnocchi => Box::new(http::Http::start(Peer::Gnocchi, plan, context)?),
+            SampleStore::Postgresql => Box::new(sql::Sql::start(plan, context)?),
+            SampleStore::Gnudi => Box::new(http::Http::start(Peer::Gnudi, plan, context)?),
+            SampleStore::Gnocchi => Box::new(http::Http::start(Peer::Gnocchi, plan, context)?),
         })
     }
 }
@@ -108,7 +108,7 @@ struct Loaded {
 
 /// The figures of a store.
 struct Measured {
-    kind: Kind,
+    kind: SampleStore,
     loaded: Loaded,
     /// By granularity; fewer where the run was interrupted or failed.
     reads: Vec<Duration>,
@@ -144,8 +144,8 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             break;
         }
         let instances = match kind {
-            Kind::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
-            Kind::Postgresql | Kind::Gnudi => plan.instances,
+            SampleStore::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
+            SampleStore::Postgresql | SampleStore::Gnudi => plan.instances,
         };
         let failure = match measure(*kind, &Plan { instances, ..plan }, options.reads as usize, context) {
             Ok(mut store) => {
@@ -184,7 +184,7 @@ fn plan(options: &Options) -> Result<Plan> {
 }
 
 /// An error where there is no load to tell of.
-fn measure(kind: Kind, plan: &Plan, reads: usize, context: &Context) -> Result<Measured> {
+fn measure(kind: SampleStore, plan: &Plan, reads: usize, context: &Context) -> Result<Measured> {
     let progress = |what: &str| eprintln!("{}: {what}", kind.name());
     progress("starting");
     let mut store = kind.start(plan, context)?;
@@ -258,7 +258,7 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
 
 /// A line for each store; behind each figure how many times better gnudi's is.
 fn table(measured: &[Measured]) -> Table {
-    let gnudi = measured.iter().find(|store| store.kind == Kind::Gnudi);
+    let gnudi = measured.iter().find(|store| store.kind == SampleStore::Gnudi);
     let headings = [
         "",
         "samples",
@@ -276,7 +276,7 @@ fn table(measured: &[Measured]) -> Table {
     let rows = measured.iter().map(|store| {
         // How many times gnudi's figure is better, by what is the better the smaller it is.
         let times = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
-            Some(gnudi) if store.kind != Kind::Gnudi => {
+            Some(gnudi) if store.kind != SampleStore::Gnudi => {
                 let ratio = figure(store).zip(figure(gnudi)).map(|(theirs, ours)| theirs / ours);
                 ratio.map_or_else(String::new, |ratio| format!("{}x", short(ratio)))
             }
@@ -310,7 +310,7 @@ fn table(measured: &[Measured]) -> Table {
 mod tests {
     use super::*;
 
-    fn measured(kind: Kind, samples: usize, load_s: u64, read_ms: u64, bytes: u64) -> Measured {
+    fn measured(kind: SampleStore, samples: usize, load_s: u64, read_ms: u64, bytes: u64) -> Measured {
         let loaded = Loaded { samples, elapsed: Duration::from_secs(load_s), note: String::new() };
         Measured {
             kind,
@@ -325,9 +325,9 @@ mod tests {
     #[test]
     fn stores_are_compared_by_rates() {
         let stores = [
-            measured(Kind::Postgresql, 1000, 10, 50, 200_000),
-            measured(Kind::Gnudi, 1000, 1, 5, 2_000),
-            measured(Kind::Gnocchi, 100, 2, 20, 1_000),
+            measured(SampleStore::Postgresql, 1000, 10, 50, 200_000),
+            measured(SampleStore::Gnudi, 1000, 1, 5, 2_000),
+            measured(SampleStore::Gnocchi, 100, 2, 20, 1_000),
         ];
         let table = table(&stores);
         assert!(table.rows.iter().all(|row| row.len() == table.headings.len()));
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_an_interrupted_run_left_is_shown() {
-        let mut store = measured(Kind::Gnudi, 10, 1, 1, 1);
+        let mut store = measured(SampleStore::Gnudi, 10, 1, 1, 1);
         (store.reads, store.bytes) = (Vec::new(), None);
         let table = table(&[store]);
         assert_eq!(table.rows[0].len(), table.headings.len());

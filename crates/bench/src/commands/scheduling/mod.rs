@@ -69,23 +69,23 @@ const GATHER: Duration = Duration::from_millis(200);
 
 /// An order, and what it hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
+struct SchedulingCase {
     name: &'static str,
     scheduling: Scheduling,
     /// Whether a sack holds many metrics, or about one.
     sacks: bool,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind { name: "front, by metric", scheduling: Scheduling::Front, sacks: false },
-    Kind { name: "shared, by metric", scheduling: Scheduling::Shared, sacks: false },
-    Kind { name: "ring, by metric", scheduling: Scheduling::Ring, sacks: false },
-    Kind { name: "ring, by sack", scheduling: Scheduling::Ring, sacks: true },
+const KINDS: [SchedulingCase; 4] = [
+    SchedulingCase { name: "front, by metric", scheduling: Scheduling::Front, sacks: false },
+    SchedulingCase { name: "shared, by metric", scheduling: Scheduling::Shared, sacks: false },
+    SchedulingCase { name: "ring, by metric", scheduling: Scheduling::Ring, sacks: false },
+    SchedulingCase { name: "ring, by sack", scheduling: Scheduling::Ring, sacks: true },
 ];
 
 /// What a kind made of the stream with so many workers.
 struct Simulated {
-    kind: Kind,
+    kind: SchedulingCase,
     workers: u16,
     outcome: Outcome,
 }
@@ -144,7 +144,7 @@ fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
 }
 
 fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
-    let of = |kind: Kind| simulated.iter().filter(move |found| found.kind == kind);
+    let of = |kind: SchedulingCase| simulated.iter().filter(move |found| found.kind == kind);
     let (front, today) = (KINDS[0], KINDS[3]);
     for (old, new) in of(front).zip(of(today)) {
         let workers = old.workers;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_engine::metricd::policy::{Next, Scheduling, Waiting, Wake};
+use gnudi_engine::metricd::policy::{Next, Scheduling, WaitingSacks, Wake};
 use gnudi_model::{MetricId, SackCount, SackId};
 use uuid::Uuid;
 
@@ -121,7 +121,7 @@ struct Simulation {
     stream: Stream,
     costs: Costs,
     house: House,
-    waiting: Waiting,
+    waiting: WaitingSacks,
     sack_of: Vec<SackId>,
     sacks: Vec<Sack>,
     /// Whether the metric has waiting measures, and whether it was ever processed.
@@ -139,7 +139,7 @@ struct Simulation {
 pub fn run(stream: Stream, costs: Costs, house: House) -> Outcome {
     assert!(stream.rate > 0 && stream.metrics > 0 && house.workers > 0);
     let simulation = Simulation {
-        waiting: Waiting::new(house.scheduling, house.workers, house.sacks),
+        waiting: WaitingSacks::new(house.scheduling, house.workers, house.sacks),
         sack_of: stream.sacks(house.sacks),
         sacks: vec![Sack::default(); usize::from(house.sacks.get())],
         metrics: vec![(false, false); stream.metrics as usize],

@@ -60,7 +60,7 @@ pub const OPTIONS: &[Spec] = &[
         "lease_seconds",
         Kind::Seconds,
         "10",
-        "gnudi: a process that was not heard of for so long has lost its sacks, where processes share the engines.",
+        "gnudi: a process that has not renewed its leases for so long has lost its sacks, where processes share the engines.",
     ),
     idle("metricd", "processing_replicas", "3", "each sack has one owner"),
     option(

@@ -40,7 +40,7 @@ pub enum Kind {
     Url(&'static [&'static str]),
 }
 
-/// Whether this version heeds an option.
+/// Whether this version honours an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Heeded,

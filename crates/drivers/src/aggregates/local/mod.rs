@@ -42,7 +42,7 @@ use crate::{
     fence::Fences,
     quarantine::{Quarantine, UNREADABLE_MAX},
     segments::{
-        Frame, Known, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+        Frame, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
     },
 };
 
@@ -201,7 +201,7 @@ impl LocalAggregates {
             segment_options,
             &quarantine,
             // What is in a run must not be read from the log again: of that perhaps only an older part is left.
-            Known { done: runs.last().map_or(0, |run| run.range.high), ..Known::default() },
+            OwnerState { done: runs.last().map_or(0, |run| run.range.high), ..OwnerState::default() },
             &mut |frame| {
                 bytes += frame.bytes.len() as u64;
                 active.recover(&frame);
@@ -460,7 +460,8 @@ impl Shared {
         point.segment.file.sync_data().map_err(|error| self.fail(WriteError::Broken(error)))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let mut log = self.log.lock();
-        // The system tells a failed write once: the sync of a full segment may have heard of it, who held the log until all know it.
+        // Linux reports a write-back error to one fsync only. The sync of a full segment may have got it; it held the log until
+        // `poisoned` was set.
         if let Some(reason) = self.poisoned.get() {
             return Err(out_of_order(reason));
         }

@@ -12,7 +12,7 @@ use super::run::Order;
 use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
     aggregates::{BlockRange, MetricWrite},
-    segments::{Found, Frame, Location, frame::ITEM_HEADER_BYTES},
+    segments::{Frame, Location, RecoveredFrame, frame::ITEM_HEADER_BYTES},
 };
 
 /// Room for an item beside its value, for sizing buffers.
@@ -95,7 +95,7 @@ impl Layer {
     }
 
     /// Takes up a frame that recovery found, or what is left of it.
-    pub fn recover(&mut self, found: &Found<'_>) {
+    pub fn recover(&mut self, found: &RecoveredFrame<'_>) {
         let (mut about, mut head_found) = (None, false);
         for item in found.items {
             let start = item.offset as usize + ITEM_HEADER_BYTES;

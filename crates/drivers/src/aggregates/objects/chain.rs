@@ -44,11 +44,11 @@ const COMMITS_MAX: usize = 100;
 /// What this process knows of a shard.
 pub struct Shard {
     pub id: u16,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedManifest>>,
     /// Held while a version is being created.
     commit: tokio::sync::Mutex<()>,
-    /// A version that this process tried to create, of which it has not heard; 0 for none.
-    unsettled: Mutex<u64>,
+    /// The version of a create request without an answer; 0 for none.
+    in_doubt: Mutex<u64>,
     /// Held while runs are merged.
     pub merging: tokio::sync::Mutex<()>,
     /// Segments that have lost entries, so that they cannot be merged.
@@ -59,12 +59,12 @@ pub struct Shard {
     pub swept: Mutex<Option<Moment>>,
     /// Garbage and old manifests that are removed: the next version need not name them.
     pub removed: Mutex<HashSet<String>>,
-    /// Whether somebody tidies up.
-    pub tended: AtomicBool,
+    /// Whether its maintenance is running.
+    pub is_maintained: AtomicBool,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedManifest {
     manifest: Arc<Manifest>,
     /// When it was the newest.
     confirmed: Option<Moment>,
@@ -89,13 +89,13 @@ impl Shard {
             id,
             known: Mutex::new(None),
             commit: tokio::sync::Mutex::new(()),
-            unsettled: Mutex::new(0),
+            in_doubt: Mutex::new(0),
             merging: tokio::sync::Mutex::new(()),
             damaged: Mutex::default(),
             hinted: Mutex::new(0),
             swept: Mutex::new(None),
             removed: Mutex::default(),
-            tended: AtomicBool::new(false),
+            is_maintained: AtomicBool::new(false),
         }
     }
 
@@ -104,26 +104,26 @@ impl Shard {
         self.known.lock().as_ref().map(|known| known.manifest.clone())
     }
 
-    /// Has the next reader make sure that what is known is the newest.
-    pub fn distrust(&self) {
+    /// Makes the next reader check that the cached manifest is the newest.
+    pub fn invalidate(&self) {
         if let Some(known) = &mut *self.known.lock() {
             known.confirmed = None;
         }
     }
 
-    /// Takes a manifest up, unless a newer one is known.
+    /// Caches a manifest, unless a newer one is cached.
     fn learn(&self, manifest: Arc<Manifest>, confirmed: Option<Moment>) {
         let mut known = self.known.lock();
-        let mut unsettled = self.unsettled.lock();
-        if *unsettled <= manifest.version {
-            *unsettled = 0;
+        let mut in_doubt = self.in_doubt.lock();
+        if *in_doubt <= manifest.version {
+            *in_doubt = 0;
         }
         match &mut *known {
             Some(known) if known.manifest.version > manifest.version => {}
             Some(known) if known.manifest.id == manifest.id => {
                 known.confirmed = confirmed.max_by_running(known.confirmed);
             }
-            _ => *known = Some(Known { manifest, confirmed }),
+            _ => *known = Some(CachedManifest { manifest, confirmed }),
         }
     }
 }
@@ -148,8 +148,8 @@ struct Walked {
 impl Requests {
     /// The newest manifest at some moment after the call began.
     pub async fn newest(&self, shard: &Shard) -> Result<Arc<Manifest>, StoreError> {
-        if *shard.unsettled.lock() != 0 {
-            // Who holds the lock is about to hear of it, and has not been answered: it need not be seen here.
+        if *shard.in_doubt.lock() != 0 {
+            // The holder of the lock waits for the answer; nobody was told that the version exists, so this read may miss it.
             if let Ok(_lock) = shard.commit.try_lock() {
                 self.settle(shard).await?;
             }
@@ -160,7 +160,7 @@ impl Requests {
     async fn find_newest(&self, shard: &Shard) -> Result<Arc<Manifest>, StoreError> {
         let began = self.now();
         let known = shard.known.lock().clone();
-        if let Some(Known { manifest, confirmed }) = known {
+        if let Some(CachedManifest { manifest, confirmed }) = known {
             let walked = self.walk(shard, manifest, 1).await?;
             let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
             if fresh || self.is_live(shard, &walked.newest).await? {
@@ -313,9 +313,9 @@ impl Requests {
 
     /// Gives the version that this process tried to create to somebody. The commit lock is held.
     async fn settle(&self, shard: &Shard) -> Result<(), StoreError> {
-        while *shard.unsettled.lock() != 0 {
+        while *shard.in_doubt.lock() != 0 {
             let manifest = self.find_newest(shard).await?;
-            if *shard.unsettled.lock() == 0 {
+            if *shard.in_doubt.lock() == 0 {
                 break;
             }
             let draft = manifest.next(Uuid::new_v4(), self.now().wall_ms);
@@ -336,13 +336,13 @@ impl Requests {
         leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);
         // Before the request, for the future may be dropped before the answer.
-        *shard.unsettled.lock() = next.version;
+        *shard.in_doubt.lock() = next.version;
         match self.create_object(&name, next.encode()).await {
             Ok(()) => {}
             Err(ObjectError::Exists(_)) => return Ok(Created::Anothers),
             Err(error @ ObjectError::Unavailable(_)) => return Err(self.failure(error)),
             Err(error) => {
-                *shard.unsettled.lock() = 0;
+                *shard.in_doubt.lock() = 0;
                 return Err(self.failure(error));
             }
         }
@@ -350,7 +350,7 @@ impl Requests {
         if !fresh && !self.is_live(shard, manifest).await? {
             tracing::warn!(%name, "this process slept, and others went on without it");
             self.remove(std::slice::from_ref(&name)).await?;
-            *shard.unsettled.lock() = 0;
+            *shard.in_doubt.lock() = 0;
             *shard.known.lock() = None;
             return Ok(Created::Anothers);
         }

@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 16;
 
 /// One segment: an immutable object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct SegmentEntry {
     pub name: String,
     pub bytes: u64,
     /// Heads and deletion marks end here, and blocks begin.
@@ -39,7 +39,7 @@ pub struct Part {
 /// What one write or one merge made: parts with keys of their own, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    pub parts: Vec<Part>,
+    pub parts: Vec<SegmentEntry>,
 }
 
 impl Run {
@@ -48,7 +48,7 @@ impl Run {
     }
 
     /// The parts that may have something of the metric: one, unless that is larger than a segment may be.
-    pub fn parts_of(&self, metric: MetricId) -> &[Part] {
+    pub fn parts_of(&self, metric: MetricId) -> &[SegmentEntry] {
         let start = self.parts.partition_point(|part| part.last < metric);
         let end = self.parts.partition_point(|part| part.first <= metric);
         &self.parts[start..end.max(start)]
@@ -131,7 +131,7 @@ impl Manifest {
         (after_next.began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
     }
 
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub fn parts(&self) -> impl Iterator<Item = &SegmentEntry> {
         self.runs.iter().flat_map(|run| &run.parts)
     }
 

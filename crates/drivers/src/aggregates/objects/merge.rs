@@ -14,7 +14,7 @@ use gnudi_model::MetricId;
 
 use super::{
     chain::{Change, Effect, Shard},
-    manifest::{Garbage, Manifest, Part, Run},
+    manifest::{Garbage, Manifest, Run, SegmentEntry},
     read::Stop,
     requests::Requests,
     segment::{Entries, Index, Row, stored_bytes},
@@ -67,7 +67,7 @@ impl Change for Merged<'_> {
             check_floor(&new.parts, draft)?;
         }
         let old = draft.runs.splice(at..at + self.old.len(), self.new.clone());
-        let garbage = |part: Part| Garbage { name: part.name, since_ms: self.now_ms };
+        let garbage = |part: SegmentEntry| Garbage { name: part.name, since_ms: self.now_ms };
         let garbage: Vec<Garbage> = old.flat_map(|run| run.parts).map(garbage).collect();
         draft.garbage.extend(garbage);
         Ok(Effect::Changed)
@@ -84,7 +84,7 @@ impl Requests {
             Ok(new) => new,
             // Another has merged them, and their time is over.
             Err(Stop::Gone) => {
-                shard.distrust();
+                shard.invalidate();
                 self.newest(shard).await?;
                 return Ok(false);
             }
@@ -182,7 +182,7 @@ impl Requests {
         let mut reads = Vec::new();
         for run in &merge.runs {
             let parts = run.parts.iter().filter(|part| part.first <= last && first <= part.last);
-            let parts: Vec<(&Part, &Index)> =
+            let parts: Vec<(&SegmentEntry, &Index)> =
                 parts.map(|part| (part, &*indexes[part.name.as_str()])).collect();
             // The mark itself may be in another slice.
             let deleted = slice.within.is_some_and(|metric| {

@@ -8,7 +8,7 @@
 //! the manifest. A sack normally lies in one shard: its count is that of the shards, or twice as much after a split.
 //!
 //! Segments are merged (`merge`), so that few are asked and what is superseded goes; old ones stay for a while, for those who
-//! still read them (`tend`). Indexes and heads are held in memory, within a bound (`cache`).
+//! still read them (`maintenance`). Indexes and heads are held in memory, within a bound (`cache`).
 //!
 //! An entry that is damaged is known by its key, from the index, and hides what older segments have: a head that is not
 //! known to be the newest is never served. Of a manifest there are two copies in one object. If both are damaged, and no newer
@@ -18,13 +18,13 @@
 mod cache;
 mod chain;
 pub mod clock;
+mod maintenance;
 mod manifest;
 mod merge;
 mod names;
 mod read;
 mod requests;
 mod segment;
-mod tend;
 mod write;
 
 use std::{
@@ -46,9 +46,9 @@ use uuid::Uuid;
 use self::{
     chain::Shard,
     clock::{Clock, SystemClock},
+    maintenance::Maintenance,
     requests::Requests,
     segment::Entries,
-    tend::Tending,
     write::{enter, enter_deletion, shard_of},
 };
 use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
@@ -136,7 +136,7 @@ pub struct ObjectAggregates {
     requests: Arc<Requests>,
     shards: Vec<Arc<Shard>>,
     count: SackCount,
-    tending: Tending,
+    maintenance: Maintenance,
 }
 
 impl ObjectAggregates {
@@ -161,7 +161,7 @@ impl ObjectAggregates {
         let requests = Arc::new(Requests::new(objects, options, clock));
         let count = open_format(&requests, cluster).await?;
         let shards = count.iter().map(|id| Arc::new(Shard::new(id.0))).collect();
-        Ok(Arc::new(Self { requests, shards, count, tending: Tending::default() }))
+        Ok(Arc::new(Self { requests, shards, count, maintenance: Maintenance::default() }))
     }
 
     pub fn figures(&self) -> ObjectAggregateFigures {
@@ -184,7 +184,7 @@ impl ObjectAggregates {
 
     /// Waits until nothing is merged or tidied up any more.
     pub async fn settle(&self) {
-        self.tending.settle().await;
+        self.maintenance.wait_idle().await;
     }
 
     fn deadline(&self) -> Duration {
@@ -269,7 +269,7 @@ impl ObjectAggregates {
             let at = &self.shards[shard];
             let answer = self.in_time(self.requests.add_run(at, fence, entries)).await;
             if answer.is_ok() {
-                self.tending.after_write(&self.requests, at).await;
+                self.maintenance.after_write(&self.requests, at).await;
             }
             (shard, answer)
         }));

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     cache::Held,
     chain::Shard,
-    manifest::{Manifest, Part},
+    manifest::{Manifest, SegmentEntry},
     requests::Requests,
     segment::{Index, Row},
 };
@@ -60,7 +60,7 @@ impl Tries {
     fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
         self.made += 1;
         self.before = Some(manifest.id);
-        shard.distrust();
+        shard.invalidate();
         if self.made < TRIES {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Requests {
         last: bool,
     ) -> Result<Vec<HeadAnswer>, Stop> {
         let indexes = self.indexes(manifest, metrics.iter().copied(), last).await?;
-        let mut wanted: BTreeMap<&str, (&Part, Vec<Row>)> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, (&SegmentEntry, Vec<Row>)> = BTreeMap::new();
         let found: Vec<Head> = metrics.iter().map(|metric| find_head(manifest, &indexes, *metric)).collect();
         for head in &found {
             if let Head::At(part, row) = head {
@@ -141,21 +141,21 @@ impl Requests {
         last: bool,
     ) -> Result<Vec<Vec<(BlockKey, Bytes)>>, Stop> {
         let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
-        let found: Vec<BTreeMap<Key, (&Part, Row)>> =
+        let found: Vec<BTreeMap<Key, (&SegmentEntry, Row)>> =
             ranges.iter().map(|range| find_blocks(manifest, &indexes, range)).collect();
         if !with_bytes {
             let keys =
                 |found: BTreeMap<Key, _>| found.into_keys().map(|key| (name(&key), Bytes::new())).collect();
             return Ok(found.into_iter().map(keys).collect());
         }
-        let mut wanted: BTreeMap<&str, (&Part, Vec<Row>)> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, (&SegmentEntry, Vec<Row>)> = BTreeMap::new();
         for (part, row) in found.iter().flat_map(BTreeMap::values) {
             wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
         }
         let stretches =
             try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
         let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
-        let open = |(key, (part, row)): (Key, (&Part, Row))| {
+        let open = |(key, (part, row)): (Key, (&SegmentEntry, Row))| {
             // Damage is reported, and the block left out.
             let bytes = self.open(part, &row, &stretches[part.name.as_str()]).ok()?;
             Some((name(&key), bytes))
@@ -184,7 +184,7 @@ impl Requests {
     }
 
     /// `last`: a segment that is not there is lost.
-    pub async fn index(&self, part: &Part, last: bool) -> Result<Arc<Index>, Stop> {
+    pub async fn index(&self, part: &SegmentEntry, last: bool) -> Result<Arc<Index>, Stop> {
         if let Some(index) = self.cache.get(&part.name).index {
             return Ok(index);
         }
@@ -213,7 +213,7 @@ impl Requests {
     /// The bytes of a segment in which the rows lie.
     async fn fetch<'a>(
         &self,
-        part: &'a Part,
+        part: &'a SegmentEntry,
         mut rows: Vec<Row>,
         last: bool,
     ) -> Result<(&'a str, Stretches), Stop> {
@@ -249,7 +249,7 @@ impl Requests {
     }
 
     /// The value of a row, or a report that it is damaged.
-    fn open(&self, part: &Part, row: &Row, stretches: &Stretches) -> Result<Bytes, StoreError> {
+    fn open(&self, part: &SegmentEntry, row: &Row, stretches: &Stretches) -> Result<Bytes, StoreError> {
         let entry = stretches.from(row);
         if row.kind == Kind::Value
             && let Some(value) = row.open(&entry)
@@ -265,7 +265,11 @@ impl Requests {
     }
 
     /// For merging: the entries of the rows, damaged ones as such.
-    pub async fn entries(&self, part: &Part, rows: Vec<Row>) -> Result<Vec<(Key, Kind, Bytes)>, Stop> {
+    pub async fn entries(
+        &self,
+        part: &SegmentEntry,
+        rows: Vec<Row>,
+    ) -> Result<Vec<(Key, Kind, Bytes)>, Stop> {
         let (_, stretches) = self.fetch(part, rows.clone(), false).await?;
         let open = |row: Row| match row.kind {
             Kind::Value => match self.open(part, &row, &stretches) {
@@ -314,8 +318,8 @@ fn joined(rows: &[Row]) -> Vec<Range<u32>> {
 
 enum Head<'a> {
     None,
-    Unknown(&'a Part),
-    At(&'a Part, Row),
+    Unknown(&'a SegmentEntry),
+    At(&'a SegmentEntry, Row),
 }
 
 /// Newest first.
@@ -340,7 +344,7 @@ fn find_head<'a>(manifest: &'a Manifest, indexes: &Indexes, metric: MetricId) ->
     Head::None
 }
 
-fn is_deleted(parts: &[Part], indexes: &Indexes, metric: MetricId) -> bool {
+fn is_deleted(parts: &[SegmentEntry], indexes: &Indexes, metric: MetricId) -> bool {
     parts.iter().any(|part| indexes[&part.name].find(&Key::deletion(metric)).is_some())
 }
 
@@ -349,7 +353,7 @@ fn find_blocks<'a>(
     manifest: &'a Manifest,
     indexes: &Indexes,
     range: &BlockRange,
-) -> BTreeMap<Key, (&'a Part, Row)> {
+) -> BTreeMap<Key, (&'a SegmentEntry, Row)> {
     let mut found = BTreeMap::new();
     for run in &manifest.runs {
         let parts = run.parts_of(range.metric);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use gnudi_model::MetricId;
 
-use super::manifest::Part;
+use super::manifest::SegmentEntry;
 use crate::{
     aggregates::{
         BlockRange,
@@ -35,7 +35,7 @@ pub fn stored_bytes(value: usize) -> usize {
 }
 
 /// The bytes of a segment and what a manifest says of it. `entries` are not empty.
-pub fn encode(name: String, entries: &Entries) -> (Part, Bytes) {
+pub fn encode(name: String, entries: &Entries) -> (SegmentEntry, Bytes) {
     let (mut bytes, mut index) = (Vec::new(), Vec::with_capacity(entries.len() * ROW_BYTES));
     let mut put = |wanted: &dyn Fn(&Key) -> bool| {
         for (key, (kind, value)) in entries.iter().filter(|(key, _)| wanted(key)) {
@@ -53,7 +53,7 @@ pub fn encode(name: String, entries: &Entries) -> (Part, Bytes) {
     bytes.extend_from_slice(&index);
     let (first, _) = entries.first_key_value().expect("a segment has entries");
     let (last, _) = entries.last_key_value().expect("a segment has entries");
-    let part = Part {
+    let part = SegmentEntry {
         name,
         bytes: bytes.len() as u64,
         heads_end,
@@ -103,14 +103,14 @@ pub struct Index {
 
 impl Index {
     /// `None` where the bytes are damaged.
-    pub fn parse(part: &Part, rows: Bytes) -> Option<Self> {
+    pub fn parse(part: &SegmentEntry, rows: Bytes) -> Option<Self> {
         let right =
             crc_fast::crc32_iscsi(&rows) == part.index_checksum && rows.len().is_multiple_of(ROW_BYTES);
         right.then(|| Self { rows, head_rows: part.head_rows as usize, unknown: Vec::new() })
     }
 
     /// Of a segment whose index is damaged, from its entries.
-    pub fn rebuild(part: &Part, segment: &[u8]) -> Self {
+    pub fn rebuild(part: &SegmentEntry, segment: &[u8]) -> Self {
         let (mut rows, mut unknown) = (Vec::new(), Vec::new());
         let end = segment.len().min(part.index_start as usize);
         let heads = &segment[..end.min(part.heads_end as usize)];
@@ -141,7 +141,7 @@ impl Index {
     }
 
     /// Of a segment that is gone: all that it may have had is unknown.
-    pub fn gone(part: &Part) -> Self {
+    pub fn gone(part: &SegmentEntry) -> Self {
         Self::rebuild(part, &[])
     }
 

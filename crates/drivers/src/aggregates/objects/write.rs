@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{
     cache::Held,
     chain::{Change, Effect, Shard},
-    manifest::{Manifest, Part, Run},
+    manifest::{Manifest, Run, SegmentEntry},
     names,
     requests::Requests,
     segment::{self, Entries, Index, stored_bytes},
@@ -65,7 +65,7 @@ impl Change for Added {
 }
 
 /// What was written before the floor may have been removed as nobody's.
-pub fn check_floor(parts: &[Part], draft: &Manifest) -> Result<(), StoreError> {
+pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<(), StoreError> {
     let too_old = parts.iter().any(|part| names::written_ms(&part.name).is_none_or(|at| at < draft.floor_ms));
     if too_old {
         return Err(StoreError::Unavailable(
@@ -113,7 +113,7 @@ impl Requests {
         self.commit(shard, &Added { fence, run: Run { parts } }).await.map(drop)
     }
 
-    fn count_written(&self, parts: &[Part]) {
+    fn count_written(&self, parts: &[SegmentEntry]) {
         let bytes = parts.iter().map(|part| part.bytes).sum();
         self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ impl Requests {
         shard: &Shard,
         entries: &Entries,
         kept_max: usize,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<SegmentEntry, StoreError> {
         let name = names::segment(shard.id, self.now().wall_ms, Uuid::new_v4());
         let (part, bytes) = segment::encode(name, entries);
         self.put(&part.name, &bytes).await?;

@@ -49,7 +49,7 @@ impl RedisAggregatesOptions {
 }
 
 /// How often the servers are asked for their replicas.
-const TEND_INTERVAL: Duration = Duration::from_millis(500);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct RedisAggregates {
     client: RedisClient,
@@ -90,7 +90,7 @@ impl RedisAggregates {
         }
         let tags = layout::shard_tags(&options.prefix, NonZeroU16::new(shards).ok_or_else(not_ours)?.get());
         let store = Arc::new(RedisAggregates { client, scripts, tags, next_lane: AtomicUsize::new(0) });
-        tokio::spawn(Self::tend(Arc::downgrade(&store)));
+        tokio::spawn(Self::maintain(Arc::downgrade(&store)));
         Ok(store)
     }
 
@@ -103,11 +103,11 @@ impl RedisAggregates {
         self.client.figures()
     }
 
-    async fn tend(store: Weak<Self>) {
+    async fn maintain(store: Weak<Self>) {
         loop {
-            tokio::time::sleep(TEND_INTERVAL).await;
+            tokio::time::sleep(MAINTENANCE_INTERVAL).await;
             let Some(store) = store.upgrade() else { return };
-            store.client.tend().await;
+            store.client.refresh_replicas().await;
         }
     }
 

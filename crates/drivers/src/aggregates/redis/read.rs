@@ -25,7 +25,7 @@ struct Reading {
 }
 
 /// What one call found of a range.
-struct Found {
+struct RangeRead {
     complete: bool,
     /// Names, each followed by its bytes where they were asked for.
     values: Vec<Bytes>,
@@ -103,7 +103,7 @@ impl RedisAggregates {
             let mut left = Vec::new();
             for ((_, piece), answer) in pieces.iter().zip(answers) {
                 let found = answer.map_err(store_error).and_then(|value| {
-                    Found::parse(value)
+                    RangeRead::parse(value)
                         .filter(|found| found.len() == piece.len())
                         .ok_or_else(|| self.nonsense())
                 });
@@ -159,7 +159,7 @@ impl RedisAggregates {
     async fn take(
         &self,
         range: BlockRange,
-        found: Found,
+        found: RangeRead,
         names_only: bool,
         result: &mut Result<Vec<(BlockKey, Bytes)>, StoreError>,
     ) -> Option<Vec<u8>> {
@@ -221,8 +221,8 @@ pub(super) fn fail<T>(results: &mut [Result<T, StoreError>], indexes: &[usize], 
     }
 }
 
-impl Found {
-    fn parse(value: Value) -> Option<Vec<Found>> {
+impl RangeRead {
+    fn parse(value: Value) -> Option<Vec<RangeRead>> {
         let Value::Array(ranges) = value else { return None };
         let found = ranges.into_iter().map(|range| {
             let Value::Array(items) = range else { return None };
@@ -232,7 +232,7 @@ impl Found {
                 Value::BulkString(bytes) => Some(Bytes::from(bytes)),
                 _ => None,
             });
-            Some(Found { complete: complete == 1, values: values.collect::<Option<_>>()? })
+            Some(RangeRead { complete: complete == 1, values: values.collect::<Option<_>>()? })
         });
         found.collect()
     }

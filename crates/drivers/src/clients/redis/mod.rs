@@ -95,7 +95,7 @@ pub struct RedisClient {
 }
 
 /// A call on its way.
-struct Waiting {
+struct PendingCall {
     index: usize,
     call: Call,
     /// The node that it was redirected to for once.
@@ -154,8 +154,11 @@ impl RedisClient {
     ) -> Vec<Result<Value, ClientError>> {
         let deadline = Instant::now() + self.options.timeout;
         let mut answers: Vec<Option<Result<Value, ClientError>>> = calls.iter().map(|_| None).collect();
-        let mut waiting: Vec<Waiting> =
-            calls.into_iter().enumerate().map(|(index, call)| Waiting { index, call, ask: None }).collect();
+        let mut waiting: Vec<PendingCall> = calls
+            .into_iter()
+            .enumerate()
+            .map(|(index, call)| PendingCall { index, call, ask: None })
+            .collect();
         let mut attempt =
             Attempt { redirections: 0, patient_until: Instant::now() + PATIENCE, repeated: false };
         while !waiting.is_empty() {
@@ -170,10 +173,10 @@ impl RedisClient {
         lane: usize,
         confirm: Confirm,
         deadline: Instant,
-        waiting: Vec<Waiting>,
+        waiting: Vec<PendingCall>,
         answers: &mut [Option<Result<Value, ClientError>>],
         attempt: &mut Attempt,
-    ) -> Vec<Waiting> {
+    ) -> Vec<PendingCall> {
         let parcels = match self.parcels(waiting).await {
             Ok(parcels) => parcels,
             Err((waiting, error)) => {
@@ -217,7 +220,7 @@ impl RedisClient {
         deadline: Instant,
         answers: &mut [Option<Result<Value, ClientError>>],
         attempt: &mut Attempt,
-    ) -> Vec<Waiting> {
+    ) -> Vec<PendingCall> {
         let Again { mut redirected, later, mut repeated, reason } = again;
         if !repeated.is_empty() {
             attempt.repeated = true;
@@ -248,14 +251,14 @@ impl RedisClient {
     /// The calls of each node.
     async fn parcels(
         &self,
-        waiting: Vec<Waiting>,
-    ) -> Result<Vec<(Arc<Node>, Vec<Waiting>)>, (Vec<Waiting>, ClientError)> {
+        waiting: Vec<PendingCall>,
+    ) -> Result<Vec<(Arc<Node>, Vec<PendingCall>)>, (Vec<PendingCall>, ClientError)> {
         if self.routes.is_suspect()
             && let Err(error) = self.routes.refresh(&self.connector, &self.options.url).await
         {
             return Err((waiting, error));
         }
-        let mut parcels: Vec<(Arc<Node>, Vec<Waiting>)> = Vec::new();
+        let mut parcels: Vec<(Arc<Node>, Vec<PendingCall>)> = Vec::new();
         for waiting in waiting {
             let node = match &waiting.ask {
                 Some(address) => self.routes.node_at(address),
@@ -276,7 +279,7 @@ impl RedisClient {
         lane: usize,
         confirm: Confirm,
         deadline: Instant,
-        calls: &[Waiting],
+        calls: &[PendingCall],
     ) -> Result<Vec<Value>, Failure> {
         let connecting = node.connection(lane, &self.connector, &self.options.url);
         let connected = tokio::time::timeout_at(deadline, connecting).await.unwrap_or_else(|_| {
@@ -285,7 +288,7 @@ impl RedisClient {
         let mut connection = connected.map_err(|error| Failure { error, may_repeat: false })?;
         let place = connection.server.place.clone();
         let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
-        for Waiting { call, ask, .. } in calls {
+        for PendingCall { call, ask, .. } in calls {
             if ask.is_some() {
                 pipeline.add_command(asking());
             }
@@ -319,7 +322,7 @@ impl RedisClient {
         }
         // What ASKING answered is of no interest.
         let mut values = values.into_iter();
-        let answer = |waiting: &Waiting| {
+        let answer = |waiting: &PendingCall| {
             if waiting.ask.is_some() {
                 values.next();
             }
@@ -355,7 +358,7 @@ impl RedisClient {
     }
 
     /// Asks the servers how many replicas they have now. Called from time to time; what changes between is not known.
-    pub async fn tend(&self) {
+    pub async fn refresh_replicas(&self) {
         if self.options.replicas_min.is_some()
             || !matches!(self.options.url.servers, Servers::Sentinels { .. })
         {
@@ -411,9 +414,9 @@ struct Failure {
 /// Calls that go out again.
 #[derive(Default)]
 struct Again {
-    redirected: Vec<Waiting>,
-    later: Vec<Waiting>,
-    repeated: Vec<Waiting>,
+    redirected: Vec<PendingCall>,
+    later: Vec<PendingCall>,
+    repeated: Vec<PendingCall>,
     reason: String,
 }
 
@@ -422,7 +425,7 @@ impl Again {
         &mut self,
         routes: &Routes,
         node: &Node,
-        waiting: Waiting,
+        waiting: PendingCall,
         value: Value,
         answers: &mut [Option<Result<Value, ClientError>>],
     ) {
@@ -436,15 +439,15 @@ impl Again {
                 if let Some(address) = connection::redirected(&address) {
                     routes.moved(waiting.call.slot, &address);
                 }
-                self.redirect("the cluster keeps redirecting", Waiting { ask: None, ..waiting });
+                self.redirect("the cluster keeps redirecting", PendingCall { ask: None, ..waiting });
             }
             Refusal::Ask(address) => {
                 let ask = connection::redirected(&address);
-                self.redirect("the cluster keeps redirecting", Waiting { ask, ..waiting });
+                self.redirect("the cluster keeps redirecting", PendingCall { ask, ..waiting });
             }
             Refusal::NoScript => {
                 node.disconnect();
-                self.redirect("the server forgets scripts", Waiting { ask: None, ..waiting });
+                self.redirect("the server forgets scripts", PendingCall { ask: None, ..waiting });
             }
             Refusal::NotMaster => {
                 node.disconnect();
@@ -454,12 +457,12 @@ impl Again {
         }
     }
 
-    fn redirect(&mut self, reason: &str, waiting: Waiting) {
+    fn redirect(&mut self, reason: &str, waiting: PendingCall) {
         reason.clone_into(&mut self.reason);
         self.redirected.push(waiting);
     }
 
-    fn delay(&mut self, reason: String, waiting: Waiting) {
+    fn delay(&mut self, reason: String, waiting: PendingCall) {
         self.reason = reason;
         self.later.push(waiting);
     }

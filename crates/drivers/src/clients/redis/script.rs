@@ -49,13 +49,13 @@ pub struct Call {
     pub(super) slot: u16,
     /// Whether it may be sent again when it is not known whether it was carried out.
     pub(super) repeatable: bool,
-    kind: Kind,
+    kind: CallKind,
     keys: Vec<Vec<u8>>,
     arguments: Cmd,
     with_run: bool,
 }
 
-enum Kind {
+enum CallKind {
     Command(&'static str),
     /// The hash of a script.
     Script(String),
@@ -64,14 +64,14 @@ enum Kind {
 impl Call {
     /// A call of a script; all keys that it touches must be named, since a cluster may be moving them.
     pub fn script(script: &Script, tag: &Tag) -> Self {
-        Call::new(Kind::Script(script.hash.clone()), tag)
+        Call::new(CallKind::Script(script.hash.clone()), tag)
     }
 
     pub fn command(name: &'static str, tag: &Tag) -> Self {
-        Call::new(Kind::Command(name), tag)
+        Call::new(CallKind::Command(name), tag)
     }
 
-    fn new(kind: Kind, tag: &Tag) -> Self {
+    fn new(kind: CallKind, tag: &Tag) -> Self {
         let slot = tag.slot;
         Call { slot, repeatable: true, kind, keys: Vec::new(), arguments: Cmd::new(), with_run: false }
     }
@@ -115,8 +115,8 @@ impl Call {
         let arguments = self.arguments.args_iter();
         let mut cmd = Cmd::new();
         match &self.kind {
-            Kind::Command(name) => cmd.arg(name),
-            Kind::Script(hash) => cmd.arg("EVALSHA").arg(hash).arg(self.keys.len()),
+            CallKind::Command(name) => cmd.arg(name),
+            CallKind::Script(hash) => cmd.arg("EVALSHA").arg(hash).arg(self.keys.len()),
         };
         for key in &self.keys {
             cmd.arg(&key[..]);

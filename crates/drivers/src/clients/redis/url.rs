@@ -122,7 +122,7 @@ impl FromStr for RedisUrl {
             ));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut options = Options::parse(query)?;
+        let mut options = QueryOptions::parse(query)?;
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -174,7 +174,7 @@ fn servers(
     hosts: &str,
     cluster: bool,
     master: Option<String>,
-    options: &mut Options,
+    options: &mut QueryOptions,
 ) -> Result<Servers, UrlError> {
     if cluster {
         if master.is_some() {
@@ -247,15 +247,15 @@ fn path_db(path: &str) -> Result<u16, UrlError> {
 }
 
 /// The query's options, in order; whoever asks for one takes it out.
-struct Options(Vec<(String, String)>);
+struct QueryOptions(Vec<(String, String)>);
 
-impl Options {
+impl QueryOptions {
     fn parse(query: &str) -> Result<Self, UrlError> {
         let options = query.split('&').filter(|option| !option.is_empty()).map(|option| {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             Ok((decode(name.trim())?, decode(value.trim())?))
         });
-        options.collect::<Result<_, _>>().map(Options)
+        options.collect::<Result<_, _>>().map(QueryOptions)
     }
 
     fn all(&mut self, name: &str) -> Vec<String> {

@@ -19,7 +19,7 @@ pub(super) struct Client {
 
 /// A key as it is now.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct KeyValue {
     pub key: String,
     pub value: String,
     /// 0 where there is no such key.
@@ -73,7 +73,7 @@ impl Client {
         compare: Vec<Value>,
         success: Vec<Value>,
         failure: Vec<Value>,
-    ) -> Result<(bool, Vec<Vec<Found>>), CoordinationError> {
+    ) -> Result<(bool, Vec<Vec<KeyValue>>), CoordinationError> {
         let body = json!({ "compare": compare, "success": success, "failure": failure });
         // A lease that is gone is the only thing that is not found: the session is over.
         let answer = self.post("/v3/kv/txn", &body).await?.ok_or(CoordinationError::Expired)?;
@@ -86,12 +86,12 @@ impl Client {
     }
 }
 
-fn decode(key: &Value) -> Found {
+fn decode(key: &Value) -> KeyValue {
     let text = |name: &str| {
         let bytes = STANDARD.decode(key[name].as_str().unwrap_or_default()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    Found { key: text("key"), value: text("value"), mod_revision: number(&key["mod_revision"]) }
+    KeyValue { key: text("key"), value: text("value"), mod_revision: number(&key["mod_revision"]) }
 }
 
 /// Numbers are texts in the gateway's JSON, and absent where they are 0.

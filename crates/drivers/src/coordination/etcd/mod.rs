@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{OpenError, objects::HttpOptions};
-use client::{Client, Found, delete, exists, get, get_all, number, put, unchanged};
+use client::{Client, KeyValue, delete, exists, get, get_all, number, put, unchanged};
 
 /// How many operations etcd takes in a transaction, with room for others.
 const OPERATIONS_MAX: usize = 100;
@@ -106,7 +106,10 @@ impl EtcdCoordinator {
         self.key("owned", &session.0.to_string())
     }
 
-    async fn read(&self, operations: Vec<serde_json::Value>) -> Result<Vec<Vec<Found>>, CoordinationError> {
+    async fn read(
+        &self,
+        operations: Vec<serde_json::Value>,
+    ) -> Result<Vec<Vec<KeyValue>>, CoordinationError> {
         self.client.transact(Vec::new(), operations, Vec::new()).await.map(|(_, found)| found)
     }
 
@@ -115,9 +118,9 @@ impl EtcdCoordinator {
         self.client.post("/v3/lease/revoke", &json!({ "ID": session.0.to_string() })).await.map(drop)
     }
 
-    fn owned(&self, found: &[Found]) -> Vec<Ownership> {
+    fn owned(&self, found: &[KeyValue]) -> Vec<Ownership> {
         let prefix = self.key("owned", "");
-        let of = |found: &Found| {
+        let of = |found: &KeyValue| {
             let session = Session(found.key.strip_prefix(&prefix)?.parse().ok()?);
             let sacks = runs::decode(&found.value).into_iter();
             Some(sacks.map(move |(sack, token)| Ownership { sack, session, token }).collect::<Vec<_>>())
@@ -125,7 +128,7 @@ impl EtcdCoordinator {
         found.iter().filter_map(of).flatten().collect()
     }
 
-    fn member(&self, found: &Found) -> Option<Member> {
+    fn member(&self, found: &KeyValue) -> Option<Member> {
         let session = Session(found.key.strip_prefix(&self.key("session", ""))?.parse().ok()?);
         let (name, about) = serde_json::from_str(&found.value).ok()?;
         Some(Member { session, name, about })
@@ -138,7 +141,7 @@ impl EtcdCoordinator {
     }
 }
 
-fn first(found: &[Vec<Found>], index: usize) -> Found {
+fn first(found: &[Vec<KeyValue>], index: usize) -> KeyValue {
     found.get(index).and_then(|found| found.first()).cloned().unwrap_or_default()
 }
 

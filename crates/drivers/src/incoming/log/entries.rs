@@ -20,7 +20,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 40;
 
 /// A sack's part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SackExtent {
     pub sack: SackId,
     pub measures: u32,
     /// From the frame's start to the item's.
@@ -29,7 +29,7 @@ pub struct Part {
     pub length: u32,
 }
 
-impl Part {
+impl SackExtent {
     /// The part that an item of the log is.
     pub fn of_item(item: &ItemView) -> Self {
         let (sack, measures) = untag(item.tag);
@@ -48,7 +48,7 @@ pub fn untag(tag: u64) -> (SackId, u32) {
 }
 
 /// A batch as a frame, an item for each sack, entries in the batch's order.
-pub fn encode(batch: &Batch, sacks: SackCount) -> (Frame, Vec<Part>) {
+pub fn encode(batch: &Batch, sacks: SackCount) -> (Frame, Vec<SackExtent>) {
     let mut frame = Frame::with_capacity(batch.bytes.len() + batch.entries.len() * ENTRY_OVERHEAD_BYTES);
     let mut order: Vec<(SackId, &Entry)> =
         batch.entries.iter().map(|entry| (sacks.sack_of(entry.metric), entry)).collect();
@@ -63,7 +63,7 @@ pub fn encode(batch: &Batch, sacks: SackCount) -> (Frame, Vec<Part>) {
                     put_entry(out, entry, &batch.bytes);
                 }
             });
-            Part { sack, measures, offset, length }
+            SackExtent { sack, measures, offset, length }
         })
         .collect();
     (frame, parts)

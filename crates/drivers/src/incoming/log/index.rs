@@ -12,7 +12,7 @@ use gnudi_model::{Sack as SackName, SackId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{entries::Part, held::Held, queue::Gate};
+use super::{entries::SackExtent, held::Held, queue::Gate};
 use crate::{
     incoming::{Backlog, Position, Positions},
     segments::{Location, frame::ITEM_HEADER_BYTES},
@@ -30,7 +30,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    pub fn of(frame: Location, part: &Part, held: Option<&Arc<Held>>) -> Self {
+    pub fn of(frame: Location, part: &SackExtent, held: Option<&Arc<Held>>) -> Self {
         let at = Location { offset: frame.offset + part.offset, ..frame };
         let held = held.map(|held| (Arc::clone(held), part.offset));
         Self { at, length: part.length, measures: part.measures, held }
@@ -51,7 +51,7 @@ fn item_bytes(length: u32) -> u64 {
     (ITEM_HEADER_BYTES as u64 + u64::from(length)).next_multiple_of(8)
 }
 
-impl Part {
+impl SackExtent {
     /// What it takes in the log.
     pub fn stored_bytes(&self) -> u64 {
         item_bytes(self.length)
@@ -103,7 +103,7 @@ impl Index {
 
     /// Makes the parts of written frames visible, and wakes whoever waits for arrivals. The caller has let their bytes
     /// through the gate.
-    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [Part], Option<Arc<Held>>)>) {
+    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [SackExtent], Option<Arc<Held>>)>) {
         let mut touched = self.touched.lock();
         let mut unnamed = self.unnamed.lock();
         for (frame, parts, held) in frames {

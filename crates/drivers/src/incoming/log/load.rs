@@ -5,11 +5,11 @@ use std::{num::NonZeroU16, path::Path, sync::Arc};
 use gnudi_model::SackCount;
 
 use super::{
-    entries::Part,
+    entries::SackExtent,
     index::{Index, Stored},
     queue::Gate,
 };
-use crate::{OpenError, incoming::Position, segments::Found};
+use crate::{OpenError, incoming::Position, segments::RecoveredFrame};
 
 pub struct Loader {
     /// For each sack, from the checkpoint; may be empty.
@@ -27,14 +27,14 @@ impl Loader {
     }
 
     /// Takes up a frame; what is trimmed is left out.
-    pub fn take(&mut self, found: &Found<'_>) {
-        self.prepare(found.word);
+    pub fn take(&mut self, found: &RecoveredFrame<'_>) {
+        self.prepare(found.owner_tag);
         let Some(index) = &self.index else { return };
-        let waits = |part: &Part| {
+        let waits = |part: &SackExtent| {
             let position = Stored::of(found.at, part, None).position();
             self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
         };
-        let parts: Vec<Part> = found.items.iter().map(Part::of_item).filter(waits).collect();
+        let parts: Vec<SackExtent> = found.items.iter().map(SackExtent::of_item).filter(waits).collect();
         if let Some(part) = parts.iter().find(|part| usize::from(part.sack.0) >= self.trimmed.len()) {
             self.invalid = Some(format!(
                 "a record for sack {}, but there are {} sacks only",
@@ -43,18 +43,18 @@ impl Loader {
             ));
             return;
         }
-        self.gate.enter(parts.iter().map(Part::stored_bytes).sum());
+        self.gate.enter(parts.iter().map(SackExtent::stored_bytes).sum());
         index.publish([(found.at, &parts[..], None)].into_iter());
     }
 
-    fn prepare(&mut self, word: u64) {
+    fn prepare(&mut self, owner_tag: u64) {
         if self.index.is_none() && self.invalid.is_none() {
-            match u16::try_from(word).ok().and_then(NonZeroU16::new) {
+            match u16::try_from(owner_tag).ok().and_then(NonZeroU16::new) {
                 Some(count) => {
                     self.trimmed.resize(count.get().into(), Position(0));
                     self.index = Some(Index::new(&self.trimmed, Arc::clone(&self.gate)));
                 }
-                None => self.invalid = Some(format!("the log says that it has {word} sacks")),
+                None => self.invalid = Some(format!("the log says that it has {owner_tag} sacks")),
             }
         }
     }
@@ -63,10 +63,10 @@ impl Loader {
     pub fn finish(
         mut self,
         dir: &Path,
-        word: u64,
+        owner_tag: u64,
         configured: SackCount,
     ) -> Result<(Index, SackCount), OpenError> {
-        self.prepare(word);
+        self.prepare(owner_tag);
         let count = u16::try_from(self.trimmed.len()).ok().and_then(NonZeroU16::new).map(SackCount);
         let (Some(index), Some(count), None) = (self.index, count, &self.invalid) else {
             let reason = self.invalid.unwrap_or_else(|| "no sacks".into());

@@ -32,11 +32,11 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 
 use self::{
-    entries::Part,
+    entries::SackExtent,
     followed::Following,
     index::Index,
     load::Loader,
-    queue::{Gate, Queue},
+    queue::{Gate, WriteQueue},
 };
 use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
@@ -44,7 +44,7 @@ use crate::{
     disk::{Disk, LocalDisk, is_no_space},
     quarantine::Quarantine,
     segments::{
-        Known, Location, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+        Location, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
     },
 };
 
@@ -109,17 +109,17 @@ pub struct IncomingFigures {
 }
 
 pub struct LocalIncoming {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     writer: Option<JoinHandle<()>>,
 }
 
 /// What the writer thread and the callers share.
-struct Shared {
+struct LogState {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     sack_count: SackCount,
     durability: Durability,
-    queue: Queue,
+    queue: WriteQueue,
     gate: Arc<Gate>,
     index: Index,
     /// How many bytes of frames are held in memory.
@@ -183,18 +183,18 @@ impl LocalIncoming {
             dir,
             segment_options,
             &quarantine,
-            Known { word: configured as u64, used, done: 0 },
+            OwnerState { owner_tag: configured as u64, used, done: 0 },
             &mut |frame| loader.take(&frame),
         )?;
         if let Some(following) = &following {
             following.begin(&*disk, dir, &log).map_err(OpenError::io(dir))?;
         }
-        let (index, sack_count) = loader.finish(dir, log.word(), options.sack_count)?;
-        let shared = Arc::new(Shared {
+        let (index, sack_count) = loader.finish(dir, log.owner_tag(), options.sack_count)?;
+        let shared = Arc::new(LogState {
             dir: dir.to_owned(),
             sack_count,
             durability: options.durability,
-            queue: Queue::new(options.queue_bytes_max),
+            queue: WriteQueue::new(options.queue_bytes_max),
             gate,
             index,
             held: Gate::new(options.held_bytes_max),
@@ -231,7 +231,7 @@ impl LocalIncoming {
     }
 
     pub fn figures(&self) -> IncomingFigures {
-        let Shared { counters, quarantine, segments, poisoned, .. } = &*self.shared;
+        let LogState { counters, quarantine, segments, poisoned, .. } = &*self.shared;
         IncomingFigures {
             appends: counters.appends.load(Ordering::Relaxed),
             syncs: counters.syncs.load(Ordering::Relaxed),
@@ -254,7 +254,7 @@ impl Drop for LocalIncoming {
     }
 }
 
-impl Shared {
+impl LogState {
     /// Makes room for a frame, and has the aggregates know of the segment before a record of it can be seen.
     fn make_room(&self, bytes: usize) -> Result<usize, WriteError> {
         let mut log = self.log.lock();
@@ -309,7 +309,7 @@ impl Incoming for LocalIncoming {
         if frame.len() > FRAME_BYTES_MAX {
             return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
         }
-        let admission = shared.gate.admit(parts.iter().map(Part::stored_bytes).sum())?;
+        let admission = shared.gate.admit(parts.iter().map(SackExtent::stored_bytes).sum())?;
         let answer = shared.queue.push(frame, parts, admission).await;
         answer.await.unwrap_or_else(|_| Err(IncomingError::Poisoned("the writer has stopped".into())))
     }

@@ -8,23 +8,23 @@ use std::sync::{
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::entries::Part;
+use super::entries::SackExtent;
 use crate::{incoming::IncomingError, segments::Frame};
 
 /// What a waiting batch takes beside its bytes; bounds the number of batches in the queue too.
 const BATCH_OVERHEAD_BYTES: usize = 256;
 
 /// A batch that waits to be written.
-pub struct Waiting {
+pub struct PendingBatch {
     pub frame: Frame,
-    pub parts: Vec<Part>,
+    pub parts: Vec<SackExtent>,
     pub admission: Admission,
     pub done: oneshot::Sender<Result<(), IncomingError>>,
     /// Given back when the batch is done with.
     pub room: OwnedSemaphorePermit,
 }
 
-pub struct Queue {
+pub struct WriteQueue {
     state: Mutex<State>,
     ready: Condvar,
     room: Arc<Semaphore>,
@@ -33,12 +33,12 @@ pub struct Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingBatch>,
     writer_sleeps: bool,
     closed: bool,
 }
 
-impl Queue {
+impl WriteQueue {
     pub fn new(bytes_max: u32) -> Self {
         let room = Arc::new(Semaphore::new(bytes_max as usize));
         Self { state: Mutex::default(), ready: Condvar::new(), room, bytes_max }
@@ -48,7 +48,7 @@ impl Queue {
     pub async fn push(
         &self,
         frame: Frame,
-        parts: Vec<Part>,
+        parts: Vec<SackExtent>,
         admission: Admission,
     ) -> oneshot::Receiver<Result<(), IncomingError>> {
         // A batch larger than the whole queue takes all of it.
@@ -56,7 +56,7 @@ impl Queue {
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();
-        state.waiting.push(Waiting { frame, parts, admission, done, room });
+        state.waiting.push(PendingBatch { frame, parts, admission, done, room });
         if std::mem::take(&mut state.writer_sleeps) {
             self.ready.notify_one();
         }
@@ -65,7 +65,7 @@ impl Queue {
 
     /// All that waits, in order; blocks until something does, `idle` called before. `None` once the queue is closed
     /// and empty.
-    pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<Waiting>> {
+    pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<PendingBatch>> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             MutexGuard::unlocked(&mut state, idle);

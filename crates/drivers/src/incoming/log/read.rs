@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use gnudi_model::SackId;
 
-use super::{Shared, entries, index::Stored};
+use super::{LogState, entries, index::Stored};
 use crate::{
     disk::read_exact_at,
     incoming::Record,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-impl Shared {
+impl LogState {
     /// The records of parts, in order: out of memory, or read back. What cannot be read is reported and taken out of the backlog.
     pub(super) fn read(&self, sack: SackId, parts: &[Stored]) -> Vec<Record> {
         let mut from_disk = self.read_items(sack, parts);

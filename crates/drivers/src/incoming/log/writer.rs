@@ -6,14 +6,14 @@ use std::{
     time::Instant,
 };
 
-use super::{Durability, Shared, held::Held, queue::Waiting};
+use super::{Durability, LogState, held::Held, queue::PendingBatch};
 use crate::{
     incoming::IncomingError,
     segments::{Frame, Location, WriteError},
 };
 
 /// Runs until the queue is closed.
-pub(super) fn run(shared: &Arc<Shared>) {
+pub(super) fn run(shared: &Arc<LogState>) {
     while let Some(waiting) = shared.queue.take(|| mark(shared)) {
         let mut waiting = waiting.into_iter().peekable();
         while let Some(next) = waiting.peek() {
@@ -32,7 +32,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
 }
 
 /// Before the log is left alone: tells a later recovery that all of it was durable.
-fn mark(shared: &Shared) {
+fn mark(shared: &LogState) {
     if shared.durability == Durability::Sync
         && shared.poisoned.get().is_none()
         && let Err(error) = shared.log.lock().mark()
@@ -42,7 +42,10 @@ fn mark(shared: &Shared) {
 }
 
 /// The batches in front that fit into `room` bytes; at least one.
-fn take_fitting(waiting: &mut std::iter::Peekable<std::vec::IntoIter<Waiting>>, room: usize) -> Vec<Waiting> {
+fn take_fitting(
+    waiting: &mut std::iter::Peekable<std::vec::IntoIter<PendingBatch>>,
+    room: usize,
+) -> Vec<PendingBatch> {
     let (mut group, mut bytes) = (Vec::new(), 0);
     while let Some(next) = waiting.next_if(|next| group.is_empty() || bytes + next.frame.len() <= room) {
         bytes += next.frame.len();
@@ -52,10 +55,10 @@ fn take_fitting(waiting: &mut std::iter::Peekable<std::vec::IntoIter<Waiting>>, 
 }
 
 /// Writes a group that fits into the active segment, and answers it.
-fn write_group(shared: &Shared, group: Vec<Waiting>) {
+fn write_group(shared: &LogState, group: Vec<PendingBatch>) {
     let mut frames = Vec::with_capacity(group.len());
     let mut rest = Vec::with_capacity(group.len());
-    for Waiting { frame, parts, admission, done, room } in group {
+    for PendingBatch { frame, parts, admission, done, room } in group {
         frames.push(frame);
         rest.push((parts, admission, done, room));
     }
@@ -81,7 +84,7 @@ fn write_group(shared: &Shared, group: Vec<Waiting>) {
     }
 }
 
-fn write_and_sync(shared: &Shared, frames: &mut [Frame]) -> Result<Vec<Location>, IncomingError> {
+fn write_and_sync(shared: &LogState, frames: &mut [Frame]) -> Result<Vec<Location>, IncomingError> {
     let mut log = shared.log.lock();
     let locations = log.write(frames).map_err(|error| fail(shared, error))?;
     if shared.durability == Durability::Sync {
@@ -94,15 +97,15 @@ fn write_and_sync(shared: &Shared, frames: &mut [Frame]) -> Result<Vec<Location>
     Ok(locations)
 }
 
-fn answer(waiting: Waiting, answer: Result<(), IncomingError>) {
-    let Waiting { admission, done, .. } = waiting;
-    // Before the caller hears of it: what it finds is what it was told.
+fn answer(waiting: PendingBatch, answer: Result<(), IncomingError>) {
+    let PendingBatch { admission, done, .. } = waiting;
+    // Before the caller is answered, so that what it reads next is what it was told.
     drop(admission);
     done.send(answer).ok();
 }
 
 /// The error for the callers. After a failure that leaves the disk's content unknown nothing is written any more.
-fn fail(shared: &Shared, error: WriteError) -> IncomingError {
+fn fail(shared: &LogState, error: WriteError) -> IncomingError {
     match error {
         WriteError::NoSpace(error) => {
             tracing::warn!("no space for incoming measures: {error}");

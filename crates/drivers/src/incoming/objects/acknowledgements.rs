@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use super::{
-    Shared, names,
+    LogState, names,
     object::{last_position, seal, unseal},
     unavailable,
     view::Progress,
@@ -137,7 +137,7 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 /// Writes what this process says, as long as it lives.
-pub async fn run(shared: Arc<Shared>) {
+pub async fn run(shared: Arc<LogState>) {
     let acknowledgements = &shared.acknowledgements;
     let mut delay = RETRY_DELAY_MIN;
     loop {
@@ -173,10 +173,14 @@ pub async fn run(shared: Arc<Shared>) {
     }
 }
 
-impl Shared {
-    /// Takes up what the other processes say, as of `since`; processes that began to say something within `list_age_max` may be
+impl LogState {
+    /// Reads the other processes' acknowledgements as of `since`. Those of processes that started within `list_age_max` may be
     /// missed.
-    pub async fn hear(&self, since: Instant, list_age_max: Duration) -> Result<(), IncomingError> {
+    pub async fn poll_acknowledgements(
+        &self,
+        since: Instant,
+        list_age_max: Duration,
+    ) -> Result<(), IncomingError> {
         let mut others = self.acknowledgements.others.lock().await;
         let is_listed = others.listed.is_some_and(|listed| listed + list_age_max >= since);
         if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {

@@ -50,10 +50,10 @@ use uuid::Uuid;
 
 use self::{
     acknowledgements::Acknowledgements,
-    object::{Grouped, HEAD_BYTES, Kind, Object, seal},
+    object::{Grouped, HEAD_BYTES, LogObjectKind, Object, seal},
     tail::Tail,
     view::{Progress, View},
-    writer::{Counters, Queue, Request},
+    writer::{Counters, Request, RequestQueue},
 };
 use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, log::entries, too_many};
 use crate::objects::{ObjectError, Objects};
@@ -128,12 +128,12 @@ pub struct ObjectIncomingFigures {
 }
 
 pub struct ObjectIncoming {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 /// What the callers and the tasks share.
-struct Shared {
+struct LogState {
     objects: Arc<dyn Objects>,
     options: ObjectIncomingOptions,
     /// This life of the process.
@@ -146,7 +146,7 @@ struct Shared {
     /// Whether there are workers here.
     is_listening: AtomicBool,
     listening: Notify,
-    queue: Queue,
+    queue: RequestQueue,
     room: Arc<Semaphore>,
     acknowledgements: Acknowledgements,
     marked: tokio::sync::Mutex<Marked>,
@@ -188,7 +188,7 @@ fn too_late() -> IncomingError {
 
 impl ObjectIncoming {
     pub fn figures(&self) -> ObjectIncomingFigures {
-        let Shared { counters, damaged, .. } = &*self.shared;
+        let LogState { counters, damaged, .. } = &*self.shared;
         ObjectIncomingFigures {
             appends: counters.appends.load(Ordering::Relaxed),
             objects: counters.objects.load(Ordering::Relaxed),
@@ -206,7 +206,7 @@ impl Drop for ObjectIncoming {
     }
 }
 
-impl Shared {
+impl LogState {
     /// Does not wait for longer than a call may.
     async fn within<T>(
         &self,
@@ -216,7 +216,12 @@ impl Shared {
     }
 
     /// Hands something to the writer, and waits until it is in the log.
-    async fn write(&self, kind: Kind, batch: Option<Grouped>, bytes: u64) -> Result<(), IncomingError> {
+    async fn write(
+        &self,
+        kind: LogObjectKind,
+        batch: Option<Grouped>,
+        bytes: u64,
+    ) -> Result<(), IncomingError> {
         let cost = (bytes as usize + BATCH_OVERHEAD_BYTES).min(self.options.queue_bytes_max as usize) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(cost).await.expect("the room is never closed");
         // Room was made by what has entered the backlog since.
@@ -235,7 +240,7 @@ impl Shared {
         let now = Instant::now();
         // What was read first may be acknowledged already, but nothing is acknowledged that was not written.
         self.catch_up(now).await?;
-        self.hear(now, list_age_max).await
+        self.poll_acknowledgements(now, list_age_max).await
     }
 
     fn listen(&self) {
@@ -248,7 +253,7 @@ impl Shared {
     /// Reports what is wrong with an object, and sets it aside.
     fn report(&self, number: u64, object: &Object, bytes: &Bytes) {
         let name = names::log(number);
-        if object.head.is_some_and(|head| head.kind == Kind::Lost) {
+        if object.head.is_some_and(|head| head.kind == LogObjectKind::Lost) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             tracing::error!(name, "an object of the log is gone, and the measures in it");
         }
@@ -317,8 +322,8 @@ impl Incoming for ObjectIncoming {
         if frame.len() + HEAD_BYTES > BATCH_BYTES_MAX {
             return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
         }
-        let bytes = parts.iter().map(entries::Part::stored_bytes).sum();
-        let work = self.shared.write(Kind::Measures, Some(Grouped { count, frame }), bytes);
+        let bytes = parts.iter().map(entries::SackExtent::stored_bytes).sum();
+        let work = self.shared.write(LogObjectKind::Measures, Some(Grouped { count, frame }), bytes);
         self.shared.within(work).await
     }
 
@@ -387,7 +392,7 @@ impl Incoming for ObjectIncoming {
             return Ok(numbering);
         }
         numbering.count.doubled().ok_or_else(|| too_many(numbering))?;
-        shared.within(shared.write(Kind::Split(numbering.count), None, 0)).await?;
+        shared.within(shared.write(LogObjectKind::Split(numbering.count), None, 0)).await?;
         Ok(self.numbering())
     }
 
@@ -399,7 +404,7 @@ impl Incoming for ObjectIncoming {
             (view.numbering(), view.is_drained())
         };
         if numbering.draining && is_drained {
-            shared.within(shared.write(Kind::Settle(numbering.count), None, 0)).await?;
+            shared.within(shared.write(LogObjectKind::Settle(numbering.count), None, 0)).await?;
         }
         Ok(self.numbering())
     }

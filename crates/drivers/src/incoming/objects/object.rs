@@ -48,7 +48,7 @@ pub fn number_of(position: Position) -> u64 {
 
 /// What an object of the log says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LogObjectKind {
     /// Measures of one or more requests.
     Measures,
     /// The count of sacks, which is this one, is doubled: for all objects behind this one.
@@ -64,7 +64,7 @@ pub struct Head {
     pub writer: Uuid,
     /// Counts the writer's objects: one that is written again after a failure keeps its own.
     pub sequence: u64,
-    pub kind: Kind,
+    pub kind: LogObjectKind,
 }
 
 /// A batch on its way: its frame, and the count of sacks by which it is grouped.
@@ -76,10 +76,10 @@ pub struct Grouped {
 /// The object of a number.
 pub fn encode<'a>(number: u64, head: &Head, batches: impl Iterator<Item = &'a mut Grouped>) -> Bytes {
     let (kind, count) = match head.kind {
-        Kind::Measures => (0, 0),
-        Kind::Split(count) => (1, count.get()),
-        Kind::Settle(count) => (2, count.get()),
-        Kind::Lost => (3, 0),
+        LogObjectKind::Measures => (0, 0),
+        LogObjectKind::Split(count) => (1, count.get()),
+        LogObjectKind::Settle(count) => (2, count.get()),
+        LogObjectKind::Lost => (3, 0),
     };
     let mut frame = Frame::with_capacity(HEAD_BYTES);
     frame.push(kind, |out| {
@@ -101,7 +101,7 @@ pub fn encode<'a>(number: u64, head: &Head, batches: impl Iterator<Item = &'a mu
 
 /// A sack's part of a batch, where it lies in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ObjectExtent {
     pub position: Position,
     /// By which the writer grouped; unknown where the frame's header is damaged.
     pub count: Option<SackCount>,
@@ -112,7 +112,7 @@ pub struct Part {
     pub length: u32,
 }
 
-impl Part {
+impl ObjectExtent {
     pub fn payload(&self, object: &Bytes) -> Bytes {
         object.slice(self.offset as usize..(self.offset + self.length) as usize)
     }
@@ -123,7 +123,7 @@ impl Part {
 pub struct Object {
     /// `None` where it is damaged or of a form that is not known.
     pub head: Option<Head>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ObjectExtent>,
     /// Places whose bytes are not what was written.
     pub damaged: Vec<Range<usize>>,
 }
@@ -171,7 +171,7 @@ impl Object {
             let (sack, measures) = untag(item.tag);
             let count = header.and_then(|header| NonZeroU16::new(header.unsynced as u16)).map(SackCount);
             let (offset, length) = ((start + payload.start) as u32, item.length);
-            self.parts.push(Part { position, count, sack, measures, offset, length });
+            self.parts.push(ObjectExtent { position, count, sack, measures, offset, length });
         }
     }
 }
@@ -194,10 +194,10 @@ fn parse_head(kind: u64, payload: &[u8]) -> Option<Head> {
     let short = |at: usize| u16::from_le_bytes([payload[at], payload[at + 1]]);
     let count = NonZeroU16::new(short(24)).map(SackCount);
     let kind = match (kind, count) {
-        (0, _) => Kind::Measures,
-        (1, Some(count)) => Kind::Split(count),
-        (2, Some(count)) => Kind::Settle(count),
-        (3, _) => Kind::Lost,
+        (0, _) => LogObjectKind::Measures,
+        (1, Some(count)) => LogObjectKind::Split(count),
+        (2, Some(count)) => LogObjectKind::Settle(count),
+        (3, _) => LogObjectKind::Lost,
         _ => return None,
     };
     let writer = Uuid::from_slice(&payload[..16]).expect("sixteen bytes");
@@ -241,7 +241,7 @@ mod tests {
     };
 
     fn object(number: u64, batches: &[Vec<(u8, Vec<u8>)>], count: SackCount) -> (Head, Bytes) {
-        let head = Head { writer: Uuid::from_u128(7), sequence: 3, kind: Kind::Measures };
+        let head = Head { writer: Uuid::from_u128(7), sequence: 3, kind: LogObjectKind::Measures };
         let mut grouped: Vec<Grouped> = batches
             .iter()
             .map(|entries| {

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 use super::{
-    Acknowledgements, Counters, ObjectIncoming, ObjectIncomingOptions, Queue, Shared, Tail, View,
+    Acknowledgements, Counters, LogState, ObjectIncoming, ObjectIncomingOptions, RequestQueue, Tail, View,
     acknowledgements,
     bodies::Bodies,
     mark::Mark,
@@ -47,7 +47,7 @@ impl ObjectIncoming {
         let mark =
             tokio::time::timeout(timeout, in_time).await.unwrap_or_else(|_| Err(failed(NO_ANSWER.into())))?;
         let room = Arc::new(Semaphore::new(options.queue_bytes_max as usize));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LogState {
             view: Mutex::new(View::new(process, &mark, Bodies::new(options.bodies_bytes_max))),
             tail: tokio::sync::Mutex::new(Tail::new(mark)),
             objects,
@@ -57,7 +57,7 @@ impl ObjectIncoming {
             looked: Mutex::default(),
             is_listening: AtomicBool::default(),
             listening: Notify::new(),
-            queue: Queue::default(),
+            queue: RequestQueue::default(),
             room,
             acknowledgements: Acknowledgements::new(),
             marked: tokio::sync::Mutex::default(),
@@ -77,12 +77,12 @@ impl ObjectIncoming {
 
 const NO_ANSWER: &str = "no answer in time";
 
-impl Shared {
+impl LogState {
     /// Reads the log to its end. However long that is: only the store's answers have a deadline.
     async fn first_look(&self) -> Result<(), crate::incoming::IncomingError> {
         let hint = self.within(self.hint()).await?;
         self.view.lock().expect(hint);
-        self.within(self.hear(Instant::now(), Duration::ZERO)).await?;
+        self.within(self.poll_acknowledgements(Instant::now(), Duration::ZERO)).await?;
         match self.catch_up(Instant::now()).await {
             // That is waited for later: the process can start.
             Err(error) if self.tail.lock().await.missing.is_some() => {

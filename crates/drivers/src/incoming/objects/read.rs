@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use gnudi_model::{MetricId, Sack};
 
-use super::{LIST_AGE_MAX, SWEEP_DELAY, Shared, entries::decode, names, unavailable, view::Waiting};
+use super::{LIST_AGE_MAX, LogState, SWEEP_DELAY, entries::decode, names, unavailable, view::PendingExtent};
 use crate::{
     incoming::{IncomingError, Pending, Position, Record},
     segments::frame::{ITEM_HEADER_BYTES, open_item},
@@ -19,9 +19,9 @@ use crate::{
 /// How many objects are read at once that are not in memory.
 const READS_AT_ONCE: usize = 8;
 /// How often the log is looked after: what others acknowledge, and whether something is missing.
-const CARE_DELAY: Duration = Duration::from_secs(1);
+const RARE_POLL_DELAY: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl LogState {
     pub async fn pending(
         &self,
         sack: Sack,
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// Adds the records of a part that lie in the sack; false where it is damaged, which is reported.
-    fn decode(&self, sack: Sack, part: &Waiting, body: &Bytes, records: &mut Vec<Record>) -> bool {
+    fn decode(&self, sack: Sack, part: &PendingExtent, body: &Bytes, records: &mut Vec<Record>) -> bool {
         let (start, end) = (part.offset as usize, (part.offset + part.length) as usize);
         let item = body.get(start - ITEM_HEADER_BYTES..end).and_then(open_item);
         let before = records.len();
@@ -72,12 +72,12 @@ impl Shared {
     }
 
     /// The objects in which parts lie, from memory or from the store. One that is gone is left out, and its parts do not wait any more.
-    async fn bodies(&self, parts: &[Waiting]) -> Result<HashMap<u64, Bytes>, IncomingError> {
+    async fn bodies(&self, parts: &[PendingExtent]) -> Result<HashMap<u64, Bytes>, IncomingError> {
         let now = Instant::now();
         let (mut bodies, mut wanted) = (HashMap::new(), Vec::new());
         {
             let mut view = self.view.lock();
-            for number in parts.iter().map(Waiting::number) {
+            for number in parts.iter().map(PendingExtent::number) {
                 if bodies.contains_key(&number) || wanted.last() == Some(&number) {
                     continue;
                 }
@@ -110,7 +110,7 @@ impl Shared {
         tail.mark = tail.mark.newest(&*self.objects).await?;
         let mut view = self.view.lock();
         view.forget(&tail.mark);
-        let lost: Vec<(Sack, Waiting)> =
+        let lost: Vec<(Sack, PendingExtent)> =
             view.all_waiting().into_iter().filter(|(_, waiting)| waiting.number() == number).collect();
         if !lost.is_empty() {
             self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        let mut objects: BTreeMap<u64, Vec<(Sack, Waiting)>> = BTreeMap::new();
+        let mut objects: BTreeMap<u64, Vec<(Sack, PendingExtent)>> = BTreeMap::new();
         for (sack, waiting) in self.view.lock().all_waiting() {
             objects.entry(waiting.number()).or_default().push((sack, waiting));
         }
@@ -161,33 +161,34 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks after what need not be asked for often.
-    async fn care(&self, cared: &mut Cared) -> Result<(), IncomingError> {
+    /// Polls what changes rarely: acknowledgements while nothing is read, the hint, the mark.
+    async fn poll_rarely(&self, rare_polls: &mut RarePolls) -> Result<(), IncomingError> {
         let now = Instant::now();
         if !self.view.lock().is_idle() {
-            self.hear(now, Duration::from_secs(10)).await?;
+            self.poll_acknowledgements(now, Duration::from_secs(10)).await?;
         }
         let hint = self.hint().await?;
         let mut tail = self.tail.lock().await;
         self.view.lock().expect(hint);
-        if cared.mark.is_none_or(|asked| asked.elapsed() >= self.options.mark_delay) {
+        if rare_polls.mark.is_none_or(|asked| asked.elapsed() >= self.options.mark_delay) {
             tail.mark = tail.mark.newest(&*self.objects).await?;
             self.view.lock().forget(&tail.mark);
-            cared.mark = Some(now);
+            rare_polls.mark = Some(now);
         }
         Ok(())
     }
 }
 
 #[derive(Default)]
-struct Cared {
+struct RarePolls {
     mark: Option<Instant>,
 }
 
 /// Follows the log, as long as the process lives.
-pub async fn follow(shared: Arc<Shared>) {
+pub async fn follow(shared: Arc<LogState>) {
     let options = &shared.options;
-    let (mut delay, mut cared, mut cared_at) = (options.look_delay_min, Cared::default(), Instant::now());
+    let (mut delay, mut rare_polls, mut rarely_polled_at) =
+        (options.look_delay_min, RarePolls::default(), Instant::now());
     let mut is_answering = true;
     loop {
         let pause = if shared.is_listening.load(Ordering::Relaxed) { delay } else { options.look_delay_idle };
@@ -196,11 +197,11 @@ pub async fn follow(shared: Arc<Shared>) {
             () = shared.listening.notified() => {}
         }
         let mut look = shared.within(shared.catch_up(Instant::now())).await;
-        if cared_at.elapsed() >= CARE_DELAY
+        if rarely_polled_at.elapsed() >= RARE_POLL_DELAY
             && let Ok(found) = look
         {
-            cared_at = Instant::now();
-            look = shared.within(shared.care(&mut cared)).await.map(|()| found);
+            rarely_polled_at = Instant::now();
+            look = shared.within(shared.poll_rarely(&mut rare_polls)).await.map(|()| found);
         }
         delay = match &look {
             Ok(true) => options.look_delay_min,

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::{
-    Shared,
+    LogState,
     mark::Mark,
     names,
-    object::{Head, Kind, Object, encode},
+    object::{Head, LogObjectKind, Object, encode},
     unavailable,
 };
 use crate::{incoming::IncomingError, objects::ObjectError};
@@ -54,7 +54,7 @@ impl Tail {
     }
 }
 
-impl Shared {
+impl LogState {
     /// Reads all that was in the log at `since`. Returns whether there was anything new.
     pub async fn catch_up(&self, since: Instant) -> Result<bool, IncomingError> {
         let mut tail = self.tail.lock().await;
@@ -190,7 +190,7 @@ impl Shared {
         if since.elapsed() < self.options.missing_wait {
             return Err(IncomingError::Unavailable(format!("the object {name} is missing")));
         }
-        let head = Head { writer: self.process, sequence: 0, kind: Kind::Lost };
+        let head = Head { writer: self.process, sequence: 0, kind: LogObjectKind::Lost };
         match self.objects.create(&name, encode(number, &head, std::iter::empty())).await {
             Ok(()) | Err(ObjectError::Exists(_)) => {}
             Err(error) => return Err(unavailable(error)),

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{
     bodies::Bodies,
     mark::Mark,
-    object::{Head, Kind, Object, Part, last_position, number_of},
+    object::{Head, LogObjectKind, Object, ObjectExtent, last_position, number_of},
 };
 use crate::{
     incoming::{Backlog, Position, Positions, log::entries::decode},
@@ -28,7 +28,7 @@ const RECENT_WRITERS_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A sack's part of a batch that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingExtent {
     pub position: Position,
     pub measures: u32,
     /// What counts as backlog.
@@ -38,7 +38,7 @@ pub struct Waiting {
     pub length: u32,
 }
 
-impl Waiting {
+impl PendingExtent {
     pub fn number(&self) -> u64 {
         number_of(self.position)
     }
@@ -63,7 +63,7 @@ impl Progress {
 
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingExtent>,
     progress: Progress,
     newest: Position,
 }
@@ -240,12 +240,12 @@ impl View {
         let numbering = self.numbering;
         match head.kind {
             // One that comes twice, since two asked for it at once, changes nothing the second time.
-            Kind::Split(count) if !numbering.draining && numbering.count == count => {
+            LogObjectKind::Split(count) if !numbering.draining && numbering.count == count => {
                 if let Some(count) = count.doubled() {
                     self.numbering = Numbering { count, draining: true };
                 }
             }
-            Kind::Settle(count) if numbering.draining && numbering.count == count => {
+            LogObjectKind::Settle(count) if numbering.draining && numbering.count == count => {
                 // Whoever wrote it has seen that all was acknowledged.
                 for sack in numbering.units().sacks() {
                     let newest = self.lines.get(&sack).map(|line| line.newest);
@@ -255,12 +255,15 @@ impl View {
                 }
                 self.numbering.draining = false;
             }
-            Kind::Measures | Kind::Split(_) | Kind::Settle(_) | Kind::Lost => {}
+            LogObjectKind::Measures
+            | LogObjectKind::Split(_)
+            | LogObjectKind::Settle(_)
+            | LogObjectKind::Lost => {}
         }
     }
 
     /// A part that its writer grouped by another count of sacks.
-    fn regroup(&mut self, applied: &mut Applied, part: &Part, body: &Bytes, count: SackCount) {
+    fn regroup(&mut self, applied: &mut Applied, part: &ObjectExtent, body: &Bytes, count: SackCount) {
         let mut records = Vec::new();
         // What comes before a wrong entry is right; its checksum says that nothing is wrong.
         decode(&part.payload(body), part.position, &mut records);
@@ -274,9 +277,9 @@ impl View {
         }
     }
 
-    fn take(&mut self, applied: &mut Applied, sack: Sack, part: &Part, measures: u32, bytes: u32) {
+    fn take(&mut self, applied: &mut Applied, sack: Sack, part: &ObjectExtent, measures: u32, bytes: u32) {
         let line = self.lines.entry(sack).or_default();
-        let Part { position, offset, length, .. } = *part;
+        let ObjectExtent { position, offset, length, .. } = *part;
         line.newest = position;
         match applied.newest.iter_mut().rev().find(|(other, _)| *other == sack) {
             Some((_, newest)) => *newest = position,
@@ -285,7 +288,7 @@ impl View {
         if position <= line.progress.acknowledged {
             return;
         }
-        line.waiting.push_back(Waiting { position, measures, bytes, offset, length });
+        line.waiting.push_back(PendingExtent { position, measures, bytes, offset, length });
         applied.waiting += 1;
         self.backlog.measures += u64::from(measures);
         self.backlog.bytes += u64::from(bytes);
@@ -324,7 +327,7 @@ impl View {
     }
 
     /// Takes a part out that cannot be read.
-    pub fn give_up(&mut self, sack: Sack, lost: &Waiting) {
+    pub fn give_up(&mut self, sack: Sack, lost: &PendingExtent) {
         let Some(line) = self.lines.get_mut(&sack) else { return };
         let at = line.waiting.binary_search_by_key(&lost.position, |waiting| waiting.position);
         let Some(waiting) = at.ok().and_then(|at| line.waiting.remove(at)) else { return };
@@ -341,10 +344,10 @@ impl View {
         after: Position,
         bytes_max: usize,
         span_bytes_max: usize,
-    ) -> (Vec<Waiting>, bool) {
+    ) -> (Vec<PendingExtent>, bool) {
         let Some(line) = self.lines.get(&sack) else { return (Vec::new(), false) };
         let start = line.waiting.partition_point(|waiting| waiting.position <= after);
-        let mut parts: Vec<Waiting> = Vec::new();
+        let mut parts: Vec<PendingExtent> = Vec::new();
         let (mut bytes, mut span, mut last) = (0, 0, None);
         for waiting in line.waiting.range(start..) {
             let begins_batch = parts.last().is_none_or(|part| part.position != waiting.position);
@@ -369,7 +372,7 @@ impl View {
     }
 
     /// What waits, with where it does.
-    pub fn all_waiting(&self) -> Vec<(Sack, Waiting)> {
+    pub fn all_waiting(&self) -> Vec<(Sack, PendingExtent)> {
         let lines = self.lines.iter();
         lines.flat_map(|(sack, line)| line.waiting.iter().map(|waiting| (*sack, *waiting))).collect()
     }
@@ -417,7 +420,7 @@ impl View {
         if let Some((_, last)) = forgotten.last_key_value() {
             self.base = last.numbering;
         }
-        // Somebody knows of acknowledgements that this process has not heard of.
+        // Another process has seen acknowledgements that this one has not.
         for (sack, newest) in forgotten.into_values().flat_map(|object| object.newest) {
             self.progress(sack, Progress { acknowledged: newest, trimmed: newest });
         }
@@ -432,7 +435,7 @@ fn leave(
     backlog: &mut Backlog,
     objects: &mut BTreeMap<u64, Applied>,
     bodies: &mut Bodies,
-    waiting: &Waiting,
+    waiting: &PendingExtent,
 ) {
     backlog.measures -= u64::from(waiting.measures);
     backlog.bytes -= u64::from(waiting.bytes);

@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::{
-    Shared, names,
-    object::{BATCHES_MAX, Grouped, Head, Kind, Object, encode},
+    LogState, names,
+    object::{BATCHES_MAX, Grouped, Head, LogObjectKind, Object, encode},
     tail::Moment,
     unavailable,
 };
@@ -35,7 +35,7 @@ const HINT_EVERY: Duration = Duration::from_secs(1);
 
 /// What waits to be written.
 pub struct Request {
-    pub kind: Kind,
+    pub kind: LogObjectKind,
     /// `None` where it is no measures.
     pub batch: Option<Grouped>,
     pub bytes: u64,
@@ -45,12 +45,12 @@ pub struct Request {
 }
 
 #[derive(Default)]
-pub struct Queue {
+pub struct RequestQueue {
     waiting: Mutex<VecDeque<Request>>,
     ready: Notify,
 }
 
-impl Queue {
+impl RequestQueue {
     pub fn push(&self, request: Request) {
         self.waiting.lock().push_back(request);
         self.ready.notify_one();
@@ -73,8 +73,10 @@ impl Queue {
                 });
                 while let Some(request) = waiting.pop_front_if(|request| {
                     let fits = bytes + request.bytes <= bytes_max && group.len() < BATCHES_MAX;
-                    let is_measures = request.kind == Kind::Measures;
-                    group.first().is_none_or(|first| fits && is_measures && first.kind == Kind::Measures)
+                    let is_measures = request.kind == LogObjectKind::Measures;
+                    group
+                        .first()
+                        .is_none_or(|first| fits && is_measures && first.kind == LogObjectKind::Measures)
                 }) {
                     bytes += request.bytes;
                     group.push(request);
@@ -97,7 +99,7 @@ pub struct Counters {
 }
 
 struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     sequence: u64,
     /// How long the store takes to create an object, smoothed.
     trip: Duration,
@@ -106,7 +108,7 @@ struct Writer {
 }
 
 /// Writes what comes, as long as the process lives.
-pub async fn run(shared: Arc<Shared>) {
+pub async fn run(shared: Arc<LogState>) {
     let random = shared.process.as_u128() as u64 | 1;
     let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, is_hinting: Arc::default() };
     loop {

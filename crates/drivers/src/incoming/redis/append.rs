@@ -39,7 +39,7 @@ pub(super) struct Queued {
 
 /// An entry of one of the batches of a trip.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct TripEntry<'a> {
     batch: usize,
     entry: &'a Entry,
 }
@@ -105,10 +105,10 @@ impl Store {
         {
             return vec![Err(error); batches.len()];
         }
-        let mut parts: Vec<Part> = batches
+        let mut parts: Vec<TripEntry> = batches
             .iter()
             .enumerate()
-            .flat_map(|(batch, of)| of.entries.iter().map(move |entry| Part { batch, entry }))
+            .flat_map(|(batch, of)| of.entries.iter().map(move |entry| TripEntry { batch, entry }))
             .collect();
         let deadline = Instant::now() + self.client_timeout();
         let mut refused_since = None;
@@ -139,7 +139,7 @@ impl Store {
         lane: usize,
         count: SackCount,
         batches: &[&Batch],
-        mut parts: Vec<Part<'a>>,
+        mut parts: Vec<TripEntry<'a>>,
         results: &mut [Result<(), IncomingError>],
     ) -> Left<'a> {
         parts.sort_by_key(|part| count.sack_of(part.entry.metric));
@@ -176,14 +176,15 @@ impl Store {
         &self,
         count: SackCount,
         batches: &[&Batch],
-        parts: &[Part<'a>],
-    ) -> (Vec<Call>, Vec<Vec<Part<'a>>>) {
+        parts: &[TripEntry<'a>],
+    ) -> (Vec<Call>, Vec<Vec<TripEntry<'a>>>) {
         // The limit is that of one group where there is no other.
         let limit =
             if self.groups() == 1 { self.options.backlog_bytes_max.to_string() } else { String::new() };
-        let mut calls: Vec<(Call, usize, Vec<Part>)> = Vec::new();
+        let mut calls: Vec<(Call, usize, Vec<TripEntry>)> = Vec::new();
         let mut open: HashMap<u16, usize> = HashMap::new();
-        let same_sack = |a: &Part, b: &Part| count.sack_of(a.entry.metric) == count.sack_of(b.entry.metric);
+        let same_sack =
+            |a: &TripEntry, b: &TripEntry| count.sack_of(a.entry.metric) == count.sack_of(b.entry.metric);
         for chunk in parts.chunk_by(same_sack) {
             let sack = Sack::of(chunk[0].entry.metric, count);
             let group = self.group_of(sack);
@@ -247,7 +248,7 @@ impl Store {
 struct Left<'a> {
     /// The count by which the groups that refused take appends.
     count: Option<SackCount>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<TripEntry<'a>>,
 }
 
 fn parse(value: Value) -> Option<Answer> {

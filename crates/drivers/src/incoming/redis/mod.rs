@@ -144,7 +144,7 @@ impl Store {
             if let Err(error) = store.refresh().await {
                 tracing::debug!(%error, "the numbering of the sacks is not known");
             }
-            store.client.tend().await;
+            store.client.refresh_replicas().await;
         }
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Ask<'a> {
 
 /// What is to be read of an object.
 #[derive(Clone, Copy)]
-enum Part {
+enum Extent {
     Whole,
     Range(u64, u64),
 }
@@ -239,12 +239,12 @@ impl SwiftObjects {
     }
 
     /// Reads what lies under a raw name.
-    async fn read(&self, raw: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+    async fn read(&self, raw: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
         let range = match part {
-            Part::Whole => None,
-            Part::Range(start, length) => range_of(start, length),
+            Extent::Whole => None,
+            Extent::Range(start, length) => range_of(start, length),
         };
-        let is_empty = matches!(part, Part::Range(..)) && range.is_none();
+        let is_empty = matches!(part, Extent::Range(..)) && range.is_none();
         let mut ask = Ask::new(if is_empty { Method::HEAD } else { Method::GET }, raw);
         if let Some(range) = &range {
             ask.headers.push((RANGE.as_str(), range));
@@ -259,8 +259,8 @@ impl SwiftObjects {
             (StatusCode::RANGE_NOT_SATISFIABLE, _) => Ok(Some(Bytes::new())),
             (status, _) if !status.is_success() => Err(self.refusal(&ask, &answer)),
             _ if is_empty => Ok(Some(Bytes::new())),
-            (_, Part::Whole) => Ok(Some(answer.body)),
-            (_, Part::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
+            (_, Extent::Whole) => Ok(Some(answer.body)),
+            (_, Extent::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
         }
     }
 
@@ -302,7 +302,7 @@ impl SwiftObjects {
     }
 
     /// Reads an object by its claim.
-    async fn read_claimed(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+    async fn read_claimed(&self, name: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
         let names = [name.to_owned()];
         let mut last = None;
         loop {
@@ -320,7 +320,7 @@ impl SwiftObjects {
         }
     }
 
-    async fn find(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+    async fn find(&self, name: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
         let claims_first = self.created.lock().contains(folder_of(name));
         if claims_first && let Some(bytes) = self.read_claimed(name, part).await? {
@@ -431,11 +431,11 @@ impl Objects for SwiftObjects {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        self.find(name, Part::Whole).await
+        self.find(name, Extent::Whole).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
-        self.find(name, Part::Range(start, length)).await
+        self.find(name, Extent::Range(start, length)).await
     }
 
     /// First the claims go, then the bytes: in between nothing is there, and bytes that stay are swept up by a list.

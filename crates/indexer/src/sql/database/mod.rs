@@ -238,7 +238,7 @@ impl Connection {
                 Inner::Mysql(open) => open.close().await,
             }
         };
-        // Whoever closes does not care.
+        // An error while closing changes nothing.
         within(self.deadline, closed).await.ok();
     }
 }

@@ -171,7 +171,7 @@ pub(in crate::sql) async fn insert(
     if drafts.is_empty() {
         return Ok(Created::default());
     }
-    let known = Known::ask(connection, drafts, bounds).await.map_err(|error| indexer_error(&error))?;
+    let known = IndexState::ask(connection, drafts, bounds).await.map_err(|error| indexer_error(&error))?;
     let types = context.types_at(connection, known.types_version).await?;
     for draft in &mut *drafts {
         if draft.types_version != types.version {
@@ -212,7 +212,7 @@ fn independent(drafts: &[Draft]) -> usize {
 }
 
 /// What is known of the index before resources are created.
-struct Known {
+struct IndexState {
     types_version: i64,
     /// The last number that a resource got: numbers are given out here, so that values can be inserted with them.
     numbers_used: i64,
@@ -220,7 +220,7 @@ struct Known {
     taken: HashSet<Uuid>,
 }
 
-impl Known {
+impl IndexState {
     /// With one statement after the other, but one trip to the database's thread.
     async fn ask(connection: &mut Connection, drafts: &[Draft], bounds: Bounds) -> Result<Self, sqlx::Error> {
         let ids: Vec<_> = drafts.iter().map(|draft| draft.new.id).collect();
@@ -230,7 +230,7 @@ impl Known {
             Dialect::Postgres | Dialect::Mysql => (&[][..], &ids[..]),
         };
         let mut known = if dialect.is_server() {
-            Known::take_numbers(connection, drafts.len()).await?
+            IndexState::take_numbers(connection, drafts.len()).await?
         } else {
             let mut query = Statement::new(dialect, if bounds.begins { "BEGIN IMMEDIATE; " } else { "" });
             query.push("SELECT version, (SELECT seq FROM sqlite_sequence WHERE name = 'resource') FROM resource_type_version; ");
@@ -238,7 +238,7 @@ impl Known {
             let rows = connection.fetch_all(query).await?;
             let (known, taken) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
             let numbers_used: Option<i64> = known.try_get(1)?;
-            Known {
+            IndexState {
                 types_version: known.try_get(0)?,
                 numbers_used: numbers_used.unwrap_or(0),
                 taken: taken.iter().map(id_of).collect::<Result<_, _>>()?,
@@ -266,7 +266,7 @@ impl Known {
             )
             .await?;
         let used: i64 = known.try_get(1)?;
-        Ok(Known { types_version: known.try_get(0)?, numbers_used: used - count, taken: HashSet::new() })
+        Ok(IndexState { types_version: known.try_get(0)?, numbers_used: used - count, taken: HashSet::new() })
     }
 }
 
@@ -276,7 +276,7 @@ const TAKEN: &str = "SELECT id FROM resource WHERE id";
 
 struct Batch<'a> {
     context: &'a Context,
-    known: Known,
+    known: IndexState,
     outcomes: Vec<Result<Arc<Resource>, IndexerError>>,
     committed: bool,
 }

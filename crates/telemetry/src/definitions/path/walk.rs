@@ -75,24 +75,24 @@ impl<'a> Datum<'a> {
 }
 
 /// What a step finds.
-pub enum Found<'a> {
+pub enum Matches<'a> {
     Many(Vec<Datum<'a>>),
     /// A value that stands where a list of them is expected: what cannot be sorted is handed on like this.
     Bare(Datum<'a>),
 }
 
-impl<'a> Found<'a> {
+impl<'a> Matches<'a> {
     pub fn many(self) -> Result<Vec<Datum<'a>>> {
         match self {
-            Found::Many(all) => Ok(all),
-            Found::Bare(_) => wrong("only lists and objects can be sorted"),
+            Matches::Many(all) => Ok(all),
+            Matches::Bare(_) => wrong("only lists and objects can be sorted"),
         }
     }
 
     fn is_something(&self) -> bool {
         match self {
-            Found::Many(all) => !all.is_empty(),
-            Found::Bare(_) => true,
+            Matches::Many(all) => !all.is_empty(),
+            Matches::Bare(_) => true,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Walk {
         Datum { place: place(), context, ..Datum::alone(value) }
     }
 
-    pub fn find<'a>(&mut self, node: &Node, datum: &Datum<'a>) -> Result<Found<'a>> {
+    pub fn find<'a>(&mut self, node: &Node, datum: &Datum<'a>) -> Result<Matches<'a>> {
         self.work(1)?;
         let found = match node {
             Node::Root => vec![root(datum)],
@@ -152,8 +152,8 @@ impl Walk {
             Node::Sequence(steps) => self.sequence(steps, datum)?,
             Node::Descendants(left, right) => {
                 let starts = match self.find(left, datum)? {
-                    Found::Many(all) => all,
-                    Found::Bare(one) => vec![one],
+                    Matches::Many(all) => all,
+                    Matches::Bare(one) => vec![one],
                 };
                 let mut found = Vec::new();
                 for start in starts {
@@ -200,7 +200,7 @@ impl Walk {
             }
             Node::Operation(left, operator, right) => self.operation(left, *operator, right, datum)?,
         };
-        Ok(Found::Many(found))
+        Ok(Matches::Many(found))
     }
 
     fn sequence<'a>(&mut self, steps: &[Node], datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
@@ -348,7 +348,7 @@ impl Walk {
         Ok(holds)
     }
 
-    fn sorted<'a>(&mut self, orders: &[(Node, bool)], datum: &Datum<'a>) -> Result<Found<'a>> {
+    fn sorted<'a>(&mut self, orders: &[(Node, bool)], datum: &Datum<'a>) -> Result<Matches<'a>> {
         if datum.is_absent || datum.is_whole {
             return wrong("only what was found can be sorted");
         }
@@ -357,14 +357,14 @@ impl Walk {
                 entries.keys().map(|key| Value::from(key.as_str())).collect()
             }
             Value::Array(items) => items.clone(),
-            _ => return Ok(Found::Bare(datum.clone())),
+            _ => return Ok(Matches::Bare(datum.clone())),
         };
         self.work(items.len())?;
         order::sort(&mut items, &mut |left: &Value, right: &Value| {
             self.work(1)?;
             if orders.is_empty() { is_less(left, right) } else { self.is_before(orders, left, right) }
         })?;
-        Ok(Found::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
+        Ok(Matches::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
     }
 
     /// By the first of the orders that sees a difference; one that does not find exactly one value sees none.

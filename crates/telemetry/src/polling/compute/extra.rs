@@ -29,11 +29,11 @@ pub struct NovaExtra {
     service: String,
     /// Whether a user's own metadata are asked for.
     fetches_metadata: bool,
-    known: Mutex<Known>,
+    known: Mutex<Cache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     /// Of the host's instances, by their ids.
     servers: HashMap<String, Answer<Server>>,
     /// Ids by names.
@@ -105,7 +105,7 @@ impl NovaExtra {
         }
     }
 
-    async fn learn_servers(&self, ids: &[&str], known: &mut Known) {
+    async fn learn_servers(&self, ids: &[&str], known: &mut Cache) {
         let due = due(ids, &known.servers);
         if due.is_empty() || known.is_paused() {
             return;
@@ -147,7 +147,7 @@ impl NovaExtra {
         Ok(())
     }
 
-    async fn learn_flavors(&self, names: &[&str], known: &mut Known) {
+    async fn learn_flavors(&self, names: &[&str], known: &mut Cache) {
         let due = due(names, &known.flavors);
         if due.is_empty() || known.is_paused() {
             return;
@@ -170,7 +170,7 @@ impl NovaExtra {
     }
 }
 
-impl Known {
+impl Cache {
     fn is_paused(&self) -> bool {
         self.paused_until.is_some_and(|until| Instant::now() < until)
     }

@@ -41,11 +41,11 @@ pub struct NovaInstances {
     image: String,
     /// Nova is not asked again before; 0 for every round.
     interval: Duration,
-    known: Mutex<Known>,
+    known: Mutex<Cache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     instances: Vec<Resource>,
     asked: Option<Instant>,
     /// Null for what is gone.
@@ -58,7 +58,7 @@ impl NovaInstances {
         NovaInstances { cloud, host, compute, image, interval, known: Mutex::default() }
     }
 
-    async fn list(&self, known: &mut Known) -> Result<Vec<Resource>, CloudError> {
+    async fn list(&self, known: &mut Cache) -> Result<Vec<Resource>, CloudError> {
         let base = self.cloud.versioned(&self.compute, "v2.1").await?;
         let url = format!("{base}/servers/detail?host={}&all_tenants=True", self.host);
         let mut instances = Vec::new();

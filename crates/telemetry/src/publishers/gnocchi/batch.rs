@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     definitions::{Definitions, quoted},
-    known::Resource,
+    resource_cache::Resource,
 };
 use crate::{publishers::PublishError, sample::Sample};
 
@@ -30,7 +30,7 @@ struct Entry {
 
 /// Who waits for a message to be stored.
 #[derive(Debug)]
-struct Waiting {
+struct PendingReceipt {
     receipt: oneshot::Sender<Result<(), PublishError>>,
     failure: Option<PublishError>,
 }
@@ -45,7 +45,7 @@ pub struct Batch {
     pub changed: Vec<u32>,
     entries: Vec<Entry>,
     text: Vec<u8>,
-    messages: Vec<Waiting>,
+    messages: Vec<PendingReceipt>,
 }
 
 impl Batch {
@@ -146,7 +146,7 @@ impl Batch {
         receipt: oneshot::Sender<Result<(), PublishError>>,
         failure: Option<String>,
     ) {
-        self.messages.push(Waiting { receipt, failure: failure.map(PublishError::new) });
+        self.messages.push(PendingReceipt { receipt, failure: failure.map(PublishError::new) });
     }
 
     /// Brings the measures of each metric together, in the order in which they came. To be done once, before any part of
@@ -237,7 +237,7 @@ impl Batch {
 
     /// Tells all who wait.
     pub fn resolve(self) {
-        for Waiting { receipt, failure } in self.messages {
+        for PendingReceipt { receipt, failure } in self.messages {
             // Who waits no longer needs no answer.
             let _ = receipt.send(failure.map_or(Ok(()), Err));
         }

@@ -15,8 +15,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     batch::Batch,
-    known::{Resource, State},
-    publisher::Shared,
+    publisher::PublisherState,
+    resource_cache::{Resource, State},
     store::segment,
 };
 
@@ -39,7 +39,7 @@ enum Outcome {
 }
 
 /// Brings a batch home, however long that takes, and tells all who wait for it.
-pub async fn deliver(shared: &Shared, mut batch: Batch, permit: OwnedSemaphorePermit) {
+pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSemaphorePermit) {
     batch.sort();
     let begun = shared.store.answered();
     let whole = 0..batch.len();
@@ -88,14 +88,14 @@ pub async fn deliver(shared: &Shared, mut batch: Batch, permit: OwnedSemaphorePe
     batch.resolve();
 }
 
-fn fail(shared: &Shared, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {
+fn fail(shared: &PublisherState, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {
     let samples = batch.fail(part, resource, why);
     shared.store.figures().rejected.inc_by(samples as u64);
     tracing::warn!("{samples} samples are not taken by the store: {why}");
 }
 
 async fn post(
-    shared: &Shared,
+    shared: &PublisherState,
     batch: &mut Batch,
     part: Range<usize>,
     left_out: &mut HashSet<u32>,
@@ -147,7 +147,12 @@ fn unknown_resources(answer: &Answer, batch: &Batch) -> Vec<u32> {
 
 /// Creates resources; answers those that cannot be, with what the store says. `is_last`: those that somebody else made are none
 /// that we can post to.
-async fn create_all(shared: &Shared, batch: &Batch, places: Vec<u32>, is_last: bool) -> Vec<(u32, String)> {
+async fn create_all(
+    shared: &PublisherState,
+    batch: &Batch,
+    places: Vec<u32>,
+    is_last: bool,
+) -> Vec<(u32, String)> {
     let create = |place: u32| async move {
         let resource = &batch.resources[place as usize];
         let refused = if is_last {
@@ -165,7 +170,7 @@ async fn create_all(shared: &Shared, batch: &Batch, places: Vec<u32>, is_last: b
 }
 
 /// Sends the attributes of resources; answers those whose attributes are refused, with what the store says.
-async fn patch_all(shared: &Shared, batch: &Batch, places: Vec<u32>) -> Vec<(u32, String)> {
+async fn patch_all(shared: &PublisherState, batch: &Batch, places: Vec<u32>) -> Vec<(u32, String)> {
     let send = |place: u32| async move {
         let refused = patch(shared, &batch.resources[place as usize]).await.err();
         refused.map(|why| (place, why))
@@ -182,7 +187,7 @@ fn wanted(state: &State) -> (serde_json::Map<String, Value>, u32) {
     (state.attributes(), state.version)
 }
 
-async fn create(shared: &Shared, resource: &Arc<Resource>) -> Result<(), String> {
+async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(), String> {
     let _turn = resource.patching.lock().await;
     let (mut body, version, kind) = {
         let state = resource.state.lock();
@@ -211,7 +216,7 @@ async fn create(shared: &Shared, resource: &Arc<Resource>) -> Result<(), String>
 }
 
 /// A change of a resource that the store refuses is counted, and told to whoever sent it.
-pub fn refused(shared: &Shared, why: String) -> Result<(), String> {
+pub fn refused(shared: &PublisherState, why: String) -> Result<(), String> {
     shared.store.figures().refused.inc();
     tracing::warn!("the store refuses a change: {why}");
     Err(why)
@@ -219,7 +224,7 @@ pub fn refused(shared: &Shared, why: String) -> Result<(), String> {
 
 /// Sends a resource's attributes until the store has the latest. The error is what the store says of those that it refuses; they are
 /// sent again with the next change, or the next refresh.
-pub async fn patch(shared: &Shared, resource: &Resource) -> Result<(), String> {
+pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), String> {
     let _turn = resource.patching.lock().await;
     let mut outcome = Ok(());
     loop {

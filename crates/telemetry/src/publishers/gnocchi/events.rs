@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     definitions::{Operation, naive, quoted},
     delivery,
-    publisher::{Shared, now},
+    publisher::{PublisherState, now},
     store::segment,
 };
 use crate::publishers::PublishError;
@@ -36,7 +36,7 @@ pub struct Lanes(Vec<mpsc::UnboundedSender<Action>>);
 
 impl Lanes {
     /// Must be called within a Tokio runtime. What waits is bounded by who waits for it.
-    pub fn start(shared: &Arc<Shared>) -> Self {
+    pub fn start(shared: &Arc<PublisherState>) -> Self {
         let lane = |_| {
             let (sender, mut actions) = mpsc::unbounded_channel();
             let shared = shared.clone();
@@ -58,7 +58,7 @@ impl Lanes {
     }
 }
 
-async fn carry_out(shared: &Shared, action: Action) {
+async fn carry_out(shared: &PublisherState, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
     let outcome = match operation {
         Operation::Create => create(shared, definition, &id, attributes).await,
@@ -80,7 +80,7 @@ async fn carry_out(shared: &Shared, action: Action) {
 }
 
 async fn create(
-    shared: &Shared,
+    shared: &PublisherState,
     definition: u16,
     id: &str,
     mut attributes: Map<String, Value>,
@@ -103,7 +103,7 @@ async fn create(
 /// Sends what has changed. Resources associated with this one are left as they are: what Ceilometer sends for them is all that the
 /// search found, which no store takes.
 async fn update(
-    shared: &Shared,
+    shared: &PublisherState,
     definition: u16,
     id: &str,
     attributes: Map<String, Value>,
@@ -122,7 +122,7 @@ async fn update(
 }
 
 /// Ends all that can be ended; the error is the first.
-async fn end(shared: &Shared, definition: u16, id: &str) -> Result<(), String> {
+async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), String> {
     let definition = shared.definitions.definition(definition);
     let ended_at = json!({ "ended_at": naive(now().0) });
     let mut outcome = end_one(shared, &definition.resource_type, id, &ended_at).await;
@@ -142,7 +142,12 @@ async fn end(shared: &Shared, definition: u16, id: &str) -> Result<(), String> {
     outcome
 }
 
-async fn end_one(shared: &Shared, resource_type: &str, id: &str, ended_at: &Value) -> Result<(), String> {
+async fn end_one(
+    shared: &PublisherState,
+    resource_type: &str,
+    id: &str,
+    ended_at: &Value,
+) -> Result<(), String> {
     let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(id));
     let answer = shared.store.patch(&path, "application/json", ended_at).await;
     match answer.status.as_u16() {
@@ -156,7 +161,11 @@ async fn end_one(shared: &Shared, resource_type: &str, id: &str, ended_at: &Valu
 }
 
 /// The types and ids of what a query finds.
-async fn search(shared: &Shared, resource_type: &str, query: &str) -> Result<Vec<(String, String)>, String> {
+async fn search(
+    shared: &PublisherState,
+    resource_type: &str,
+    query: &str,
+) -> Result<Vec<(String, String)>, String> {
     let failed = |why: &str| {
         let refused = delivery::refused(shared, format!("search for {resource_type} by {query:?}: {why}"));
         refused.map(|()| Vec::new())

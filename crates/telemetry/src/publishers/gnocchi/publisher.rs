@@ -25,8 +25,8 @@ use super::{
     events::{Action, Lanes},
     figures::Figures,
     filter,
-    known::{Clock, Known},
     options::{Access, GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    resource_cache::{Clock, ResourceCache},
     resource_types,
     store::Store,
 };
@@ -47,12 +47,12 @@ type Answered = oneshot::Receiver<Result<(), PublishError>>;
 
 /// Publishes to Gnocchi, or to gnudi: `gnocchi://`.
 pub struct GnocchiPublisher {
-    shared: Arc<Shared>,
+    shared: Arc<PublisherState>,
     lanes: Lanes,
 }
 
 /// What the publisher and its tasks share.
-pub struct Shared {
+pub struct PublisherState {
     pub store: Store,
     pub definitions: Definitions,
     pub limits: GnocchiLimits,
@@ -67,7 +67,7 @@ pub struct Shared {
 }
 
 struct Inner {
-    known: Known,
+    known: ResourceCache,
     open: Batch,
     /// Full batches that wait for their turn, and those that are under way.
     full: VecDeque<Batch>,
@@ -95,13 +95,13 @@ impl GnocchiPublisher {
             url.archive_policy.as_deref(),
         )?;
         let begun = Instant::now();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PublisherState {
             store: Store::new(options, url.timeout, figures)?,
             definitions,
             limits: options.limits.clone(),
             begun,
             inner: Mutex::new(Inner {
-                known: Known::new(options.limits.resources_max),
+                known: ResourceCache::new(options.limits.resources_max),
                 open: Batch::new(0, begun),
                 full: VecDeque::new(),
                 under_way: BTreeSet::new(),
@@ -242,8 +242,8 @@ fn owned(sample: &Sample<'_>) -> Sample<'static> {
     }
 }
 
-impl Shared {
-    pub fn known(&self) -> parking_lot::MappedMutexGuard<'_, Known> {
+impl PublisherState {
+    pub fn known(&self) -> parking_lot::MappedMutexGuard<'_, ResourceCache> {
         MutexGuard::map(self.inner.lock(), |inner| &mut inner.known)
     }
 
@@ -378,7 +378,7 @@ impl Inner {
 }
 
 /// What the store needs before the first measure.
-async fn prepare(shared: &Shared, create_resource_types: bool) {
+async fn prepare(shared: &PublisherState, create_resource_types: bool) {
     for policy in &shared.definitions.archive_policies {
         let answer = shared.store.post("/v1/archive_policy", policy).await;
         // 409: it is there.
@@ -392,7 +392,7 @@ async fn prepare(shared: &Shared, create_resource_types: bool) {
 }
 
 /// Sends batches, until the publisher is closed and all are delivered.
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<PublisherState>) {
     let turns = Arc::new(Semaphore::new(shared.limits.requests_max.max(1)));
     loop {
         let Some(batch) = next_batch(&shared).await else { return };
@@ -409,7 +409,7 @@ async fn run(shared: Arc<Shared>) {
 }
 
 /// The next batch that should go; `None`: there will be no other.
-async fn next_batch(shared: &Shared) -> Option<Batch> {
+async fn next_batch(shared: &PublisherState) -> Option<Batch> {
     let mut measures = 0;
     loop {
         let is_closed = shared.is_closed.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ pub const ARCHIVE_POLICY_DEFAULT: &str = "ceilometer-low";
 const ARCHIVE_POLICY_RATE: &str = "ceilometer-low-rate";
 
 /// One type of resource.
-struct Kind {
+struct ShippedType {
     name: &'static str,
     /// Names by what they have in front: `("disk.device.", "usage capacity")`.
     metrics: &'static [(&'static str, &'static str)],
@@ -28,8 +28,8 @@ struct Kind {
     associated: &'static [(&'static str, &'static str)],
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[ShippedType] = &[
+    ShippedType {
         name: "identity",
         metrics: &[
             ("identity.authenticate.", "success pending failure"),
@@ -42,7 +42,7 @@ const KINDS: &[Kind] = &[
         ],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "ceph_account",
         metrics: &[(
             "radosgw.",
@@ -50,7 +50,7 @@ const KINDS: &[Kind] = &[
         )],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "instance",
         metrics: &[
             ("", "memory vcpus power.state compute.instance.booting.time"),
@@ -85,7 +85,7 @@ const KINDS: &[Kind] = &[
         associated: &[("instance_network_interface", "instance_id"), ("instance_disk", "instance_id")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "instance_network_interface",
         rates: &[
             ("network.outgoing.", "packets packets.drop packets.error bytes"),
@@ -94,14 +94,14 @@ const KINDS: &[Kind] = &[
         attributes: &[("name", "vnic_name"), ("instance_id", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "instance_disk",
         metrics: &[("disk.device.", "read.latency write.latency capacity allocation usage")],
         rates: &[("disk.device.", "read.requests write.requests read.bytes write.bytes")],
         attributes: &[("name", "disk_name"), ("instance_id", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "image",
         metrics: &[("image.", "size download serve")],
         attributes: &[("name", ""), ("container_format", ""), ("disk_format", "")],
@@ -109,7 +109,7 @@ const KINDS: &[Kind] = &[
         event_attributes: &[("id", "resource_id")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "ipmi",
         metrics: &[(
             "hardware.ipmi.node.",
@@ -118,21 +118,21 @@ const KINDS: &[Kind] = &[
         )],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "ipmi_sensor",
         metrics: &[("hardware.ipmi.", "power temperature current voltage fan")],
         attributes: &[("node", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "network",
         metrics: &[("", "bandwidth ip.floating")],
         delete: &["floatingip.delete.end"],
         event_attributes: &[("id", "resource_id")],
         ..NOTHING
     },
-    Kind { name: "stack", metrics: &[("stack.", "create update delete resume suspend")], ..NOTHING },
-    Kind {
+    ShippedType { name: "stack", metrics: &[("stack.", "create update delete resume suspend")], ..NOTHING },
+    ShippedType {
         name: "swift_account",
         metrics: &[
             ("storage.objects", " .incoming.bytes .outgoing.bytes .size .containers"),
@@ -141,7 +141,7 @@ const KINDS: &[Kind] = &[
         attributes: &[("storage_policy", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "volume",
         metrics: &[
             ("", "volume volume.size snapshot.size volume.snapshot.size volume.backup.size backup.size"),
@@ -159,18 +159,18 @@ const KINDS: &[Kind] = &[
         event_attributes: &[("id", "resource_id"), ("project_id", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "volume_provider",
         metrics: &[("volume.provider.capacity.", "total free allocated provisioned virtual_free")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "volume_provider_pool",
         metrics: &[("volume.provider.pool.capacity.", "total free allocated provisioned virtual_free")],
         attributes: &[("provider", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "nova_compute",
         metrics: &[(
             "compute.node.cpu.",
@@ -180,7 +180,7 @@ const KINDS: &[Kind] = &[
         attributes: &[("host_name", "host")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "manila_share",
         metrics: &[("manila.share.", "size status")],
         attributes: &[
@@ -192,7 +192,7 @@ const KINDS: &[Kind] = &[
         ],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "loadbalancer",
         metrics: &[("loadbalancer.", "operating provisioning")],
         attributes: &[("name", ""), ("availability_zone", ""), ("vip_address", ""), ("provider", "")],
@@ -200,13 +200,13 @@ const KINDS: &[Kind] = &[
         event_attributes: &[("id", "resource_id")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "volume_service",
         metrics: &[("volume.service.", "health")],
         attributes: &[("host", ""), ("binary", ""), ("zone", ""), ("status", "")],
         ..NOTHING
     },
-    Kind {
+    ShippedType {
         name: "dns_zone",
         metrics: &[("dns.zone.", "status recordsets ttl serial")],
         attributes: &[("zone_name", "name"), ("email", ""), ("zone_type", "type"), ("pool_id", "")],
@@ -216,7 +216,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-const NOTHING: Kind = Kind {
+const NOTHING: ShippedType = ShippedType {
     name: "",
     metrics: &[],
     rates: &[],
@@ -249,7 +249,7 @@ pub fn definitions() -> Value {
     })
 }
 
-fn spell_out(kind: &Kind) -> Value {
+fn spell_out(kind: &ShippedType) -> Value {
     let mut metrics = Map::new();
     for (groups, extra) in
         [(kind.metrics, Value::Null), (kind.rates, json!({ "archive_policy_name": ARCHIVE_POLICY_RATE }))]

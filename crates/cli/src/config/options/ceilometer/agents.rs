@@ -267,7 +267,7 @@ pub const OPTIONS: &[Spec] = &[
         "lease_seconds",
         Kind::Seconds,
         "30",
-        "gnudi: a polling agent that was not heard of for so long has died, and the others take over.",
+        "gnudi: a polling agent without a heartbeat for so long has died, and the others take over.",
     ),
     option(
         "cache",

@@ -74,7 +74,7 @@ impl PartialEq for ById {
 
 impl Eq for ById {}
 
-pub struct Known {
+pub struct ResourceCache {
     by_id: HashSet<ById>,
     /// Round which a hand goes, looking for one that was not used since it last came by.
     ring: Vec<Arc<Resource>>,
@@ -83,9 +83,9 @@ pub struct Known {
     has_warned: bool,
 }
 
-impl Known {
+impl ResourceCache {
     pub fn new(resources_max: usize) -> Self {
-        Known {
+        ResourceCache {
             by_id: HashSet::new(),
             ring: Vec::new(),
             hand: 0,
@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_keeps_what_is_used() {
-        let mut known = Known::new(3);
-        let touch = |known: &mut Known, id: &str| {
+        let mut known = ResourceCache::new(3);
+        let touch = |known: &mut ResourceCache, id: &str| {
             let resource = known.resource(id, 0);
             resource.state.lock().is_used = true;
             resource

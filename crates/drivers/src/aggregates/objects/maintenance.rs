@@ -1,4 +1,4 @@
-//! Tidying up after writes, in the background, one task for a shard at most: the hint, old manifests, merges, merged
+//! Maintenance after writes, in the background, one task for a shard at most: the hint, old manifests, merges, merged
 //! segments whose time is over, and, rarely, segments that belong to nobody.
 
 use std::sync::{Arc, atomic::Ordering};
@@ -19,21 +19,21 @@ const HINT_VERSIONS: u64 = 8;
 
 /// The background tasks of a store.
 #[derive(Default)]
-pub struct Tending(Mutex<JoinSet<()>>);
+pub struct Maintenance(Mutex<JoinSet<()>>);
 
-impl Tending {
-    /// Sees to it that the shard is tended. Waits where it has far too many runs.
+impl Maintenance {
+    /// Starts the shard's maintenance unless it is running. Blocks the writer while the shard has far too many runs.
     pub async fn after_write(&self, requests: &Arc<Requests>, shard: &Arc<Shard>) {
-        if !shard.tended.swap(true, Ordering::AcqRel) {
+        if !shard.is_maintained.swap(true, Ordering::AcqRel) {
             let (requests, shard) = (requests.clone(), shard.clone());
             let mut tasks = self.0.lock();
             // Those that have ended.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
-                if let Err(error) = requests.tend(&shard).await {
-                    tracing::warn!(shard = shard.id, "tidying up goes on after the next write: {error}");
+                if let Err(error) = requests.maintain(&shard).await {
+                    tracing::warn!(shard = shard.id, "maintenance is retried after the next write: {error}");
                 }
-                shard.tended.store(false, Ordering::Release);
+                shard.is_maintained.store(false, Ordering::Release);
             });
         }
         let too_many =
@@ -41,8 +41,8 @@ impl Tending {
         while too_many() && requests.merge(shard).await.is_ok_and(|merged| merged) {}
     }
 
-    /// Waits until nothing is under way.
-    pub async fn settle(&self) {
+    /// Waits until no task is running.
+    pub async fn wait_idle(&self) {
         loop {
             let mut tasks = std::mem::take(&mut *self.0.lock());
             if tasks.is_empty() {
@@ -65,7 +65,7 @@ impl Change for Floor {
 
 impl Requests {
     /// Until no version has come meanwhile.
-    async fn tend(&self, shard: &Shard) -> Result<(), StoreError> {
+    async fn maintain(&self, shard: &Shard) -> Result<(), StoreError> {
         let mut seen = None;
         while let Some(manifest) = shard.known()
             && seen != Some(manifest.id)
