@@ -3,10 +3,18 @@
 Nothing here knows which program runs: `gnudi.py`, `postgres.py` and `gnocchi.py` do.
 """
 
+import contextlib
+import fcntl
+import functools
+import itertools
 import os
+import pathlib
+import random
 import signal
 import socket
 import subprocess
+import tempfile
+import threading
 import time
 
 
@@ -14,11 +22,48 @@ class StartFailed(Exception):
     """The process ended, or didn't answer, before it was ready. The text carries the end of its log."""
 
 
+class Ports:
+    """Ports of the loopback interface that this process alone gives out.
+
+    They lie below those that Linux gives to outgoing connections. A port that is only looked up (`bind` to 0) can go to
+    two servers at a time, one of which then answers the other's client.
+    """
+
+    RANGE = range(20_000, 32_000)
+    BLOCK = 500
+
+    def __init__(self):
+        firsts = list(self.RANGE[:: self.BLOCK])
+        random.SystemRandom().shuffle(firsts)
+        for first in firsts:
+            self.lock_file = open(pathlib.Path(tempfile.gettempdir()) / f"gnudi-test-ports-{first}", "w")
+            try:
+                fcntl.flock(self.lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.lock_file.close()
+                continue
+            self.ports = itertools.cycle(range(first, first + self.BLOCK))
+            self.guard = threading.Lock()
+            return
+        raise RuntimeError(f"other test runs have all ports from {self.RANGE[0]} to {self.RANGE[-1]}")
+
+    def next(self):
+        with self.guard:
+            for port in itertools.islice(self.ports, self.BLOCK):
+                with socket.socket() as probe, contextlib.suppress(OSError):
+                    probe.bind(("127.0.0.1", port))
+                    return port
+        raise RuntimeError("no port is free")
+
+
+@functools.cache
+def _ports():
+    return Ports()
+
+
 def free_port():
-    """A TCP port of the loopback interface that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port of the loopback interface that nobody listens on; it comes again after 500 others."""
+    return _ports().next()
 
 
 def wait_until(condition, timeout_s, what):
