@@ -19,7 +19,7 @@ use gnudi_api::{
 use gnudi_model::python::text_of_float;
 
 /// Credentials and a target, as Python's dictionaries.
-struct Asked<'a> {
+struct Enforcement<'a> {
     credentials: &'a Value,
     target: &'a Value,
 }
@@ -50,7 +50,7 @@ fn is_in(value: &Value, path: &[String], text: &str) -> bool {
     }
 }
 
-impl Facts for Asked<'_> {
+impl Facts for Enforcement<'_> {
     fn has_role(&self, role: &str) -> bool {
         let Some(Value::Array(roles)) = self.credentials.get("roles") else { return false };
         roles.iter().any(|own| printed(own).is_some_and(|own| own.to_lowercase() == role.to_lowercase()))
@@ -86,7 +86,7 @@ fn answer(program: &Program, asked: &Value) -> char {
     let Value::Array(asked) = asked else { panic!("no question: {asked:?}") };
     let [Value::Str(rule), credentials, target] = &asked[..] else { panic!("no question: {asked:?}") };
     let rule = program.find(rule).expect("the rule is there");
-    if program.allows(rule, &Asked { credentials, target }) { '+' } else { '-' }
+    if program.allows(rule, &Enforcement { credentials, target }) { '+' } else { '-' }
 }
 
 fn main() {

@@ -23,7 +23,7 @@ use crate::{
     body::{BodyBudget, RequestBody},
     buffers::MeasureBuffers,
     connection::Watch,
-    document::{self, Asked},
+    document::{self, RequestFacts},
     error::ApiError,
     figures::Figures,
     head, http_date,
@@ -35,7 +35,7 @@ use crate::{
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
-    router::{Found, Router, is_version_1},
+    router::{RouteMatch, Router, is_version_1},
 };
 
 /// A longer body of somebody who is not known is not read, to be forgotten.
@@ -196,7 +196,7 @@ impl App {
 
     async fn handle(
         &self,
-        found: Result<Found<'_>, ApiError>,
+        found: Result<RouteMatch<'_>, ApiError>,
         parts: &Parts,
         body: &mut RequestBody<'_>,
     ) -> Result<Response, ApiError> {
@@ -236,7 +236,7 @@ fn method_name(method: &Method) -> &'static str {
 
 fn refuse(error: &ApiError, parts: &Parts) -> Response {
     let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
-    let asked = Asked {
+    let asked = RequestFacts {
         method: parts.method.as_str(),
         accept: header(ACCEPT),
         content_type: header(CONTENT_TYPE).unwrap_or(""),

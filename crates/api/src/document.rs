@@ -13,7 +13,7 @@ const TEXT_CHARACTERS_MAX: usize = 8_192;
 
 /// What of a request shows in an error's document.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestFacts<'a> {
     pub method: &'a str,
     /// `None` where the header is absent.
     pub accept: Option<&'a str>,
@@ -21,7 +21,7 @@ pub struct Asked<'a> {
 }
 
 /// A content type and the text.
-pub fn of(error: &ApiError, asked: Asked<'_>) -> (&'static str, String) {
+pub fn of(error: &ApiError, asked: RequestFacts<'_>) -> (&'static str, String) {
     if error.challenge.is_some() {
         return ("application/json", unauthenticated().to_json());
     }
@@ -81,7 +81,7 @@ fn title(status: StatusCode) -> &'static str {
     }
 }
 
-fn body(error: &ApiError, asked: Asked<'_>, escape: impl Fn(&str) -> String) -> String {
+fn body(error: &ApiError, asked: RequestFacts<'_>, escape: impl Fn(&str) -> String) -> String {
     let detail = match bounded(&error.detail) {
         Value::Null => String::new(),
         Value::Str(text) => escape(&text),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn shown(error: &ApiError, accept: Option<&str>) -> (&'static str, String) {
-        of(error, Asked { method: "PUT", accept, content_type: "text/x" })
+        of(error, RequestFacts { method: "PUT", accept, content_type: "text/x" })
     }
 
     #[test]

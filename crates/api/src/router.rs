@@ -10,7 +10,7 @@ use std::pin::Pin;
 use hyper::Method;
 
 pub use call::{Call, call};
-pub use find::{Found, Router, is_version_1};
+pub use find::{RouteMatch, Router, is_version_1};
 pub use gnudi_model::python::parse_uuid;
 
 use crate::{body::RequestBody, error::ApiError, policy::Rule, reply::Response, routes};

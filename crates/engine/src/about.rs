@@ -10,7 +10,7 @@ use crate::{Engine, figures::Figures};
 /// What a process does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ProcessKind {
     /// Takes requests, and owns no sacks.
     Api,
     /// Has workers.
@@ -25,7 +25,7 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
-    pub kind: Kind,
+    pub kind: ProcessKind,
     /// How many sacks it processes at the same time.
     pub workers: usize,
     /// Units that it owns and processes.
@@ -58,7 +58,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) fn new(kind: Kind, workers: usize, now: Timestamp) -> Self {
+    pub(crate) fn new(kind: ProcessKind, workers: usize, now: Timestamp) -> Self {
         let since = now.secs();
         Observer { about: About { kind, workers, since, ..About::default() }, seen: None }
     }
@@ -89,14 +89,19 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let about =
-            About { kind: Kind::Metricd, workers: 3, units: 7, passes_per_second: 0.5, ..About::default() };
+        let about = About {
+            kind: ProcessKind::Metricd,
+            workers: 3,
+            units: 7,
+            passes_per_second: 0.5,
+            ..About::default()
+        };
         assert_eq!(About::read(&about.write()), about);
     }
 
     #[test]
     fn other_versions_are_read_as_far_as_they_go() {
-        assert_eq!(About::read(r#"{"kind":"api","colour":"green"}"#).kind, Kind::Api);
+        assert_eq!(About::read(r#"{"kind":"api","colour":"green"}"#).kind, ProcessKind::Api);
         assert_eq!(About::read(r#"{"kind":"oracle","units":4}"#), About { units: 4, ..About::default() });
         assert_eq!(About::read("nonsense"), About::default());
     }

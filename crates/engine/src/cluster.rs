@@ -6,7 +6,7 @@ use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Engine, EngineError, about::Kind};
+use crate::{About, Engine, EngineError, about::ProcessKind};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
@@ -71,7 +71,7 @@ impl Engine {
             return Ok(self.workers().map(str::to_owned).into_iter().collect());
         };
         let members = coordinator.members().await?.into_iter();
-        let with_workers = members.filter(|member| About::read(&member.about).kind == Kind::Metricd);
+        let with_workers = members.filter(|member| About::read(&member.about).kind == ProcessKind::Metricd);
         Ok(with_workers.map(|member| member.name).collect())
     }
 

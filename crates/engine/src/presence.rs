@@ -7,7 +7,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     Engine,
-    about::{Kind, Observer},
+    about::{Observer, ProcessKind},
     metricd::membership::Membership,
 };
 
@@ -48,7 +48,7 @@ async fn run(
     now: Timestamp,
     mut leaving: watch::Receiver<bool>,
 ) {
-    let mut observer = Observer::new(Kind::Api, 0, now);
+    let mut observer = Observer::new(ProcessKind::Api, 0, now);
     while !*leaving.borrow() {
         let about = observer.look(&engine, membership.renewal_delay()).await;
         match membership.keep(&about).await {

@@ -4,7 +4,7 @@ mod support;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use gnudi_engine::{EngineError, Metricd, Presence, about::Kind};
+use gnudi_engine::{EngineError, Metricd, Presence, about::ProcessKind};
 use gnudi_model::Timestamp;
 use support::{Cluster, batch, metric, options, until};
 
@@ -43,8 +43,8 @@ async fn an_api_process_refreshes_what_others_process() {
     let status = api.cluster().await.unwrap();
     let kinds: Vec<_> =
         status.processes.iter().map(|process| (process.name.as_str(), process.about.kind)).collect();
-    let metricd = Kind::Metricd;
-    assert_eq!(kinds, [("api", Kind::Api), ("one", metricd), ("three", metricd), ("two", metricd)]);
+    let metricd = ProcessKind::Metricd;
+    assert_eq!(kinds, [("api", ProcessKind::Api), ("one", metricd), ("three", metricd), ("two", metricd)]);
     assert_eq!(status.processes[0].about.since, 7);
     assert_eq!(status.processes.iter().map(|process| process.leases).sum::<usize>(), usize::from(SACKS));
     presence.stop().await;

@@ -4,7 +4,7 @@ mod engines;
 
 use std::time::Duration;
 
-use engines::{Engine, Kind};
+use engines::{Engine, EngineKind};
 use gnudi_indexer::{CacheOptions, CachedIndexer, IndexOptions, MemoryIndexer, SqlIndexer, conformance};
 
 #[tokio::test]
@@ -21,29 +21,29 @@ async fn open(engine: &Engine) -> SqlIndexer {
     SqlIndexer::open(options).await.unwrap()
 }
 
-async fn run_on(kind: Kind) {
+async fn run_on(kind: EngineKind) {
     let engine = Engine::start(kind);
     conformance::run(async || open(&engine).await).await;
 }
 
 #[tokio::test]
 async fn sqlite() {
-    run_on(Kind::Sqlite).await;
+    run_on(EngineKind::Sqlite).await;
 }
 
 #[tokio::test]
 async fn postgres() {
-    run_on(Kind::Postgres).await;
+    run_on(EngineKind::Postgres).await;
 }
 
 #[tokio::test]
 async fn mariadb() {
-    run_on(Kind::MariaDb).await;
+    run_on(EngineKind::MariaDb).await;
 }
 
 #[tokio::test]
 async fn cached() {
-    let engine = Engine::start(Kind::Sqlite);
+    let engine = Engine::start(EngineKind::Sqlite);
     // With room for all, for few, for none.
     for metrics_cached_max in [10_000, 2, 0] {
         let options = CacheOptions { metrics_cached_max, resources_cached_max: metrics_cached_max };

@@ -4,7 +4,7 @@ mod engines;
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use engines::{Engine, Kind};
+use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, NewResource, Page,
     Resources, SqlIndexer,
@@ -98,20 +98,20 @@ fn resource(number: u32) -> NewResource {
 
 #[test]
 fn pages_of_sqlite_are_the_sorted_whole_cut() {
-    pages_are_the_sorted_whole_cut(Kind::Sqlite, 96);
+    pages_are_the_sorted_whole_cut(EngineKind::Sqlite, 96);
 }
 
 #[test]
 fn pages_of_postgres_are_the_sorted_whole_cut() {
-    pages_are_the_sorted_whole_cut(Kind::Postgres, 48);
+    pages_are_the_sorted_whole_cut(EngineKind::Postgres, 48);
 }
 
 #[test]
 fn pages_of_mariadb_are_the_sorted_whole_cut() {
-    pages_are_the_sorted_whole_cut(Kind::MariaDb, 48);
+    pages_are_the_sorted_whole_cut(EngineKind::MariaDb, 48);
 }
 
-fn pages_are_the_sorted_whole_cut(kind: Kind, cases: u32) {
+fn pages_are_the_sorted_whole_cut(kind: EngineKind, cases: u32) {
     let engine = Engine::start(kind);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (indexer, metrics) = runtime.block_on(async {

@@ -5,7 +5,7 @@ mod playing;
 
 use std::collections::BTreeSet;
 
-use engines::{Engine, Kind};
+use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page,
 };
@@ -223,17 +223,17 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 
 #[test]
 fn sqlite_answers_as_the_model() {
-    playing::run_on(Kind::Sqlite, calls());
+    playing::run_on(EngineKind::Sqlite, calls());
 }
 
 #[test]
 fn postgres_answers_as_the_model() {
-    playing::run_on(Kind::Postgres, calls());
+    playing::run_on(EngineKind::Postgres, calls());
 }
 
 #[test]
 fn mariadb_answers_as_the_model() {
-    playing::run_on(Kind::MariaDb, calls());
+    playing::run_on(EngineKind::MariaDb, calls());
 }
 
 proptest! {
@@ -241,6 +241,6 @@ proptest! {
 
     #[test]
     fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&Engine::start(Kind::Sqlite), &calls, Some(cached_max))?;
+        playing::compare(&Engine::start(EngineKind::Sqlite), &calls, Some(cached_max))?;
     }
 }

@@ -3,7 +3,7 @@
 mod engines;
 mod playing;
 
-use engines::{Engine, Kind};
+use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
     NewResource, Page, ResourceChange, ResourceListing, ResourcePage, ResourceTypeChange,
@@ -314,17 +314,17 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 
 #[test]
 fn sqlite_answers_as_the_model() {
-    playing::run_on(Kind::Sqlite, calls());
+    playing::run_on(EngineKind::Sqlite, calls());
 }
 
 #[test]
 fn postgres_answers_as_the_model() {
-    playing::run_on(Kind::Postgres, calls());
+    playing::run_on(EngineKind::Postgres, calls());
 }
 
 #[test]
 fn mariadb_answers_as_the_model() {
-    playing::run_on(Kind::MariaDb, calls());
+    playing::run_on(EngineKind::MariaDb, calls());
 }
 
 proptest! {
@@ -332,6 +332,6 @@ proptest! {
 
     #[test]
     fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&Engine::start(Kind::Sqlite), &calls, Some(cached_max))?;
+        playing::compare(&Engine::start(EngineKind::Sqlite), &calls, Some(cached_max))?;
     }
 }

@@ -8,7 +8,7 @@ mod world;
 
 use std::sync::Arc;
 
-use engines::{Engine, Kind};
+use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, Indexer, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
     ResourceSort, ResourceTypes, Resources, SortDirection,
@@ -258,20 +258,20 @@ async fn delete(world: &World, chance: &mut Chance, seed: u64) {
 
 #[tokio::test]
 async fn sqlite_finds_what_the_model_finds() {
-    finds_what_the_model_finds(Kind::Sqlite, FILTERS_BY_DEFAULT).await;
+    finds_what_the_model_finds(EngineKind::Sqlite, FILTERS_BY_DEFAULT).await;
 }
 
 #[tokio::test]
 async fn postgres_finds_what_the_model_finds() {
-    finds_what_the_model_finds(Kind::Postgres, FILTERS_ON_SERVERS).await;
+    finds_what_the_model_finds(EngineKind::Postgres, FILTERS_ON_SERVERS).await;
 }
 
 #[tokio::test]
 async fn mariadb_finds_what_the_model_finds() {
-    finds_what_the_model_finds(Kind::MariaDb, FILTERS_ON_SERVERS).await;
+    finds_what_the_model_finds(EngineKind::MariaDb, FILTERS_ON_SERVERS).await;
 }
 
-async fn finds_what_the_model_finds(kind: Kind, by_default: u64) {
+async fn finds_what_the_model_finds(kind: EngineKind, by_default: u64) {
     let engine = Engine::start(kind);
     let count = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     let count: u64 = count.unwrap_or(by_default);

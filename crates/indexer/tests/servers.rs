@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engines::{Engine, Kind, mariadb::MariaDb, postgres::Postgres};
+use engines::{Engine, EngineKind, mariadb::MariaDb, postgres::Postgres};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     IndexOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
@@ -191,7 +191,7 @@ async fn a_server_that_is_down_at_start_is_named_without_the_password() {
 }
 
 /// All find the same schema and cluster, and a newer schema than theirs is refused.
-async fn is_opened_by_several(kind: Kind) {
+async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);
     let options = engine.fresh();
     let tasks = (0..4).map(|_| {
@@ -211,12 +211,12 @@ async fn is_opened_by_several(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_opened_by_several() {
-    is_opened_by_several(Kind::Postgres).await;
+    is_opened_by_several(EngineKind::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mariadb_is_opened_by_several() {
-    is_opened_by_several(Kind::MariaDb).await;
+    is_opened_by_several(EngineKind::MariaDb).await;
 }
 
 /// What has no transactions for schemas is left half done by a program that dies; the next one goes on.
@@ -227,7 +227,7 @@ async fn mariadb_goes_on_with_a_schema_that_is_half_done() {
         include_str!("../src/sql/migrations/mysql/0002_resources.sql"),
         include_str!("../src/sql/migrations/mysql/0003_names_of_resources.sql"),
     ];
-    let engine = Engine::start(Kind::MariaDb);
+    let engine = Engine::start(EngineKind::MariaDb);
     let statements: Vec<_> = VERSIONS.iter().flat_map(|version| version.split_inclusive(";\n")).collect();
     for done in [1, 3, 5, 9, statements.len() - 2, statements.len() - 1] {
         let options = engine.fresh();
@@ -334,7 +334,7 @@ fn note(count: &AtomicU64) {
 }
 
 /// Two that create, change and delete the same at once leave an index in which all fits together.
-async fn is_shared(kind: Kind) {
+async fn is_shared(kind: EngineKind) {
     let engine = Engine::start(kind);
     let options = engine.fresh();
     let indexers = [Arc::new(open(&options).await), Arc::new(open(&options).await)];
@@ -378,10 +378,10 @@ async fn is_shared(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_shared() {
-    is_shared(Kind::Postgres).await;
+    is_shared(EngineKind::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mariadb_is_shared() {
-    is_shared(Kind::MariaDb).await;
+    is_shared(EngineKind::MariaDb).await;
 }

@@ -75,20 +75,20 @@ const CONNECTIVES: [&str; 4] = ["and", "∧", "or", "∨"];
 const UNBALANCED: &str = "Unbalanced parentheses or expression syntax error";
 
 /// What waits for its right side.
-enum Waiting {
+enum Pending {
     Not,
     /// A chain: the place among [`CONNECTIVES`], and how many connectives it has.
     Chain(usize, usize),
     Parenthesis,
 }
 
-impl Waiting {
+impl Pending {
     /// Whether it binds more than a connective.
     fn binds_more_than(&self, connective: usize) -> bool {
         match self {
-            Waiting::Not => true,
-            Waiting::Chain(place, _) => *place < connective,
-            Waiting::Parenthesis => false,
+            Pending::Not => true,
+            Pending::Chain(place, _) => *place < connective,
+            Pending::Parenthesis => false,
         }
     }
 }
@@ -103,7 +103,7 @@ struct Operand {
 #[derive(Default)]
 struct Stacks {
     operands: Vec<Operand>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<Pending>,
 }
 
 impl Stacks {
@@ -114,7 +114,7 @@ impl Stacks {
     /// Joins what binds more than the connective to operands; `None` where that nests too deep.
     fn reduce(&mut self, connective: usize) -> Option<()> {
         while self.waiting.last().is_some_and(|waiting| waiting.binds_more_than(connective)) {
-            let operand = if let Some(Waiting::Chain(place, count)) = self.waiting.pop() {
+            let operand = if let Some(Pending::Chain(place, count)) = self.waiting.pop() {
                 self.chain(CONNECTIVES[place], count)
             } else {
                 let Operand { document, depth } = self.pop_operand();
@@ -175,8 +175,8 @@ impl<'t> Reader<'t> {
             let Some(connective) = CONNECTIVES.iter().position(|word| self.symbol(word)) else { break };
             stacks.reduce(connective).ok_or_else(|| self.too_deep())?;
             match stacks.waiting.last_mut() {
-                Some(Waiting::Chain(place, count)) if *place == connective => *count += 1,
-                _ => stacks.waiting.push(Waiting::Chain(connective, 1)),
+                Some(Pending::Chain(place, count)) if *place == connective => *count += 1,
+                _ => stacks.waiting.push(Pending::Chain(connective, 1)),
             }
         }
         if open > 0 {
@@ -197,7 +197,7 @@ impl<'t> Reader<'t> {
                 return Err(self.fault(format!("Expected at most {FILTER_CONDITIONS_MAX} connectives")));
             }
             if self.symbol(NOT) {
-                stacks.waiting.push(Waiting::Not);
+                stacks.waiting.push(Pending::Not);
                 continue;
             }
             let start = self.at;
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
                 self.skip_space();
                 return Err(self.fault("Expected a field, an operator and a value"));
             }
-            stacks.waiting.push(Waiting::Parenthesis);
+            stacks.waiting.push(Pending::Parenthesis);
             *open += 1;
         }
     }

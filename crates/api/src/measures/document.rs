@@ -39,7 +39,7 @@ impl AnswerBudget {
 
 /// A JSON document: texts, and lists of points.
 pub struct Document {
-    parts: VecDeque<Part>,
+    parts: VecDeque<DocumentPart>,
     rows: usize,
     budget: Arc<AnswerBudget>,
     /// Its part of the budget.
@@ -52,7 +52,7 @@ impl Drop for Document {
     }
 }
 
-enum Part {
+enum DocumentPart {
     Text(Vec<u8>),
     Rows(Rows),
 }
@@ -97,7 +97,7 @@ impl Document {
         if self.budget.held.fetch_add(bytes, Ordering::Relaxed) + bytes > self.budget.bytes_max {
             return Err(ApiError::unavailable("Too many large answers are being read"));
         }
-        self.parts.push_back(Part::Rows(rows));
+        self.parts.push_back(DocumentPart::Rows(rows));
         Ok(())
     }
 
@@ -107,11 +107,11 @@ impl Document {
     }
 
     fn last_text(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.parts.back(), Some(Part::Text(_))) {
-            self.parts.push_back(Part::Text(Vec::new()));
+        if !matches!(self.parts.back(), Some(DocumentPart::Text(_))) {
+            self.parts.push_back(DocumentPart::Text(Vec::new()));
         }
         match self.parts.back_mut() {
-            Some(Part::Text(text)) => text,
+            Some(DocumentPart::Text(text)) => text,
             _ => unreachable!("a text was pushed"),
         }
     }
@@ -129,13 +129,13 @@ impl Document {
         while piece.len() < bytes {
             let more = match self.parts.front_mut() {
                 None => break,
-                Some(Part::Text(text)) => {
+                Some(DocumentPart::Text(text)) => {
                     piece.append(text);
                     false
                 }
-                Some(Part::Rows(rows)) => rows.write(bytes, &mut piece),
+                Some(DocumentPart::Rows(rows)) => rows.write(bytes, &mut piece),
             };
-            if !more && let Some(Part::Rows(rows)) = self.parts.pop_front() {
+            if !more && let Some(DocumentPart::Rows(rows)) = self.parts.pop_front() {
                 self.give_back(rows.len() * ROW_MEMORY_BYTES);
             }
         }

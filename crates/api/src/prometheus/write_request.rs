@@ -103,26 +103,26 @@ fn sample(message: &[u8]) -> Result<Sample, NoWriteRequest> {
 
 /// A field's value, by protobuf's wire types.
 #[derive(Clone, Copy)]
-enum Value<'a> {
+enum FieldValue<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Bytes(&'a [u8]),
     Fixed32,
 }
 
-impl<'a> Value<'a> {
+impl<'a> FieldValue<'a> {
     fn unexpected(self, field: u64) -> NoWriteRequest {
         let wire_type = match self {
-            Value::Varint(_) => 0,
-            Value::Fixed64(_) => 1,
-            Value::Bytes(_) => 2,
-            Value::Fixed32 => 5,
+            FieldValue::Varint(_) => 0,
+            FieldValue::Fixed64(_) => 1,
+            FieldValue::Bytes(_) => 2,
+            FieldValue::Fixed32 => 5,
         };
         NoWriteRequest::WireType { field, wire_type }
     }
 
     fn bytes(self, field: u64) -> Result<&'a [u8], NoWriteRequest> {
-        if let Value::Bytes(bytes) = self { Ok(bytes) } else { Err(self.unexpected(field)) }
+        if let FieldValue::Bytes(bytes) = self { Ok(bytes) } else { Err(self.unexpected(field)) }
     }
 
     fn text(self, field: u64) -> Result<&'a str, NoWriteRequest> {
@@ -130,7 +130,7 @@ impl<'a> Value<'a> {
     }
 
     fn double(self, field: u64) -> Result<f64, NoWriteRequest> {
-        if let Value::Fixed64(bytes) = self {
+        if let FieldValue::Fixed64(bytes) = self {
             Ok(f64::from_le_bytes(bytes))
         } else {
             Err(self.unexpected(field))
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
     }
 
     fn varint(self, field: u64) -> Result<u64, NoWriteRequest> {
-        if let Value::Varint(number) = self { Ok(number) } else { Err(self.unexpected(field)) }
+        if let FieldValue::Varint(number) = self { Ok(number) } else { Err(self.unexpected(field)) }
     }
 }
 
@@ -146,7 +146,7 @@ impl<'a> Value<'a> {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Value<'a>), NoWriteRequest>;
+    type Item = Result<(u64, FieldValue<'a>), NoWriteRequest>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -161,22 +161,22 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn field(&mut self) -> Result<(u64, Value<'a>), NoWriteRequest> {
+    fn field(&mut self) -> Result<(u64, FieldValue<'a>), NoWriteRequest> {
         let tag = self.varint()?;
         let (field, wire_type) = (tag >> 3, (tag & 7) as u8);
         if field == 0 {
             return Err(NoWriteRequest::FieldNumber);
         }
         let value = match wire_type {
-            0 => Value::Varint(self.varint()?),
-            1 => Value::Fixed64(self.take(8)?.try_into().expect("eight bytes")),
+            0 => FieldValue::Varint(self.varint()?),
+            1 => FieldValue::Fixed64(self.take(8)?.try_into().expect("eight bytes")),
             2 => {
                 let length = self.varint()?;
-                Value::Bytes(self.take(usize::try_from(length).map_err(|_| NoWriteRequest::Truncated)?)?)
+                FieldValue::Bytes(self.take(usize::try_from(length).map_err(|_| NoWriteRequest::Truncated)?)?)
             }
             5 => {
                 self.take(4)?;
-                Value::Fixed32
+                FieldValue::Fixed32
             }
             _ => return Err(NoWriteRequest::WireType { field, wire_type }),
         };

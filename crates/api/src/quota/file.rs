@@ -27,7 +27,7 @@ pub enum LimitsFileError {
 /// What the file says of one project.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct ProjectEntry {
     #[serde(default)]
     metrics_max: Limit,
     #[serde(default)]
@@ -64,7 +64,7 @@ impl Limit {
 
 /// Limits of single projects.
 #[derive(Clone, Debug, Default)]
-pub struct Overrides(HashMap<String, Given>);
+pub struct Overrides(HashMap<String, ProjectEntry>);
 
 impl Overrides {
     /// # Errors
@@ -79,7 +79,7 @@ impl Overrides {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let projects: Option<HashMap<String, Given>> =
+        let projects: Option<HashMap<String, ProjectEntry>> =
             serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         let projects = projects.unwrap_or_default();
         for (project, given) in &projects {
@@ -95,7 +95,7 @@ impl Overrides {
 
     /// The limits of each project of the file, where others have these.
     pub fn over(self, others: ProjectLimits) -> HashMap<String, ProjectLimits> {
-        let limits = |given: Given| ProjectLimits {
+        let limits = |given: ProjectEntry| ProjectLimits {
             metrics_max: given.metrics_max.or(others.metrics_max),
             measures_per_second: given.measures_per_second.or(others.measures_per_second),
             request_cost_per_second: given.request_cost_per_second.or(others.request_cost_per_second),

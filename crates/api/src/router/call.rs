@@ -11,7 +11,7 @@ use gnudi_model::{ArchivePolicy, Metric, MetricId, ResourceType, resource_type::
 use hyper::{StatusCode, body::Body as _, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
 
-use super::{Found, Guard, Lookup, parse_uuid};
+use super::{Guard, Lookup, RouteMatch, parse_uuid};
 use crate::{
     accept::acceptable,
     app::App,
@@ -186,7 +186,7 @@ impl Call<'_> {
 /// Asks the guard, then the handler. `caller` is who calls, where that is known already.
 pub async fn call(
     app: &App,
-    found: &Found<'_>,
+    found: &RouteMatch<'_>,
     parts: &Parts,
     body: &mut RequestBody<'_>,
     caller: Option<Caller>,
@@ -229,7 +229,7 @@ pub async fn call(
 /// The handler's answer, once the path has been looked up and the guard has been asked.
 async fn answer(
     call: &mut Call<'_>,
-    found: &Found<'_>,
+    found: &RouteMatch<'_>,
     body: &mut RequestBody<'_>,
 ) -> Result<Response, ApiError> {
     call.named = find_named(call, found.lookup).await?;

@@ -16,7 +16,7 @@ pub struct Router {
 }
 
 /// The endpoint that serves a request.
-pub struct Found<'r> {
+pub struct RouteMatch<'r> {
     /// Where none does, what the client is answered, once the thing that the path names is there.
     pub(super) endpoint: Result<&'r Endpoint, ApiError>,
     pub(super) lookup: Lookup,
@@ -26,7 +26,7 @@ pub struct Found<'r> {
     pub(super) parameters: Vec<String>,
 }
 
-impl Found<'_> {
+impl RouteMatch<'_> {
     /// Whether the route is one of version 1 of the API.
     pub fn is_version_1(&self) -> bool {
         is_below_version_1(self.route)
@@ -64,7 +64,7 @@ impl Router {
     ///
     /// # Errors
     /// 404 where the path leads nowhere near a route; 405 for `CONNECT`, as this is no proxy.
-    pub fn find(&self, parts: &Parts, prefix: &str) -> Result<Found<'_>, ApiError> {
+    pub fn find(&self, parts: &Parts, prefix: &str) -> Result<RouteMatch<'_>, ApiError> {
         if parts.method == Method::CONNECT {
             return Err(ApiError::method_not_allowed(Vec::new()));
         }
@@ -84,7 +84,7 @@ impl Router {
             Some(endpoint) if exact => Ok(endpoint),
             _ => Err(self.refusal(route, &parts.method, exact)),
         };
-        Ok(Found { endpoint, lookup: route.lookup, route: route.path, parameters })
+        Ok(RouteMatch { endpoint, lookup: route.lookup, route: route.path, parameters })
     }
 
     /// The route of the path, or the one that it would be below of; with its parameters.

@@ -32,24 +32,24 @@ pub enum Role {
 }
 
 /// What processes measures, or what tells the others that this process does not.
-enum Part {
+enum Worker {
     Workers(Metricd),
     Presence(Presence),
 }
 
-impl Part {
+impl Worker {
     fn start(role: Role, store: &Store, config: &Config) -> Self {
         if role == Role::Everything || !store.is_shared() {
-            return Part::Workers(super::start_metricd(store, config));
+            return Worker::Workers(super::start_metricd(store, config));
         }
         let name = super::process_name(store);
-        Part::Presence(Presence::start(store.engine.clone(), name, super::lease(config), super::now()))
+        Worker::Presence(Presence::start(store.engine.clone(), name, super::lease(config), super::now()))
     }
 
     async fn stop(self) {
         match self {
-            Part::Workers(metricd) => metricd.stop().await,
-            Part::Presence(presence) => presence.stop().await,
+            Worker::Workers(metricd) => metricd.stop().await,
+            Worker::Presence(presence) => presence.stop().await,
         }
     }
 }
@@ -85,7 +85,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
 
     let part = {
         let _on_workers = workers.enter();
-        Part::start(role, &store, config)
+        Worker::start(role, &store, config)
     };
     super::end_with_lost_tasks(store.engine.clone());
     // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
@@ -97,8 +97,8 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let collectors = Collectors::start(args, config, &sink, &mut registry).await?;
     // An API among others leaves the machine's figures to whoever collects them for all.
     let host = match &part {
-        Part::Workers(_) => start_host_collector(args, config, sink)?,
-        Part::Presence(_) => None,
+        Worker::Workers(_) => start_host_collector(args, config, sink)?,
+        Worker::Presence(_) => None,
     };
     // What collectors have gathered is posted while requests are still served.
     let stop = async {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_engine::{ClusterStatus, about::Kind};
+use gnudi_engine::{ClusterStatus, about::ProcessKind};
 use gnudi_model::SackCount;
 
 use super::status::grouped;
@@ -125,7 +125,7 @@ impl Progress {
         let Some(split) = status.split else { return Ok(()) };
         let mut line =
             format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, waiting(status));
-        if !status.processes.iter().any(|process| process.about.kind == Kind::Metricd) {
+        if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
             line += "; no metricd is there to process them: start one";
         }
         self.say(&line);

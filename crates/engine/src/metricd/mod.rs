@@ -28,7 +28,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     Engine,
-    about::{Kind, Observer},
+    about::{Observer, ProcessKind},
 };
 
 /// Something that runs until it is told to stop.
@@ -98,7 +98,7 @@ impl Parts {
         let owner = engine.coordinator.clone().map(|coordinator| -> Task {
             workers.push(Box::pin(settler::run(engine.clone(), stopped.clone())));
             let membership = Membership::new(coordinator, options.name.clone(), options.lease);
-            let observer = Observer::new(Kind::Metricd, options.workers, (options.clock)());
+            let observer = Observer::new(ProcessKind::Metricd, options.workers, (options.clock)());
             Box::pin(Owner::new(engine.clone(), queue, membership, observer).run(leaving))
         });
         Parts { stop, workers, leave, owner }

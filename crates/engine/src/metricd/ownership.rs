@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     Engine,
-    about::{About, Kind, Observer},
+    about::{About, Observer, ProcessKind},
     units::Unit,
 };
 
@@ -164,7 +164,7 @@ impl Owner {
         if self.workers.is_none() {
             let members = self.membership.within(self.membership.coordinator.members()).await?;
             let workers =
-                members.into_iter().filter(|member| About::read(&member.about).kind == Kind::Metricd);
+                members.into_iter().filter(|member| About::read(&member.about).kind == ProcessKind::Metricd);
             self.workers = Some(workers.map(|member| member.name).collect());
         }
         Ok(session)

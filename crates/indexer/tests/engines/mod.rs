@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 /// What tests run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     Sqlite,
     Postgres,
     MariaDb,
@@ -39,13 +39,13 @@ pub enum Engine {
 }
 
 impl Engine {
-    pub fn start(kind: Kind) -> Self {
+    pub fn start(kind: EngineKind) -> Self {
         static POSTGRES: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
         static MARIADB: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
         match kind {
-            Kind::Sqlite => Engine::Sqlite(tempfile::tempdir().unwrap()),
-            Kind::Postgres => Engine::Postgres(shared(&POSTGRES, Postgres::start)),
-            Kind::MariaDb => Engine::MariaDb(shared(&MARIADB, MariaDb::start)),
+            EngineKind::Sqlite => Engine::Sqlite(tempfile::tempdir().unwrap()),
+            EngineKind::Postgres => Engine::Postgres(shared(&POSTGRES, Postgres::start)),
+            EngineKind::MariaDb => Engine::MariaDb(shared(&MARIADB, MariaDb::start)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use gnudi_indexer::{CacheOptions, CachedIndexer, IndexOptions, Indexer, MemoryIndexer, SqlIndexer};
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::engines::{Engine, Kind};
+use crate::engines::{Engine, EngineKind};
 
 /// One call of an index.
 pub trait Call: Debug {
@@ -29,9 +29,9 @@ const CASES_ON_SERVERS: u32 = 12;
 const CASES: u32 = 64;
 
 /// Plays random calls on an engine.
-pub fn run_on<C: Call>(kind: Kind, calls: impl Strategy<Value = Vec<C>>) {
+pub fn run_on<C: Call>(kind: EngineKind, calls: impl Strategy<Value = Vec<C>>) {
     let engine = Engine::start(kind);
-    let cases = if kind == Kind::Sqlite { CASES } else { CASES_ON_SERVERS };
+    let cases = if kind == EngineKind::Sqlite { CASES } else { CASES_ON_SERVERS };
     // Failures are told; the file beside the test is for those of one test alone.
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     TestRunner::new(config).run(&calls, |calls| compare(&engine, &calls, None)).unwrap();

@@ -11,7 +11,7 @@ use std::{
 
 use gnudi_model::{Measure, Timestamp};
 
-use super::message::{self, Malformed, Message, Value};
+use super::message::{self, Malformed, Message, StatsdValue};
 
 /// What one flush may hold.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +107,8 @@ impl Aggregator {
         let is_full = self.values >= self.limits.values_max;
         let measure = |value| Measure { timestamp: now, value };
         match message.value {
-            Value::Time(_) | Value::Member(_) if is_full => return false,
-            Value::Time(value) => {
+            StatsdValue::Time(_) | StatsdValue::Member(_) if is_full => return false,
+            StatsdValue::Time(value) => {
                 let times = self.metrics.entry(name).or_insert_with(|| Gathered::Times(Vec::new()));
                 let Gathered::Times(times) = times else { unreachable!("the type is part of the name") };
                 // Of two measures at one time only one would count.
@@ -116,23 +116,23 @@ impl Aggregator {
                 times.push(Measure { timestamp: after, value });
                 self.values += 1;
             }
-            Value::Level(level) => {
+            StatsdValue::Level(level) => {
                 self.keep_level(&name, level);
                 self.metrics.insert(name, Gathered::Level(measure(level)));
             }
-            Value::Change(change) => {
+            StatsdValue::Change(change) => {
                 let level = self.levels.get(&name).copied().unwrap_or(0.0) + change;
                 self.keep_level(&name, level);
                 self.metrics.insert(name, Gathered::Level(measure(level)));
             }
-            Value::Count(count) => {
+            StatsdValue::Count(count) => {
                 let before = match self.metrics.get(&name) {
                     Some(Gathered::Count(measure)) => measure.value,
                     _ => 0.0,
                 };
                 self.metrics.insert(name, Gathered::Count(measure(before + count)));
             }
-            Value::Member(member) => {
+            StatsdValue::Member(member) => {
                 let member = self.hasher.hash_one(member);
                 let set = self.metrics.entry(name).or_insert_with(|| Gathered::Set(now, HashSet::new()));
                 let Gathered::Set(last, members) = set else { unreachable!("the type is part of the name") };

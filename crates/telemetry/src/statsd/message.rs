@@ -20,7 +20,7 @@ pub enum Malformed {
 
 /// A value, by its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum StatsdValue<'a> {
     /// `ms`: a duration. Its rate says how many others were not sent, which the figures of a duration do not show.
     Time(f64),
     /// `g`: a level; with a sign, a change of it.
@@ -36,17 +36,17 @@ pub enum Value<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
     pub name: &'a str,
-    pub value: Value<'a>,
+    pub value: StatsdValue<'a>,
 }
 
 impl Message<'_> {
     /// The name of the metric.
     pub fn metric(&self) -> String {
         let kind = match self.value {
-            Value::Time(_) => "ms",
-            Value::Level(_) | Value::Change(_) => "g",
-            Value::Count(_) => "c",
-            Value::Member(_) => "s",
+            StatsdValue::Time(_) => "ms",
+            StatsdValue::Level(_) | StatsdValue::Change(_) => "g",
+            StatsdValue::Count(_) => "c",
+            StatsdValue::Member(_) => "s",
         };
         format!("{}|{kind}", self.name).replace('/', "_")
     }
@@ -65,7 +65,7 @@ pub fn read(line: &str) -> impl Iterator<Item = Result<Message<'_>, Malformed>> 
     })
 }
 
-fn read_value(text: &str) -> Result<Value<'_>, Malformed> {
+fn read_value(text: &str) -> Result<StatsdValue<'_>, Malformed> {
     let mut parts = text.split('|');
     let (value, kind, rate) =
         (parts.next().unwrap_or_default(), parts.next().ok_or(Malformed::Form)?, parts.next());
@@ -74,15 +74,15 @@ fn read_value(text: &str) -> Result<Value<'_>, Malformed> {
     }
     let rate = rate.map_or(Ok(1.0), read_rate)?;
     match kind {
-        "ms" => number(value).map(Value::Time),
-        "g" if value.starts_with(['+', '-']) => number(value).map(Value::Change),
-        "g" => number(value).map(Value::Level),
+        "ms" => number(value).map(StatsdValue::Time),
+        "g" if value.starts_with(['+', '-']) => number(value).map(StatsdValue::Change),
+        "g" => number(value).map(StatsdValue::Level),
         "c" => Some(number(value)? * (1.0 / rate))
             .filter(|count| count.is_finite())
-            .map(Value::Count)
+            .map(StatsdValue::Count)
             .ok_or(Malformed::Number),
         "s" if value.is_empty() => Err(Malformed::Form),
-        "s" => Ok(Value::Member(value)),
+        "s" => Ok(StatsdValue::Member(value)),
         _ => Err(Malformed::Type),
     }
 }
@@ -100,7 +100,7 @@ fn number(text: &str) -> Result<f64, Malformed> {
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<(String, Value<'_>), Malformed> {
+    fn one(line: &str) -> Result<(String, StatsdValue<'_>), Malformed> {
         let all: Vec<_> = read(line).collect();
         assert_eq!(all.len(), 1, "{line}");
         all[0].map(|message| (message.metric(), message.value))
@@ -109,21 +109,21 @@ mod tests {
     #[test]
     fn values_are_read_by_type() {
         for (line, metric, value) in [
-            ("a.b:320|ms", "a.b|ms", Value::Time(320.0)),
-            ("a:320|ms|@0.1", "a|ms", Value::Time(320.0)),
-            ("a:1|c", "a|c", Value::Count(1.0)),
-            ("a:3|c|@0.1", "a|c", Value::Count(30.0)),
-            ("a:-2|c", "a|c", Value::Count(-2.0)),
-            ("a:333|g", "a|g", Value::Level(333.0)),
-            ("a:-3.5|g", "a|g", Value::Change(-3.5)),
-            ("a:+3e2|g", "a|g", Value::Change(300.0)),
-            ("a:x y|s", "a|s", Value::Member("x y")),
-            ("/a/b é:1|c", "_a_b é|c", Value::Count(1.0)),
+            ("a.b:320|ms", "a.b|ms", StatsdValue::Time(320.0)),
+            ("a:320|ms|@0.1", "a|ms", StatsdValue::Time(320.0)),
+            ("a:1|c", "a|c", StatsdValue::Count(1.0)),
+            ("a:3|c|@0.1", "a|c", StatsdValue::Count(30.0)),
+            ("a:-2|c", "a|c", StatsdValue::Count(-2.0)),
+            ("a:333|g", "a|g", StatsdValue::Level(333.0)),
+            ("a:-3.5|g", "a|g", StatsdValue::Change(-3.5)),
+            ("a:+3e2|g", "a|g", StatsdValue::Change(300.0)),
+            ("a:x y|s", "a|s", StatsdValue::Member("x y")),
+            ("/a/b é:1|c", "_a_b é|c", StatsdValue::Count(1.0)),
         ] {
             assert_eq!(one(line), Ok((metric.to_owned(), value)), "{line}");
         }
         let several: Vec<_> = read("a:1|c:2|ms:x|g").collect();
-        assert_eq!(several[1], Ok(Message { name: "a", value: Value::Time(2.0) }));
+        assert_eq!(several[1], Ok(Message { name: "a", value: StatsdValue::Time(2.0) }));
         assert_eq!((several.len(), several[2]), (3, Err(Malformed::Number)));
     }
 

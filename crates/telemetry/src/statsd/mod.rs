@@ -8,5 +8,5 @@ mod message;
 mod server;
 
 pub use aggregator::{Aggregator, AggregatorLimits, Taken};
-pub use message::{Malformed, Message, Value};
+pub use message::{Malformed, Message, StatsdValue};
 pub use server::{Server, ServerOptions};

@@ -19,7 +19,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use self::queue::{Asker, Queue, network};
+use self::queue::{Asker, CheckQueue, network};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
@@ -38,7 +38,7 @@ pub struct Passwords {
     followed: Followed,
     users: RwLock<Arc<Users>>,
     own: Own,
-    checks: Queue,
+    checks: CheckQueue,
     /// Of addresses.
     keys: RandomState,
 }
@@ -63,7 +63,7 @@ impl Passwords {
             followed,
             users: RwLock::new(Arc::new(users)),
             own,
-            checks: Queue::default(),
+            checks: CheckQueue::default(),
             keys: RandomState::new(),
         })
     }

@@ -55,28 +55,28 @@ pub fn network(address: IpAddr) -> IpAddr {
 
 /// The queue of checks. Clones are of the same queue.
 #[derive(Clone, Debug, Default)]
-pub struct Queue(Arc<Mutex<State>>);
+pub struct CheckQueue(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     running: usize,
     /// In the order in which they came.
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingCheck>,
     addresses: Failures,
     names: Failures,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingCheck {
     asker: Asker,
     turn: oneshot::Sender<Turn>,
 }
 
 /// Whose turn it is: with its end comes the next.
 #[derive(Debug)]
-pub struct Turn(Queue);
+pub struct Turn(CheckQueue);
 
-impl Queue {
+impl CheckQueue {
     /// Gets in line; what is answered yields the turn, or ends without one where others displace who waits.
     pub fn enter(&self, asker: Asker, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
         let (turn, receiver) = oneshot::channel();
@@ -102,7 +102,7 @@ impl Queue {
             let (place, _) = worst.filter(|(_, rank)| state.rank(&asker, now) < *rank).ok_or(Busy)?;
             state.waiting.remove(place);
         }
-        state.waiting.push(Waiting { asker, turn });
+        state.waiting.push(PendingCheck { asker, turn });
         assert!(state.waiting.len() <= WAITING_MAX, "the queue is bounded");
         Ok(receiver)
     }
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn who_has_failed_comes_after_all_others() {
-        let (queue, now) = (Queue::default(), Instant::now());
+        let (queue, now) = (CheckQueue::default(), Instant::now());
         let running = queue.enter(asker(1, 1), now).unwrap().try_recv().unwrap();
         let mut guess = queue.enter(asker(1, 1), now).unwrap();
         let mut same_name = queue.enter(asker(2, 1), now).unwrap();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn nobody_has_more_than_a_share_and_newcomers_displace_who_has_failed() {
-        let (queue, now) = (Queue::default(), Instant::now());
+        let (queue, now) = (CheckQueue::default(), Instant::now());
         let running = queue.enter(asker(0, 0), now).unwrap().try_recv().unwrap();
         let share = SHARE_MAX as u64;
         let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(asker(1, name), now).unwrap()).collect();

@@ -63,9 +63,9 @@ pub struct Program {
 }
 
 /// What is known of the rules while one is asked: two bits each.
-struct Known([u64; RULES_MAX / 32]);
+struct KnownRules([u64; RULES_MAX / 32]);
 
-impl Known {
+impl KnownRules {
     fn get(&self, rule: usize) -> Option<bool> {
         match self.0[rule / 32] >> (rule % 32 * 2) & 3 {
             0 => None,
@@ -177,10 +177,10 @@ impl Program {
 
     /// Whether the rule allows.
     pub fn allows(&self, rule: usize, facts: &impl Facts) -> bool {
-        self.run(rule, facts, &mut Known([0; RULES_MAX / 32]))
+        self.run(rule, facts, &mut KnownRules([0; RULES_MAX / 32]))
     }
 
-    fn run(&self, rule: usize, facts: &impl Facts, known: &mut Known) -> bool {
+    fn run(&self, rule: usize, facts: &impl Facts, known: &mut KnownRules) -> bool {
         if let Some(answer) = known.get(rule) {
             return answer;
         }
@@ -284,14 +284,14 @@ mod tests {
     use super::*;
 
     /// Callers with one role and one project, things with one attribute; counts the questions.
-    struct Asked<'a> {
+    struct TestFacts<'a> {
         role: &'a str,
         project: &'a str,
         owner: Option<&'a str>,
         questions: Cell<usize>,
     }
 
-    impl Facts for Asked<'_> {
+    impl Facts for TestFacts<'_> {
         fn has_role(&self, role: &str) -> bool {
             self.questions.set(self.questions.get() + 1);
             self.role == role
@@ -306,8 +306,8 @@ mod tests {
         }
     }
 
-    fn asked<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> Asked<'a> {
-        Asked { role, project, owner, questions: Cell::default() }
+    fn asked<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> TestFacts<'a> {
+        TestFacts { role, project, owner, questions: Cell::default() }
     }
 
     fn compiled(rules: &[(&str, &str)]) -> Result<Program, Refused> {
@@ -316,7 +316,7 @@ mod tests {
         compile(&sources, "default")
     }
 
-    fn allows(rules: &[(&str, &str)], facts: &Asked<'_>) -> bool {
+    fn allows(rules: &[(&str, &str)], facts: &TestFacts<'_>) -> bool {
         compiled(rules).unwrap().allows(0, facts)
     }
 

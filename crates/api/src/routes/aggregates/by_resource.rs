@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What of resources' metrics is asked for.
-pub(super) struct Asked<'a> {
+pub(super) struct ResourcesQuery<'a> {
     pub operations: &'a Operation,
     pub search: &'a Search,
     pub arguments: Arguments,
@@ -31,7 +31,7 @@ pub(super) struct Asked<'a> {
     pub details: bool,
 }
 
-impl Asked<'_> {
+impl ResourcesQuery<'_> {
     /// What a search says that finds no metric: all the names, sorted.
     pub fn no_metrics(&self) -> ApiError {
         let mut names: Vec<&str> =
@@ -43,7 +43,7 @@ impl Asked<'_> {
 }
 
 /// Over all resources at once.
-pub(super) async fn all(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, ApiError> {
+pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
     let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
     let filter = asked.search.filter.clone();
     let resources = list(call, &asked.search.resource_type, filter, false, &sorts).await?;
@@ -61,7 +61,7 @@ pub(super) async fn all(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, 
 }
 
 /// Over each group of resources that have the same in the fields they are grouped by.
-pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, ApiError> {
+pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
     let filter = asked.search.filter.clone();
     let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
     check_count(call, resources.len())?;
@@ -91,7 +91,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Docume
 
 fn write_measures(
     document: &mut Document,
-    asked: &Asked<'_>,
+    asked: &ResourcesQuery<'_>,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
 ) -> Result<(), ApiError> {

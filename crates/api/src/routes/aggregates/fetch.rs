@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-use super::{Arguments, body, by_id, by_resource, by_resource::Asked, groupby, history};
+use super::{Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, groupby, history};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -34,7 +34,13 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Resul
         None => by_id::answer(call, &body.operations, &arguments, details).await?,
         Some(search) => {
             let groupby = groupby(&query);
-            let asked = Asked { operations: &body.operations, search, arguments, groupby: &groupby, details };
+            let asked = ResourcesQuery {
+                operations: &body.operations,
+                search,
+                arguments,
+                groupby: &groupby,
+                details,
+            };
             match (groupby.is_empty(), use_history) {
                 (true, _) => by_resource::all(call, &asked).await?,
                 (false, false) => by_resource::grouped(call, &asked).await?,

@@ -17,7 +17,7 @@ use gnudi_series::{
 
 use super::{
     Arguments,
-    by_resource::{Asked, Total, group_of, list},
+    by_resource::{ResourcesQuery, Total, group_of, list},
     references::{self, Policies, check_count},
 };
 use crate::{
@@ -48,7 +48,7 @@ struct Group {
     revisions: Vec<Revision>,
 }
 
-pub(super) async fn grouped(call: &Call<'_>, asked: &Asked<'_>) -> Result<Document, ApiError> {
+pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
     let resources = list(call, &asked.search.resource_type, filter, true, asked.groupby).await?;
     check_count(call, resources.len())?;
@@ -192,7 +192,7 @@ struct Point {
 
 struct Reader<'a> {
     call: &'a Call<'a>,
-    asked: &'a Asked<'a>,
+    asked: &'a ResourcesQuery<'a>,
     policies: Policies,
     total: Total,
 }

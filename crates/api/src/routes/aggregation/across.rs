@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What is asked of the metrics.
-pub(super) struct Asked<'q> {
+pub(super) struct AcrossQuery<'q> {
     query: &'q Query,
     arguments: Arguments,
     aggregation: String,
@@ -31,7 +31,7 @@ pub(super) struct Asked<'q> {
     reaggregation: String,
 }
 
-impl<'q> Asked<'q> {
+impl<'q> AcrossQuery<'q> {
     /// # Errors
     /// Those of [`Arguments::of`].
     pub fn of(query: &'q Query, now: Timestamp) -> Result<Self, ApiError> {
@@ -43,7 +43,7 @@ impl<'q> Asked<'q> {
         let arguments = Arguments::of(query, now)?;
         let aggregation = text("aggregation").unwrap_or_else(|| "mean".to_owned());
         let reaggregation = text("reaggregation").unwrap_or_else(|| aggregation.clone());
-        Ok(Asked { query, arguments, aggregation, reaggregation })
+        Ok(AcrossQuery { query, arguments, aggregation, reaggregation })
     }
 }
 
@@ -53,7 +53,7 @@ type Known = (Arc<Metric>, Arc<ArchivePolicy>);
 /// The points, coarsest granularity first; of a single metric as they are stored.
 pub(super) async fn measures(
     call: &Call<'_>,
-    asked: &Asked<'_>,
+    asked: &AcrossQuery<'_>,
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Column>, ApiError> {
     call.enforce_all(Rule::GetMetric, metrics).await?;
@@ -122,7 +122,7 @@ fn method_of(aggregation: &str, policy: &ArchivePolicy) -> Option<AggregationMet
 /// The points of one metric.
 async fn stored(
     call: &Call<'_>,
-    asked: &Asked<'_>,
+    asked: &AcrossQuery<'_>,
     metric: &Metric,
     policy: &ArchivePolicy,
     resample: Option<Resample>,
@@ -156,7 +156,7 @@ async fn stored(
 /// The points of several metrics, made one series.
 async fn across(
     call: &Call<'_>,
-    asked: &Asked<'_>,
+    asked: &AcrossQuery<'_>,
     known: &[Known],
     resample: Option<Resample>,
 ) -> Result<Vec<Column>, ApiError> {
@@ -191,7 +191,7 @@ async fn across(
 
 /// What `/v1/aggregates` would be asked: aggregate all, which are resampled before if that is wanted.
 fn operations(
-    asked: &Asked<'_>,
+    asked: &AcrossQuery<'_>,
     references: &[CrossReference],
     resample: Option<Resample>,
 ) -> Result<Operation, ApiError> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use gnudi_model::{Metric, MetricId};
 use hyper::StatusCode;
 
-use super::across::{self, Asked};
+use super::across::{self, AcrossQuery};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -54,7 +54,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, Ap
         .map(|(id, metric)| metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist"))))
         .collect();
     let query = call.query();
-    let asked = Asked::of(&query, call.app.now())?;
+    let asked = AcrossQuery::of(&query, call.app.now())?;
     let mut document = Document::new(&call.app.answers);
     document.rows(across::measures(call, &asked, &metrics?).await?)?;
     Ok(reply::json_bytes(StatusCode::OK, document.into_body()))

@@ -9,7 +9,7 @@ use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, Resource};
 use hyper::StatusCode;
 
-use super::across::{self, Asked};
+use super::across::{self, AcrossQuery};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -36,13 +36,13 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
     check_count(call, resources.len())?;
     let mut document = Document::new(&call.app.answers);
     if groupby.is_empty() {
-        let asked = Asked::of(&query, call.app.now())?;
+        let asked = AcrossQuery::of(&query, call.app.now())?;
         document.rows(across::measures(call, &asked, &metrics(call, &resources)).await?)?;
         return Ok(reply::json_bytes(StatusCode::OK, document.into_body()));
     }
     document.text("[");
     for (index, (group, resources)) in group_by(&groupby, &resources)?.into_iter().enumerate() {
-        let asked = Asked::of(&query, call.app.now())?;
+        let asked = AcrossQuery::of(&query, call.app.now())?;
         document.text(if index > 0 { ", {\"group\": " } else { "{\"group\": " });
         document.value(&group);
         document.text(", \"measures\": ");

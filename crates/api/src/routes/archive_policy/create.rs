@@ -2,7 +2,7 @@
 
 use gnudi_model::ArchivePolicy;
 
-use super::definition::{self, GivenItem};
+use super::definition::{self, PolicyItemFields};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -14,11 +14,11 @@ use crate::{
     schema::{Checked, Invalid, addressable, entries, list, required, string},
 };
 
-struct Given {
+struct PolicyFields {
     name: String,
     back_window: u64,
     aggregation_methods: Option<Vec<String>>,
-    definition: Vec<GivenItem>,
+    definition: Vec<PolicyItemFields>,
 }
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
@@ -37,7 +37,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     Ok(reply::created(&location, &super::shown(&policy)))
 }
 
-fn check(body: &Value) -> Checked<Given> {
+fn check(body: &Value) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
@@ -49,7 +49,7 @@ fn check(body: &Value) -> Checked<Given> {
             _ => return Err(Invalid::extra_key(key)),
         }
     }
-    Ok(Given {
+    Ok(PolicyFields {
         definition: required(definition, "definition")?,
         name: required(name, "name")?,
         back_window,

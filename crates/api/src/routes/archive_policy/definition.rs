@@ -16,14 +16,14 @@ const BACK_WINDOW_MAX: u64 = i32::MAX as u64;
 
 /// The parts of an item that a request gives, before they are completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GivenItem {
+pub struct PolicyItemFields {
     granularity: Option<Timespan>,
     points: Option<u64>,
     timespan: Option<Timespan>,
 }
 
 /// A list of at least one item.
-pub fn check(value: &Value) -> Checked<Vec<GivenItem>> {
+pub fn check(value: &Value) -> Checked<Vec<PolicyItemFields>> {
     let items = list(value, item)?;
     if items.is_empty() {
         return Err(Invalid::new("length of value must be at least 1"));
@@ -43,8 +43,8 @@ pub fn back_window(value: &Value) -> Checked<u64> {
     Ok(blocks)
 }
 
-fn item(value: &Value) -> Checked<GivenItem> {
-    let mut given = GivenItem::default();
+fn item(value: &Value) -> Checked<PolicyItemFields> {
+    let mut given = PolicyItemFields::default();
     for (key, value) in entries(value)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
@@ -58,7 +58,7 @@ fn item(value: &Value) -> Checked<GivenItem> {
 }
 
 /// Whole items of the given parts.
-pub fn complete(items: &[GivenItem]) -> Result<Vec<ArchivePolicyItem>, InvalidPolicy> {
+pub fn complete(items: &[PolicyItemFields]) -> Result<Vec<ArchivePolicyItem>, InvalidPolicy> {
     items.iter().map(|item| ArchivePolicyItem::new(item.granularity, item.points, item.timespan)).collect()
 }
 

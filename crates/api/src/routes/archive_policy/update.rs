@@ -3,7 +3,7 @@
 use gnudi_indexer::IndexerError;
 use hyper::StatusCode;
 
-use super::definition::{self, GivenItem};
+use super::definition::{self, PolicyItemFields};
 use crate::{
     body::RequestBody,
     error::ApiError,
@@ -27,7 +27,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     Ok(reply::json(StatusCode::OK, &super::shown(&policy)))
 }
 
-fn check(body: &Value) -> Checked<(Vec<GivenItem>, Option<u64>)> {
+fn check(body: &Value) -> Checked<(Vec<PolicyItemFields>, Option<u64>)> {
     let (mut definition, mut back_window) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);

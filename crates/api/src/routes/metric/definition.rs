@@ -18,7 +18,7 @@ const UNIT_CHARACTERS_MAX: usize = 31;
 
 /// What a request gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct MetricFields {
     archive_policy_name: Option<String>,
     resource_id: Option<Uuid>,
     name: Option<String>,
@@ -29,7 +29,7 @@ pub struct Given {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenNamed {
     Attach(MetricId),
-    Create(Given),
+    Create(MetricFields),
 }
 
 /// What is known about a metric once the rules have been asked and its resource has been found.
@@ -42,8 +42,8 @@ pub struct Definition {
 }
 
 /// The definition in a document. Where `name` is given, it stands for whatever name the document has.
-pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<Given> {
-    let mut given = Given { name: name.map(str::to_owned), ..Given::default() };
+pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricFields> {
+    let mut given = MetricFields { name: name.map(str::to_owned), ..MetricFields::default() };
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
@@ -100,7 +100,7 @@ fn slash_refused() -> ApiError {
 /// # Errors
 /// 400 where the name is none or no rule matches it, 404 where the resource is missing, 403 where the caller may not change
 /// it.
-pub async fn complete(call: &Call<'_>, given: Given) -> Result<Definition, ApiError> {
+pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition, ApiError> {
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(slash_refused());
     }
@@ -121,7 +121,7 @@ pub async fn complete(call: &Call<'_>, given: Given) -> Result<Definition, ApiEr
         }
         resource::find_any(call, id, Rule::UpdateResource).await?;
     }
-    let Given { resource_id, name, unit, .. } = given;
+    let MetricFields { resource_id, name, unit, .. } = given;
     let resource_text = resource_id.map(|id| id.to_string());
     let target = [
         ("creator", Some(call.caller.user.as_str())),
@@ -202,11 +202,17 @@ mod tests {
         let given = named(&format!(
             r#"{{"a": "{id}", "b/c": {{"name": 5, "unit": "s"}}, "d": {{"archive_policy_name": "low"}}}}"#
         ));
-        let create = |name: &str| Given { name: Some(name.to_owned()), ..Given::default() };
+        let create = |name: &str| MetricFields { name: Some(name.to_owned()), ..MetricFields::default() };
         let expected = [
             ("a", GivenNamed::Attach(MetricId(Uuid::try_parse(id).unwrap()))),
-            ("b/c", GivenNamed::Create(Given { unit: Some("s".to_owned()), ..create("b/c") })),
-            ("d", GivenNamed::Create(Given { archive_policy_name: Some("low".to_owned()), ..create("d") })),
+            ("b/c", GivenNamed::Create(MetricFields { unit: Some("s".to_owned()), ..create("b/c") })),
+            (
+                "d",
+                GivenNamed::Create(MetricFields {
+                    archive_policy_name: Some("low".to_owned()),
+                    ..create("d")
+                }),
+            ),
         ];
         assert_eq!(given.unwrap(), expected.map(|(name, given)| (name.to_owned(), given)));
         for (text, reason) in [

@@ -16,7 +16,7 @@ use crate::{
 /// What a request gives; each field is `None` where it is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::option_option, reason = "absent, null and a text are three things")]
-pub struct Given {
+pub struct ResourceFields {
     /// The id as it was written, and what it means.
     pub id: Option<(String, Uuid)>,
     pub started_at: Option<Timestamp>,
@@ -35,8 +35,12 @@ pub struct Writer<'a> {
 }
 
 /// A new resource, with an id and all attributes that its type requires.
-pub fn check_new(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<(String, Uuid, Given)> {
-    let mut given = Given::default();
+pub fn check_new(
+    body: &Value,
+    of: &ResourceType,
+    writer: Writer<'_>,
+) -> Checked<(String, Uuid, ResourceFields)> {
+    let mut given = ResourceFields::default();
     for (key, value) in entries(body)? {
         if key == "id" {
             given.id = Some(id(value, writer.creator).map_err(|invalid| invalid.in_key(key))?);
@@ -54,16 +58,16 @@ pub fn check_new(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked
 }
 
 /// Changes of a resource; `None` where there are none at all.
-pub fn check_change(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<Option<Given>> {
+pub fn check_change(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<Option<ResourceFields>> {
     let entries = entries(body)?;
-    let mut given = Given::default();
+    let mut given = ResourceFields::default();
     for (key, value) in entries {
         given.take(key, value, of, writer)?;
     }
     Ok((!entries.is_empty()).then_some(given))
 }
 
-impl Given {
+impl ResourceFields {
     fn take(&mut self, key: &str, value: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<()> {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key {
@@ -132,12 +136,12 @@ mod tests {
 
     const WRITER: Writer<'static> = Writer { creator: "foobar", now: Timestamp::from_secs(1_000_000) };
 
-    fn new(text: &str) -> Result<(String, Uuid, Given), String> {
+    fn new(text: &str) -> Result<(String, Uuid, ResourceFields), String> {
         let body = json::parse(text.as_bytes()).unwrap();
         check_new(&body, &instance(), WRITER).map_err(|invalid| invalid.reason())
     }
 
-    fn change(text: &str) -> Result<Option<Given>, String> {
+    fn change(text: &str) -> Result<Option<ResourceFields>, String> {
         let body = json::parse(text.as_bytes()).unwrap();
         check_change(&body, &instance(), WRITER).map_err(|invalid| invalid.reason())
     }
@@ -156,7 +160,7 @@ mod tests {
             ("name".into(), AttributeValue::String("x".into())),
             ("size".into(), AttributeValue::Number(5.0)),
         ];
-        let expected = Given {
+        let expected = ResourceFields {
             id: None,
             started_at: Some(Timestamp::from_secs(1_388_534_400)),
             ended_at: Some(Timestamp::from_secs(1_086_400)),

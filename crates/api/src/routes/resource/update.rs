@@ -4,7 +4,7 @@ use gnudi_indexer::ResourceChange;
 use gnudi_model::Resource;
 use hyper::StatusCode;
 
-use super::definition::{self, Given, Writer};
+use super::definition::{self, ResourceFields, Writer};
 use crate::{
     body::RequestBody,
     conditions::Version,
@@ -58,7 +58,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
 
 /// Refuses (403) to give a resource to a project in which the caller may create none: where an operator's rules ask for it,
 /// nobody shall come there by a detour. With Gnocchi's rules everybody may.
-fn enforce_move(call: &Call<'_>, resource: &Resource, given: &Given) -> Result<(), ApiError> {
+fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) -> Result<(), ApiError> {
     let own = resource.project_id.as_ref().map(gnudi_model::Text::as_str);
     let Some(project_id) = given.project_id.as_ref().map(Option::as_deref).filter(|given| *given != own)
     else {
@@ -77,7 +77,7 @@ fn enforce_move(call: &Call<'_>, resource: &Resource, given: &Given) -> Result<(
 }
 
 /// Whether a resource does not have all these values already; its metrics do not count.
-fn differs(resource: &Resource, given: &Given) -> bool {
+fn differs(resource: &Resource, given: &ResourceFields) -> bool {
     let text_differs = |given: &Option<Option<String>>, text: Option<&gnudi_model::Text>| {
         given.as_ref().is_some_and(|given| given.as_deref() != text.map(gnudi_model::Text::as_str))
     };

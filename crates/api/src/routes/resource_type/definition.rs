@@ -45,7 +45,7 @@ pub enum Purpose {
 
 /// The types of attributes, in the order in which Gnocchi tries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum AttributeTypeName {
     Bool,
     Datetime,
     Number,
@@ -53,16 +53,22 @@ enum Kind {
     Uuid,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Bool, Kind::Datetime, Kind::Number, Kind::String, Kind::Uuid];
+impl AttributeTypeName {
+    const ALL: [AttributeTypeName; 5] = [
+        AttributeTypeName::Bool,
+        AttributeTypeName::Datetime,
+        AttributeTypeName::Number,
+        AttributeTypeName::String,
+        AttributeTypeName::Uuid,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Bool => "bool",
-            Kind::Datetime => "datetime",
-            Kind::Number => "number",
-            Kind::String => "string",
-            Kind::Uuid => "uuid",
+            AttributeTypeName::Bool => "bool",
+            AttributeTypeName::Datetime => "datetime",
+            AttributeTypeName::Number => "number",
+            AttributeTypeName::String => "string",
+            AttributeTypeName::Uuid => "uuid",
         }
     }
 }
@@ -70,7 +76,7 @@ impl Kind {
 /// One attribute of a request, whose parts are of the right types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenAttribute {
-    kind: Kind,
+    kind: AttributeTypeName,
     required: bool,
     /// The bounds as they were given; null where there is none.
     min: Value,
@@ -108,7 +114,7 @@ fn check_attributes(value: &Value, purpose: Purpose) -> Checked<Vec<(String, Giv
 /// An attribute of the first kind that it can be of; where there is none, the fault that lies deepest is told.
 fn check_attribute_of_any_kind(value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
     let mut deepest: Option<Invalid> = None;
-    for kind in Kind::ALL {
+    for kind in AttributeTypeName::ALL {
         match check_attribute_of(kind, value, purpose) {
             Ok(given) => return Ok(given),
             Err(invalid) if deepest.as_ref().is_none_or(|fault| invalid.depth() > fault.depth()) => {
@@ -120,7 +126,7 @@ fn check_attribute_of_any_kind(value: &Value, purpose: Purpose) -> Checked<Given
     Err(deepest.expect("there are kinds"))
 }
 
-fn check_attribute_of(kind: Kind, value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
+fn check_attribute_of(kind: AttributeTypeName, value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
     let mut given = GivenAttribute {
         kind,
         required: true,
@@ -128,7 +134,7 @@ fn check_attribute_of(kind: Kind, value: &Value, purpose: Purpose) -> Checked<Gi
         max: Value::Null,
         fill: (purpose == Purpose::Update).then_some(Value::Null),
     };
-    if kind == Kind::String {
+    if kind == AttributeTypeName::String {
         (given.min, given.max) = (Value::Int(0), Value::Int(STRING_CHARACTERS_MAX));
     }
     let mut has_type = false;
@@ -144,10 +150,10 @@ fn check_attribute_of(kind: Kind, value: &Value, purpose: Purpose) -> Checked<Gi
             ("options", _) if purpose == Purpose::Update => {
                 given.fill = Some(fill(value).map_err(in_key)?);
             }
-            ("min", Kind::Number) => given.min = number_bound(value).map_err(in_key)?,
-            ("max", Kind::Number) => given.max = number_bound(value).map_err(in_key)?,
-            ("min_length", Kind::String) => given.min = length(value, 0).map_err(in_key)?,
-            ("max_length", Kind::String) => given.max = length(value, 1).map_err(in_key)?,
+            ("min", AttributeTypeName::Number) => given.min = number_bound(value).map_err(in_key)?,
+            ("max", AttributeTypeName::Number) => given.max = number_bound(value).map_err(in_key)?,
+            ("min_length", AttributeTypeName::String) => given.min = length(value, 0).map_err(in_key)?,
+            ("max_length", AttributeTypeName::String) => given.max = length(value, 1).map_err(in_key)?,
             _ => return Err(Invalid::extra_key(key)),
         }
     }
@@ -234,11 +240,11 @@ impl GivenAttribute {
     pub fn attribute_kind(&self) -> AttributeKind {
         let length = |bound: &Value| real(bound).map_or(0, |length| length as u32);
         match self.kind {
-            Kind::Bool => AttributeKind::Bool,
-            Kind::Datetime => AttributeKind::Datetime,
-            Kind::Uuid => AttributeKind::Uuid,
-            Kind::Number => AttributeKind::Number { min: real(&self.min), max: real(&self.max) },
-            Kind::String => {
+            AttributeTypeName::Bool => AttributeKind::Bool,
+            AttributeTypeName::Datetime => AttributeKind::Datetime,
+            AttributeTypeName::Uuid => AttributeKind::Uuid,
+            AttributeTypeName::Number => AttributeKind::Number { min: real(&self.min), max: real(&self.max) },
+            AttributeTypeName::String => {
                 AttributeKind::String { min_length: length(&self.min), max_length: length(&self.max) }
             }
         }
@@ -364,7 +370,7 @@ mod tests {
     #[test]
     fn names_are_taken_as_gnocchi_takes_them() {
         let given = GivenAttribute {
-            kind: Kind::Bool,
+            kind: AttributeTypeName::Bool,
             required: false,
             min: Value::Null,
             max: Value::Null,

@@ -13,7 +13,7 @@ const OPERATIONS_MAX: usize = 1_000;
 
 /// An operation, whose parts may still be missing.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Given {
+struct PartialOperation {
     op: Option<Op>,
     path: Option<String>,
     value: Option<Value>,
@@ -37,11 +37,11 @@ pub fn apply(body: &Value, document: &mut Value) -> Result<(), ApiError> {
     run(operations, document).map_err(ApiError::bad_request)
 }
 
-fn check(value: &Value) -> Checked<Given> {
+fn check(value: &Value) -> Checked<PartialOperation> {
     let Value::Object(_) = value else {
         return Err(Invalid::new("expected a dictionary"));
     };
-    let mut given = Given::default();
+    let mut given = PartialOperation::default();
     for (key, value) in entries(value)? {
         let wrong = |message: &str| Invalid::new(message).in_key(key);
         match (key.as_str(), value) {
@@ -58,7 +58,7 @@ fn check(value: &Value) -> Checked<Given> {
 }
 
 /// Looks at all operations before it runs the first.
-fn run(operations: Vec<Given>, document: &mut Value) -> Result<(), String> {
+fn run(operations: Vec<PartialOperation>, document: &mut Value) -> Result<(), String> {
     let mut checked = Vec::with_capacity(operations.len());
     for given in operations {
         let op = given.op.ok_or("Operation does not contain 'op' member")?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use gnudi_engine::{About, ClusterStatus, about::Kind, cluster::UnitStatus};
+use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus};
 
 /// The whole page, lines with their ends.
 pub fn write(status: &ClusterStatus) -> String {
@@ -42,8 +42,8 @@ fn processes(status: &ClusterStatus) -> String {
     let mut total = About::default();
     for process in &status.processes {
         let about = &process.about;
-        if about.kind != Kind::Metricd {
-            let kind = if about.kind == Kind::Api { "api" } else { "?" };
+        if about.kind != ProcessKind::Metricd {
+            let kind = if about.kind == ProcessKind::Api { "api" } else { "?" };
             rows.push([process.name.as_str(), kind, "", "", "", ""].map(str::to_owned));
             continue;
         }
