@@ -1,10 +1,13 @@
 """What strace saw of a process: which names it made and which directories it synced before its first answer."""
 
+import contextlib
 import os
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
+import threading
 
 STRACE = shutil.which("strace")
 NAMING = ["mkdir", "mkdirat", "rename", "renameat", "renameat2", "link", "linkat"]
@@ -28,6 +31,28 @@ def traced(command, output, inject=None, path=None):
     options = ["-f", "-y", "-s", "100", "-e", f"trace={calls}", "-e", "signal=none", "-o", output]
     options += ["-P", path] if path else []
     return [STRACE, *options, *(["-e", f"inject={inject}"] if inject else []), *command]
+
+
+@contextlib.contextmanager
+def injected(pid, inject, paths=(), threads=False):
+    """What strace does to calls of a process, or thread, that runs: `inject` in its own words, of calls that concern `paths`, if given;
+    `threads`: of all its threads."""
+    call = inject.partition(":")[0]
+    options = ["-f"] if threads else []
+    for path in paths:
+        options += ["-P", os.fspath(path)]
+    command = [STRACE, *options, "-e", f"trace={call}", "-e", f"inject={inject}", "-e", "signal=none", "-p", str(pid)]
+    tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        # It says so once it has attached.
+        told = tracer.stderr.readline()
+        assert "attached" in told, told
+        # What else it says must not fill the pipe.
+        threading.Thread(target=tracer.stderr.read, daemon=True).start()
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(15)
 
 
 def kill(process):

@@ -115,6 +115,26 @@ def test_each_is_counted_and_none_stops_the_others(rabbitmq, gnudi, agent):
     assert ours.stop() == 0
 
 
+def test_a_change_that_the_store_refuses_is_set_aside(rabbitmq, gnudi, agent):
+    """The samples are stored, what could not be changed is not forgotten, and later changes are made."""
+    store = gnudi()
+    client = store.client()
+    ours = agent(rabbitmq, store=store, config=QUICK).start()
+    raw_bus(rabbitmq, [(QUEUE, envelope(bare([good(600)])))])
+    arrived(client, 600)
+    minute = lambda number, name: envelope(bare([changed(600, timestamp=f"2026-01-01T00:0{number}:00",
+                                                         resource_metadata={"name": name})]))
+    refused = minute(1, "x" * 300)
+    raw_bus(rabbitmq, [(QUEUE, refused)])
+    headers = aside(rabbitmq, 1)[refused]
+    assert "is refused" in headers["reason"] and headers["queue"] == QUEUE, headers
+    raw_bus(rabbitmq, [(QUEUE, minute(2, "new"))])
+    shown = lambda: client.get(f"/v1/resource/image/{resource_id(600)}").expect(200).json()["name"]
+    wait_until(lambda: shown() == "new", TIMEOUT_S, "the new name")
+    wait_until(lambda: measures_taken(store) == 3, TIMEOUT_S, "the samples")
+    assert ours.stop() == 0
+
+
 def test_notifications_that_definitions_cannot_follow(rabbitmq, gnudi, agent):
     """Fields of the wrong type where a definition looks for them."""
     store = gnudi()

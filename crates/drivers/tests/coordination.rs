@@ -9,11 +9,12 @@ use std::{
 };
 
 use gnudi_drivers::{
-    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination},
+    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination, log_registry},
     coordination::{
         Arbiter, Coordinator,
         memory::{MemoryArbiter, MemoryCoordinator},
     },
+    incoming::registry::{LogRegistry, MemoryLogRegistry},
 };
 
 /// The clock stands still unless the suite lets time pass.
@@ -39,6 +40,11 @@ async fn memory_keeps_the_rules() {
     arbiter(async || {
         let arbiter: Arc<dyn Arbiter> = Arc::new(MemoryArbiter::default());
         ArbiterSetup { processes: vec![arbiter.clone(), arbiter] }
+    })
+    .await;
+    log_registry(async || {
+        let registry: Arc<dyn LogRegistry> = Arc::new(MemoryLogRegistry::default());
+        vec![registry.clone(), registry]
     })
     .await;
 }

@@ -19,11 +19,12 @@ use std::{
 use futures_util::future::join_all;
 use gnudi_drivers::{
     OpenError,
-    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination},
+    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination, log_registry},
     coordination::{
         Arbiter, CoordinationError, Coordinator,
         sql::{SqlCoordinator, SqlCoordinatorOptions, SqlDatabase},
     },
+    incoming::registry::LogRegistry,
 };
 use gnudi_model::SackCount;
 use mariadb::MariaDb;
@@ -56,6 +57,10 @@ async fn keeps_the_rules(create_database: impl Fn(&str) -> String) {
     .await;
     arbiter(async || ArbiterSetup {
         processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Arbiter>).collect(),
+    })
+    .await;
+    log_registry(async || {
+        processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn LogRegistry>).collect()
     })
     .await;
 }

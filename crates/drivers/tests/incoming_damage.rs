@@ -5,12 +5,13 @@ mod support;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use gnudi_drivers::{
     OpenError,
     incoming::{
-        Batch, Incoming, Position,
+        Batch, Incoming, IncomingError, Position, Record,
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };
@@ -35,6 +36,8 @@ fn options() -> LocalIncomingOptions {
         sack_count,
         segment_bytes: 1 << 16,
         held_bytes_max: 0,
+        // And what cannot be read is so for good.
+        unreadable_max: Duration::ZERO,
         ..LocalIncomingOptions::default()
     }
 }
@@ -57,7 +60,10 @@ async fn append(log: &LocalIncoming, id: u32) {
 
 /// The numbers of the batches in a sack.
 async fn ids(log: &LocalIncoming, sack: u16) -> Vec<u32> {
-    let records = log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records;
+    numbers(&log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records)
+}
+
+fn numbers(records: &[Record]) -> Vec<u32> {
     records
         .iter()
         .map(|record| {
@@ -222,6 +228,33 @@ async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
     disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
     assert_eq!(ids(&log, 0).await, [2, 3, 4, 5, 6, 7, 8, 9, 10]);
     assert_eq!(log.figures().damaged, 1);
+}
+
+/// A device may come back: until then nothing overtakes the record, and what lies before it is there.
+#[tokio::test]
+async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
+    let disk = SimDisk::default();
+    let patient = LocalIncomingOptions { unreadable_max: Duration::from_hours(1), ..options() };
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &patient).unwrap();
+    for id in 1..=5 {
+        append(&log, id).await;
+    }
+    for (failing, expected) in [(2, vec![1, 2]), (0, vec![])] {
+        disk.fail(Operation::Read, failing, std::io::ErrorKind::Other, false);
+        let read = log.pending(sack(0), Position(0), usize::MAX).await;
+        match read {
+            Ok(pending) => {
+                assert_eq!(numbers(&pending.records), expected);
+                assert!(pending.more, "the others are still there");
+            }
+            Err(IncomingError::Io(reason)) => {
+                assert!(expected.is_empty() && reason.contains(FILE), "{reason}")
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(ids(&log, 0).await, [1, 2, 3, 4, 5]);
+    assert_eq!(log.figures().damaged, 0);
 }
 
 #[tokio::test]

@@ -19,8 +19,13 @@ use gnudi_drivers::{
     aggregates::redis::{RedisAggregates, RedisAggregatesOptions},
     clients::redis::RedisOptions,
     conformance::{self, IncomingSetup},
-    incoming::redis::{RedisIncoming, RedisIncomingOptions},
+    incoming::{
+        Batch, Incoming, Position,
+        redis::{RedisIncoming, RedisIncomingOptions},
+        registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
+    },
 };
+use gnudi_model::{MetricId, Sack, SackCount};
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
@@ -95,4 +100,62 @@ async fn a_cluster() {
     let cluster = RedisCluster::start(&[]);
     incoming_suites(&cluster.url()).await;
     aggregates_suite(&cluster.url()).await;
+}
+
+async fn registered(url: &str, registry: &Arc<MemoryLogRegistry>) -> Arc<RedisIncoming> {
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let registry: Arc<dyn LogRegistry> = registry.clone();
+    RedisIncoming::open_registered(incoming_options(url, setup, "registered"), registry, CLUSTER)
+        .await
+        .unwrap()
+}
+
+/// Where a new record stands.
+async fn append(log: &RedisIncoming) -> Position {
+    let metric = MetricId(Uuid::from_u128(1));
+    let mut batch = Batch::default();
+    batch.push(metric, 1, |out| out.push(1));
+    log.append(batch).await.unwrap();
+    log.positions(&[Sack::of(metric, log.numbering().count)]).await.unwrap()[0].newest
+}
+
+/// A server that was emptied, while it was used and before a start, and one that takes the place of a log in another store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_go_on_above_those_of_a_log_that_is_lost() {
+    let server = RedisServer::start(&[]);
+    let registry = Arc::<MemoryLogRegistry>::default();
+    let log = registered(&server.url(), &registry).await;
+    let mut last = append(&log).await;
+    let flush = || server.ask::<String>(&["flushall"]);
+    for _ in 0..3 {
+        flush();
+        let next = append(&log).await;
+        assert!(next > last, "{next:?} is not above {last:?}");
+        last = next;
+    }
+    drop(log);
+    flush();
+    let log = registered(&server.url(), &registry).await;
+    let next = append(&log).await;
+    assert!(next > last, "{next:?} is not above {last:?}");
+    let logs = registry.logs();
+    assert_eq!(logs.len(), 2, "{logs:?}");
+    // The same one again.
+    drop(log);
+    append(&*registered(&server.url(), &registry).await).await;
+    assert_eq!(registry.logs().len(), 2);
+    // A log in another store has come further than the clock.
+    let far = Position(logs[1].first.0 + (1 << 50));
+    let elsewhere = RegisteredLog { floor: far, ..logs[1].successor(Uuid::new_v4(), "bucket".to_owned()) };
+    registry.register_log(&elsewhere).await.unwrap();
+    let log = registered(&server.url(), &registry).await;
+    assert!(append(&log).await > far);
+    assert_eq!(registry.logs().len(), 4);
+    // Beyond what scripts can count to.
+    let beyond = registry.logs()[3].successor(Uuid::new_v4(), "bucket".to_owned());
+    registry.register_log(&RegisteredLog { floor: Position(1 << 53), ..beyond }).await.unwrap();
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let options = incoming_options(&server.url(), setup, "registered");
+    let refused = RedisIncoming::open_registered(options, registry, CLUSTER).await.err().unwrap().to_string();
+    assert!(refused.contains("positions in Redis end below"), "{refused}");
 }

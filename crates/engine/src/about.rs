@@ -32,6 +32,10 @@ pub struct About {
     pub units: usize,
     pub passes_per_second: f64,
     pub measures_per_second: f64,
+    /// Measures that it has set aside since its start, since folding them panicked.
+    pub measures_set_aside: u64,
+    /// Heads, blocks and records that it found damaged since its start.
+    pub damaged: u64,
     /// What waits in the whole cluster, as it saw last.
     pub backlog_measures: u64,
     pub backlog_bytes: u64,
@@ -74,6 +78,8 @@ impl Observer {
             self.about.measures_per_second = (measures - measures_then) as f64 / seconds;
         }
         self.about.units = engine.units.len();
+        self.about.measures_set_aside = engine.figures().measures_set_aside.load(Relaxed);
+        self.about.damaged = engine.figures().damaged.load(Relaxed);
         // An outage of the store must not end the membership.
         let asked = tokio::time::timeout(limit, engine.backlog());
         if let Ok(Ok(backlog)) = asked.await {

@@ -1,6 +1,6 @@
 //! Who is there, who owns which sacks and how far they have come, for `gnudi status`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
@@ -20,6 +20,12 @@ pub struct ClusterStatus {
     pub units: Vec<UnitStatus>,
     pub backlog_measures: u64,
     pub backlog_bytes: u64,
+    /// Measures that the processes which are there have set aside since their starts: folding them panicked.
+    #[serde(default)]
+    pub measures_set_aside: u64,
+    /// Heads, blocks and records that they found damaged.
+    #[serde(default)]
+    pub damaged: u64,
 }
 
 /// Of the sacks before the split.
@@ -92,10 +98,18 @@ impl Engine {
         }
         let backlog = self.backlog().await?;
         let old_sacks = usize::from(units.get());
+        let processes = processes(&members, &owned);
+        let (measures_set_aside, damaged) = if self.coordinator.is_some() {
+            let abouts = processes.iter().map(|process| &process.about);
+            abouts.fold((0, 0), |sum, about| (sum.0 + about.measures_set_aside, sum.1 + about.damaged))
+        } else {
+            let figures = self.figures();
+            (figures.measures_set_aside.load(Relaxed), figures.damaged.load(Relaxed))
+        };
         Ok(ClusterStatus {
             sacks: numbering.count.get(),
             split: numbering.draining.then_some(SplitProgress { old_sacks, drained }),
-            processes: processes(&members, &owned),
+            processes,
             units: if self.coordinator.is_some() {
                 unit_statuses(&idle, &members, &owned, units)
             } else {
@@ -103,6 +117,8 @@ impl Engine {
             },
             backlog_measures: backlog.measures,
             backlog_bytes: backlog.bytes,
+            measures_set_aside,
+            damaged,
         })
     }
 }

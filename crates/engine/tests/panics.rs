@@ -177,6 +177,7 @@ async fn a_request_whose_fold_panics_costs_no_other() {
     house.worked_off().await;
     assert_eq!((house.newest(1).await, house.newest(3).await), (Some(40), Some(10)));
     assert_eq!(figures.measures_set_aside.load(Ordering::Relaxed), 2);
+    assert_eq!(house.engine.cluster().await.unwrap().measures_set_aside, 2, "for the operator");
     assert_eq!(house.engine.faults(), []);
     metricd.stop().await;
 }

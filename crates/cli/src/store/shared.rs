@@ -16,6 +16,7 @@ use gnudi_drivers::{
         Incoming,
         objects::{ObjectIncoming, ObjectIncomingOptions},
         redis::{RedisIncoming, RedisIncomingOptions},
+        registry::LogRegistry,
     },
     objects::{Objects, ceph::CephObjects, file::FileObjects, s3::S3Objects, swift::SwiftObjects},
 };
@@ -107,8 +108,8 @@ impl Opening<'_> {
         }
     }
 
-    /// The index's database as a coordinator. It is also who decides between writers of one name in Swift, whoever coordinates: what was
-    /// decided must be found again when the configuration has changed.
+    /// The index's database as a coordinator. It is also who decides between writers of one name in Swift, and remembers which log of
+    /// measures is followed, whoever coordinates: that must be found again when the configuration has changed.
     async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
         let open = || async {
             let options = engines::coordination_database(self.config, "indexer", "url")?;
@@ -120,6 +121,7 @@ impl Opening<'_> {
 
     async fn incoming(&self, kind: EngineKind, sack_count: SackCount) -> Result<Arc<dyn Incoming>> {
         let backlog_bytes_max = self.config.size(INCOMING, "backlog_bytes_max") as u64;
+        let registry: Arc<dyn LogRegistry> = self.index_database().await?;
         if kind == EngineKind::Redis {
             let timeout = engines::timeout(self.config, INCOMING);
             let options = RedisIncomingOptions {
@@ -128,7 +130,7 @@ impl Opening<'_> {
                 backlog_bytes_max,
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
-            let open = || RedisIncoming::open(options.clone(), self.cluster);
+            let open = || RedisIncoming::open_registered(options.clone(), registry.clone(), self.cluster);
             let incoming = self.patience.open(&self.place(INCOMING), open).await?;
             self.check_durability(incoming.durability())?;
             return Ok(incoming);
@@ -140,7 +142,10 @@ impl Opening<'_> {
             timeout: engines::timeout(self.config, INCOMING),
             ..ObjectIncomingOptions::default()
         };
-        let open = || ObjectIncoming::open(objects.clone(), self.cluster, Uuid::new_v4(), options.clone());
+        let open = || {
+            let (objects, registry) = (objects.clone(), registry.clone());
+            ObjectIncoming::open_registered(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
+        };
         Ok(self.patience.open(&self.place(INCOMING), open).await?)
     }
 

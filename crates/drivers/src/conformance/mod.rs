@@ -6,11 +6,13 @@
 mod aggregates;
 mod coordination;
 mod incoming;
+mod log_registry;
 mod objects;
 mod shared_incoming;
 
 pub use aggregates::aggregates;
 pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
 pub use incoming::{IncomingSetup, incoming};
+pub use log_registry::log_registry;
 pub use objects::objects;
 pub use shared_incoming::shared_incoming;

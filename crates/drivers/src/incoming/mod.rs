@@ -11,6 +11,7 @@ pub mod log;
 pub mod memory;
 pub mod objects;
 pub mod redis;
+pub mod registry;
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! The socket, and the clock of the flushes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, io, net, os::fd::AsFd as _, time::Duration};
 
 use gnudi_client::Client;
 use tokio::{net::UdpSocket, time::MissedTickBehavior};
@@ -67,13 +67,25 @@ impl Server {
                 () = &mut stop => break,
             }
         }
-        // What has arrived by now counts.
-        for _ in 0..DRAINED_DATAGRAMS_MAX {
-            let Ok((length, _)) = self.socket.try_recv_from(&mut buffer) else { break };
-            self.aggregator.take(&buffer[..length], now());
+        if let Err(error) = self.drain(&mut buffer) {
+            tracing::warn!(%error, "datagrams that had arrived were not read");
         }
         self.flush();
         self.deliverer.finish().await;
+    }
+
+    /// Takes the datagrams that have arrived by now. Asks the system's socket, which does not block: Tokio's says that there is none
+    /// until its reactor has seen one.
+    fn drain(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let socket = net::UdpSocket::from(self.socket.as_fd().try_clone_to_owned()?);
+        for _ in 0..DRAINED_DATAGRAMS_MAX {
+            match socket.recv_from(buffer) {
+                Ok((length, _)) => drop(self.aggregator.take(&buffer[..length], now())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -92,5 +104,35 @@ impl Server {
             measures,
         };
         self.deliverer.send(metrics.into_iter().map(item).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_client::ClientOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_has_arrived_is_taken_at_the_end() {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
+        let options = ServerOptions {
+            resource: "r".to_owned(),
+            archive_policy_name: None,
+            flush_delay: Duration::from_secs(10),
+            limits: AggregatorLimits::default(),
+        };
+        let mut server = Server::new(socket, client, options);
+        let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for line in ["a:1|g", "b:2|g"] {
+            sender.send_to(line.as_bytes(), address).unwrap();
+        }
+        // Nothing is awaited in between, so that Tokio's reactor has not seen them.
+        server.drain(&mut [0; 100]).unwrap();
+        let (metrics, taken) = server.aggregator.flush();
+        assert_eq!((metrics.len(), taken.values), (2, 2));
+        server.drain(&mut [0; 100]).expect("that there is nothing is no error");
     }
 }

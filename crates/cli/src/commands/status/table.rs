@@ -33,6 +33,14 @@ fn summary(status: &ClusterStatus) -> String {
             grouped(split.old_sacks as u64)
         );
     }
+    if status.measures_set_aside > 0 || status.damaged > 0 {
+        let _ = writeln!(
+            text,
+            "{} measures set aside, {} damaged places since the processes started: their logs name them",
+            grouped(status.measures_set_aside),
+            grouped(status.damaged)
+        );
+    }
     text
 }
 
@@ -171,6 +179,15 @@ b.2           1  0-1 3
 nobody        1  2
 ";
         assert_eq!(write(&status), expected);
+    }
+
+    #[test]
+    fn what_was_set_aside_is_told() {
+        let mut status = ClusterStatus::from_json(STATUS.as_bytes()).unwrap();
+        (status.measures_set_aside, status.damaged) = (1200, 3);
+        let line =
+            "1,200 measures set aside, 3 damaged places since the processes started: their logs name them\n";
+        assert!(write(&status).contains(line));
     }
 
     #[test]

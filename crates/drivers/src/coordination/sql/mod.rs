@@ -7,21 +7,28 @@
 //!
 //! Statements are plain text with numbers in them, which both kinds of database understand; what comes from outside is bound.
 //! `connections.rs` has the few connections and their deadlines, `operations.rs` the statements of a coordinator, `claims.rs` those
-//! of an arbiter.
+//! of an arbiter, `logs.rs` those of a registry of logs.
 
 mod claims;
 mod connections;
+mod logs;
 mod operations;
 mod schema;
 
 use std::{str::FromStr, time::Duration};
 
 use async_trait::async_trait;
-use gnudi_model::Sack;
+use gnudi_model::{Sack, SackCount};
 use sqlx::{mysql::MySqlConnectOptions, postgres::PgConnectOptions};
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
-use crate::OpenError;
+use crate::{
+    OpenError,
+    incoming::{
+        Position,
+        registry::{LogRegistry, RegisteredLog},
+    },
+};
 use connections::Connections;
 
 /// Where the database lies.
@@ -151,6 +158,27 @@ impl Arbiter for SqlCoordinator {
 
     async fn unclaim(&self, names: &[String]) -> Result<(), CoordinationError> {
         self.connections.run(claims::Unclaim { names }).await
+    }
+}
+
+#[async_trait]
+impl LogRegistry for SqlCoordinator {
+    async fn newest_log(&self) -> Result<Option<RegisteredLog>, CoordinationError> {
+        self.connections.run(logs::Newest).await
+    }
+
+    async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError> {
+        self.connections.run(logs::Register(log)).await
+    }
+
+    async fn raise_log(
+        &self,
+        generation: u64,
+        reached: Position,
+        floor: Position,
+        sacks: SackCount,
+    ) -> Result<bool, CoordinationError> {
+        self.connections.run(logs::Raise { generation, reached, floor, sacks }).await
     }
 }
 

@@ -8,7 +8,7 @@ use super::connections::{Connection, Operation};
 const LOCK: i64 = 0x676e_7564_6943;
 
 /// Texts are bytes, so that they are compared as such.
-const POSTGRES: [&str; 6] = [
+const POSTGRES: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS gnudi_token (one BIGINT PRIMARY KEY, last BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS gnudi_session (id BIGINT PRIMARY KEY, name BYTEA NOT NULL UNIQUE, about BYTEA NOT NULL, \
      ttl_us BIGINT NOT NULL, until_us BIGINT NOT NULL)",
@@ -16,16 +16,22 @@ const POSTGRES: [&str; 6] = [
      token BIGINT NOT NULL, PRIMARY KEY (sacks, sack))",
     "CREATE INDEX IF NOT EXISTS gnudi_sack_owner_session ON gnudi_sack_owner (session)",
     "CREATE TABLE IF NOT EXISTS gnudi_claim (name BYTEA PRIMARY KEY, value BYTEA NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS gnudi_incoming_log (generation BIGINT PRIMARY KEY, identity BYTEA NOT NULL, \
+     place BYTEA NOT NULL, sacks BIGINT NOT NULL, first_position BIGINT NOT NULL, floor_position BIGINT NOT NULL, \
+     reached_position BIGINT NOT NULL)",
     "INSERT INTO gnudi_token (one, last) VALUES (1, 0) ON CONFLICT (one) DO NOTHING",
 ];
 
-const MYSQL: [&str; 5] = [
+const MYSQL: [&str; 6] = [
     "CREATE TABLE IF NOT EXISTS gnudi_token (one BIGINT PRIMARY KEY, last BIGINT NOT NULL) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS gnudi_session (id BIGINT PRIMARY KEY, name VARBINARY(512) NOT NULL UNIQUE, \
      about LONGBLOB NOT NULL, ttl_us BIGINT NOT NULL, until_us BIGINT NOT NULL) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS gnudi_sack_owner (sacks BIGINT NOT NULL, sack BIGINT NOT NULL, session BIGINT NOT NULL, \
      token BIGINT NOT NULL, PRIMARY KEY (sacks, sack), KEY gnudi_sack_owner_session (session)) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS gnudi_claim (name VARBINARY(1024) PRIMARY KEY, value LONGBLOB NOT NULL) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS gnudi_incoming_log (generation BIGINT PRIMARY KEY, identity VARBINARY(64) NOT NULL, \
+     place LONGBLOB NOT NULL, sacks BIGINT NOT NULL, first_position BIGINT NOT NULL, floor_position BIGINT NOT NULL, \
+     reached_position BIGINT NOT NULL) ENGINE=InnoDB",
     "INSERT INTO gnudi_token (one, last) VALUES (1, 0) ON DUPLICATE KEY UPDATE one = one",
 ];
 

@@ -37,12 +37,13 @@ use self::{
     index::Index,
     load::Loader,
     queue::{Gate, WriteQueue},
+    read::RecordsRead,
 };
 use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk, is_no_space},
-    quarantine::Quarantine,
+    quarantine::{Quarantine, UNREADABLE_MAX},
     segments::{
         Location, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
     },
@@ -75,6 +76,8 @@ pub struct LocalIncomingOptions {
     pub followed_in: Option<PathBuf>,
     /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
+    /// After so long a record that the disk fails to read counts as damaged; until then it stops its sack.
+    pub unreadable_max: Duration,
 }
 
 impl Default for LocalIncomingOptions {
@@ -88,6 +91,7 @@ impl Default for LocalIncomingOptions {
             held_bytes_max: 8 << 20,
             followed_in: None,
             backlog_bytes_max: 4 << 30,
+            unreadable_max: UNREADABLE_MAX,
         }
     }
 }
@@ -160,7 +164,8 @@ impl LocalIncoming {
             "segments of {}",
             options.segment_bytes
         );
-        let quarantine = Arc::new(Quarantine::new(Arc::clone(&disk), dir.join("quarantine")));
+        let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
+        let quarantine = Arc::new(quarantine.giving_up_after(options.unreadable_max));
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
         let trimmed = checkpoint::read(&*disk, dir, &quarantine)?;
         let configured = trimmed.as_ref().map_or(usize::from(options.sack_count.get()), Vec::len);
@@ -317,12 +322,15 @@ impl Incoming for LocalIncoming {
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
         loop {
             let parts = self.shared.index.pending(sack.id, after, bytes_max);
-            let records = self.shared.read(sack.id, &parts);
+            let RecordsRead { records, stopped } = self.shared.read(sack.id, &parts);
             // Where all of them were damaged, those behind are next.
             let Some(last) = parts.last() else { return Ok(Pending::default()) };
             if !records.is_empty() {
-                let more = last.position() < self.shared.index.positions(sack.id).newest;
+                let more = stopped.is_some() || last.position() < self.shared.index.positions(sack.id).newest;
                 return Ok(Pending { records, more });
+            }
+            if let Some(reason) = stopped {
+                return Err(IncomingError::Io(reason));
             }
         }
     }
@@ -366,7 +374,7 @@ impl Incoming for LocalIncoming {
                 let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
                 let Some(last) = parts.last() else { break };
                 after = last.position();
-                for record in self.shared.read(sack, &parts) {
+                for record in self.shared.read(sack, &parts).records {
                     *measures.entry(record.metric).or_default() += u64::from(record.measures);
                 }
             }

@@ -1,4 +1,7 @@
 //! Records of the parts that the index names: out of memory, or read back from their places.
+//!
+//! What the disk fails to read may be readable a moment later, and nothing may overtake it, since a head that has applied a record
+//! ignores those before it. So reading stops there, until the place counts as damaged (`Quarantine::is_given_up`).
 
 use std::{
     collections::HashMap,
@@ -19,15 +22,39 @@ use crate::{
     },
 };
 
+/// What was read of some parts.
+pub(super) struct RecordsRead {
+    /// Of the parts in their order, as far as they could be read.
+    pub records: Vec<Record>,
+    /// Why those behind them could not be, for now.
+    pub stopped: Option<String>,
+}
+
+enum ItemRead {
+    Whole,
+    /// It was reported.
+    Damaged,
+    /// The disk may give it yet.
+    NotNow(String),
+}
+
+/// Payloads that were not in memory, by the places of their parts among all.
+struct ItemsRead {
+    payloads: HashMap<usize, Bytes>,
+    /// The first part that could not be read for now, and why.
+    stopped: Option<(usize, String)>,
+}
+
 impl LogState {
-    /// The records of parts, in order: out of memory, or read back. What cannot be read is reported and taken out of the backlog.
-    pub(super) fn read(&self, sack: SackId, parts: &[Stored]) -> Vec<Record> {
-        let mut from_disk = self.read_items(sack, parts);
-        let mut records = Vec::with_capacity(parts.len());
-        for (index, stored) in parts.iter().enumerate() {
+    /// The records of parts, in order: out of memory, or read back. What is damaged is reported and taken out of the backlog.
+    pub(super) fn read(&self, sack: SackId, parts: &[Stored]) -> RecordsRead {
+        let ItemsRead { mut payloads, stopped } = self.read_items(sack, parts);
+        let end = stopped.as_ref().map_or(parts.len(), |(index, _)| *index);
+        let mut records = Vec::with_capacity(end);
+        for (index, stored) in parts[..end].iter().enumerate() {
             let payload = match &stored.held {
                 Some((frame, offset)) => frame.payload(*offset, stored.length),
-                None => match from_disk.remove(&index) {
+                None => match payloads.remove(&index) {
                     Some(payload) => payload,
                     None => continue,
                 },
@@ -40,18 +67,17 @@ impl LogState {
                 self.index.give_up(sack, stored);
             }
         }
-        records
+        RecordsRead { records, stopped: stopped.map(|(_, reason)| reason) }
     }
 
-    /// The payloads of those parts that are not in memory, by their places among all.
-    fn read_items(&self, sack: SackId, parts: &[Stored]) -> HashMap<usize, Bytes> {
+    fn read_items(&self, sack: SackId, parts: &[Stored]) -> ItemsRead {
         let wanted = || parts.iter().enumerate().filter(|(_, stored)| stored.held.is_none());
         // All in one buffer, which the records share.
         let length = |stored: &Stored| ITEM_HEADER_BYTES + stored.length as usize;
         let mut buffer = vec![0; wanted().map(|(_, stored)| length(stored)).sum()];
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
         let mut segment: Option<Arc<Segment>> = None;
-        let mut end = 0;
+        let (mut end, mut stopped) = (0, None);
         for (index, stored) in wanted() {
             let number = stored.at.segment;
             if segment.as_ref().is_none_or(|segment| segment.number != number) {
@@ -61,29 +87,37 @@ impl LogState {
             let Some(segment) = &segment else { continue };
             let range = end..end + length(stored);
             end = range.end;
-            if self.read_item(segment, stored, &mut buffer[range.clone()]) {
-                found.push((index, range));
-            } else {
-                self.index.give_up(sack, stored);
+            match self.read_item(segment, stored, &mut buffer[range.clone()]) {
+                ItemRead::Whole => found.push((index, range)),
+                ItemRead::Damaged => self.index.give_up(sack, stored),
+                ItemRead::NotNow(reason) => {
+                    stopped = Some((index, reason));
+                    break;
+                }
             }
         }
         let buffer = Bytes::from(buffer);
         let payload = |range: Range<usize>| buffer.slice(range.start + ITEM_HEADER_BYTES..range.end);
-        found.into_iter().map(|(index, range)| (index, payload(range))).collect()
+        let payloads = found.into_iter().map(|(index, range)| (index, payload(range))).collect();
+        ItemsRead { payloads, stopped }
     }
 
-    /// Reads and checks an item; false where it is damaged, which is reported.
-    fn read_item(&self, segment: &Segment, stored: &Stored, item: &mut [u8]) -> bool {
-        if let Err(error) = read_exact_at(&*segment.file, item, stored.at.offset.into()) {
+    /// Reads and checks an item.
+    fn read_item(&self, segment: &Segment, stored: &Stored, item: &mut [u8]) -> ItemRead {
+        let offset = stored.at.offset.into();
+        if let Err(error) = read_exact_at(&*segment.file, item, offset) {
+            if !self.quarantine.is_given_up(&segment.path, offset) {
+                return ItemRead::NotNow(format!("{} at {offset}: {error}", segment.path.display()));
+            }
             segment.unreadable.store(true, Ordering::Relaxed);
             self.report(&format!("record, unreadable: {error}"), stored, &[]);
-            return false;
+            return ItemRead::Damaged;
         }
-        let right = open_item(item).is_some();
-        if !right {
+        if open_item(item).is_none() {
             self.report("record", stored, item);
+            return ItemRead::Damaged;
         }
-        right
+        ItemRead::Whole
     }
 
     fn report(&self, what: &str, stored: &Stored, bytes: &[u8]) {

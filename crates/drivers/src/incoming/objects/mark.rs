@@ -59,7 +59,7 @@ impl Mark {
         Ok(Mark { version, through: u64_at(payload, 0), numbering })
     }
 
-    async fn read(objects: &dyn Objects, version: u64) -> Result<Option<Self>, IncomingError> {
+    pub async fn read(objects: &dyn Objects, version: u64) -> Result<Option<Self>, IncomingError> {
         let bytes = objects.get(&names::mark(version)).await.map_err(super::unavailable)?;
         bytes.map(|bytes| Self::decode(version, &bytes)).transpose()
     }
@@ -108,12 +108,22 @@ impl Mark {
         through: u64,
         numbering: Numbering,
     ) -> Result<Self, IncomingError> {
-        let next = Mark { version: self.version + 1, through, numbering };
-        match objects.create(&names::mark(next.version), next.encode()).await {
-            Ok(()) => {}
-            Err(ObjectError::Exists(_)) => return self.newest(objects).await,
-            Err(error) => return Err(super::unavailable(error)),
-        }
+        let mut mark = self;
+        let next = loop {
+            let next = Mark { version: mark.version + 1, through, numbering };
+            match objects.create(&names::mark(next.version), next.encode()).await {
+                Ok(()) => break next,
+                Err(ObjectError::Exists(_)) => {
+                    let newest = mark.newest(objects).await?;
+                    // One that lies before this one must not be the last: of a log that was replaced.
+                    if newest.through >= through || newest.version == mark.version {
+                        return Ok(newest);
+                    }
+                    mark = newest;
+                }
+                Err(error) => return Err(super::unavailable(error)),
+            }
+        };
         // Twice, since whoever created the anchor may have stopped there.
         if next.version >= ANCHOR_EVERY && next.version % ANCHOR_EVERY < 2 {
             let anchor = next.version / ANCHOR_EVERY * ANCHOR_EVERY;
@@ -121,6 +131,6 @@ impl Mark {
             objects.delete(&old).await.map_err(super::unavailable)?;
         }
         // A version that was missing when this one was created may belong to a block that is gone.
-        self.newest(objects).await
+        mark.newest(objects).await
     }
 }

@@ -15,6 +15,8 @@
 //! trimmed, the mark passes them (`mark`) and they are deleted. Numbers are never used again: `tail` says how a process that slept is
 //! kept from writing or reading below the mark.
 //!
+//! Where the store is emptied or replaced, positions go on above those that were used (`registration`).
+//!
 //! What this does not do: list objects while measures come and go. Only new processes are found by a list, and what is left below
 //! the mark.
 
@@ -25,6 +27,7 @@ mod names;
 mod object;
 mod opening;
 mod read;
+mod registration;
 mod tail;
 mod view;
 mod writer;
@@ -51,6 +54,7 @@ use uuid::Uuid;
 use self::{
     acknowledgements::Acknowledgements,
     object::{Grouped, HEAD_BYTES, LogObjectKind, Object, seal},
+    registration::{IDENTITY_DELAY, Registration},
     tail::Tail,
     view::{Progress, View},
     writer::{Counters, Request, RequestQueue},
@@ -86,6 +90,8 @@ pub struct ObjectIncomingOptions {
     pub mark_delay: Duration,
     /// An object that is missing between others is given up after so long.
     pub missing_wait: Duration,
+    /// How often it is looked whether the store holds the log that is followed, and not another one.
+    pub identity_delay: Duration,
 }
 
 impl Default for ObjectIncomingOptions {
@@ -104,6 +110,7 @@ impl Default for ObjectIncomingOptions {
             keep: Duration::from_mins(1),
             mark_delay: Duration::from_secs(10),
             missing_wait: Duration::from_secs(10),
+            identity_delay: IDENTITY_DELAY,
         }
     }
 }
@@ -138,6 +145,8 @@ struct LogState {
     options: ObjectIncomingOptions,
     /// This life of the process.
     process: Uuid,
+    /// Where aggregates follow the log.
+    registration: Option<Registration>,
     view: Mutex<View>,
     arrived: Notify,
     tail: tokio::sync::Mutex<Tail>,
@@ -304,6 +313,9 @@ const HINT_KIND: u64 = 0x544e_4948;
 #[async_trait]
 impl Incoming for ObjectIncoming {
     fn fault(&self) -> Option<Fault> {
+        if self.shared.registration.as_ref().is_some_and(|registration| registration.replaced().is_some()) {
+            return Some(Fault::Ended("the log of objects that this process follows"));
+        }
         let has_ended = self.tasks.iter().any(JoinHandle::is_finished);
         has_ended.then_some(Fault::Ended("a task of the log of objects"))
     }
@@ -391,7 +403,10 @@ impl Incoming for ObjectIncoming {
         if numbering.draining {
             return Ok(numbering);
         }
-        numbering.count.doubled().ok_or_else(|| too_many(numbering))?;
+        let doubled = numbering.count.doubled().ok_or_else(|| too_many(numbering))?;
+        if let Some(registration) = &shared.registration {
+            shared.within(registration.double(doubled)).await?;
+        }
         shared.within(shared.write(LogObjectKind::Split(numbering.count), None, 0)).await?;
         Ok(self.numbering())
     }

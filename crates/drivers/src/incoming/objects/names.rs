@@ -20,6 +20,10 @@ pub fn mark(version: u64) -> String {
     format!("incoming/mark/{version:020}")
 }
 
+pub fn generation(generation: u64) -> String {
+    format!("incoming/generation/{generation:020}")
+}
+
 pub fn acknowledged(process: Uuid) -> String {
     format!("{ACKNOWLEDGED}{process}")
 }

@@ -18,10 +18,16 @@ use super::{
     mark::Mark,
     names,
     object::{FORMAT_VERSION, seal, unseal},
-    read, writer,
+    read,
+    registration::Registration,
+    writer,
 };
 use crate::{
     OpenError,
+    incoming::{
+        IncomingError,
+        registry::{LogRegistry, unavailable},
+    },
     objects::{ObjectError, Objects},
 };
 
@@ -36,19 +42,59 @@ impl ObjectIncoming {
         process: Uuid,
         options: ObjectIncomingOptions,
     ) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(objects, None, cluster, process, options).await
+    }
+
+    /// As [`ObjectIncoming::open`], of a log that the aggregates know: where the store holds another one, or an older copy, positions
+    /// go on above those that were used (`incoming::registry`).
+    pub async fn open_registered(
+        objects: Arc<dyn Objects>,
+        registry: Arc<dyn LogRegistry>,
+        cluster: Uuid,
+        process: Uuid,
+        options: ObjectIncomingOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(objects, Some(registry), cluster, process, options).await
+    }
+
+    async fn open_with(
+        objects: Arc<dyn Objects>,
+        registry: Option<Arc<dyn LogRegistry>>,
+        cluster: Uuid,
+        process: Uuid,
+        options: ObjectIncomingOptions,
+    ) -> Result<Arc<Self>, OpenError> {
         let place = objects.place();
         let failed = |reason: String| OpenError::Engine { engine: place.clone(), reason };
         let timeout = options.timeout;
         let in_time = async {
-            let count = claim(&*objects, cluster, options.sack_count).await?;
-            let mark = Mark::beginning(count).newest(&*objects).await;
-            mark.map_err(|error| failed(error.to_string()))
+            let failed = |error: IncomingError| failed(error.to_string());
+            let mut sacks = options.sack_count;
+            if let Some(registry) = &registry {
+                // A log that begins anew has as many sacks as the one before.
+                let log = registry.newest_log().await.map_err(|error| failed(unavailable(&error)))?;
+                sacks = log.map_or(sacks, |log| log.sacks);
+            }
+            let (count, is_new) = claim(&*objects, cluster, sacks).await?;
+            let registration = match registry {
+                Some(registry) => {
+                    Some(Registration::find(&*objects, registry, is_new, count).await.map_err(failed)?)
+                }
+                None => None,
+            };
+            let mark = Mark::beginning(count).newest(&*objects).await.map_err(failed)?;
+            Ok((mark, registration))
         };
-        let mark =
+        let (mark, registration) =
             tokio::time::timeout(timeout, in_time).await.unwrap_or_else(|_| Err(failed(NO_ANSWER.into())))?;
         let room = Arc::new(Semaphore::new(options.queue_bytes_max as usize));
+        let mut view = View::new(process, &mark, Bodies::new(options.bodies_bytes_max));
+        if let Some(registration) = &registration {
+            view.begin_at(registration.first_number());
+        }
         let shared = Arc::new(LogState {
-            view: Mutex::new(View::new(process, &mark, Bodies::new(options.bodies_bytes_max))),
+            registration,
+            view: Mutex::new(view),
             tail: tokio::sync::Mutex::new(Tail::new(mark)),
             objects,
             options,
@@ -79,7 +125,7 @@ const NO_ANSWER: &str = "no answer in time";
 
 impl LogState {
     /// Reads the log to its end. However long that is: only the store's answers have a deadline.
-    async fn first_look(&self) -> Result<(), crate::incoming::IncomingError> {
+    async fn first_look(&self) -> Result<(), IncomingError> {
         let hint = self.within(self.hint()).await?;
         self.view.lock().expect(hint);
         self.within(self.poll_acknowledgements(Instant::now(), Duration::ZERO)).await?;
@@ -88,14 +134,23 @@ impl LogState {
             Err(error) if self.tail.lock().await.missing.is_some() => {
                 tracing::error!(%error, "the log has a gap");
             }
-            look => drop(look?),
+            Err(error) => return Err(error),
+            Ok(_) => {
+                if self.within(self.check_end()).await? {
+                    self.catch_up(Instant::now()).await?;
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// Makes the store this cluster's, or finds that it is; returns the count of sacks with which the log began.
-async fn claim(objects: &dyn Objects, cluster: Uuid, count: SackCount) -> Result<SackCount, OpenError> {
+/// Makes the store this cluster's, or finds that it is; returns the count of sacks with which the log began, and whether that was now.
+async fn claim(
+    objects: &dyn Objects,
+    cluster: Uuid,
+    count: SackCount,
+) -> Result<(SackCount, bool), OpenError> {
     let place = objects.place();
     let failed =
         |error: ObjectError| OpenError::Engine { engine: objects.place(), reason: error.to_string() };
@@ -105,7 +160,7 @@ async fn claim(objects: &dyn Objects, cluster: Uuid, count: SackCount) -> Result
     let found = match objects.get(names::CLUSTER).await.map_err(failed)? {
         Some(found) => found,
         None => match objects.create(names::CLUSTER, seal(KIND, &payload)).await {
-            Ok(()) => return Ok(count),
+            Ok(()) => return Ok((count, true)),
             Err(ObjectError::Exists(_) | ObjectError::Unavailable(_)) => {
                 let found = objects.get(names::CLUSTER).await.map_err(failed)?;
                 found.ok_or_else(|| failed(ObjectError::Unavailable(NO_ANSWER.to_owned())))?
@@ -125,5 +180,5 @@ async fn claim(objects: &dyn Objects, cluster: Uuid, count: SackCount) -> Result
         return Err(OpenError::OtherCluster { place, found: owner, own: cluster });
     }
     let count = u16::from_le_bytes([found[16], found[17]]).try_into().map_err(|_| invalid())?;
-    Ok(SackCount(count))
+    Ok((SackCount(count), false))
 }

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use gnudi_model::{MetricId, Sack};
 
-use super::{LIST_AGE_MAX, LogState, SWEEP_DELAY, entries::decode, names, unavailable, view::PendingExtent};
+use super::{
+    LIST_AGE_MAX, LogState, SWEEP_DELAY, entries::decode, names, registration::IdentityLooks, unavailable,
+    view::PendingExtent,
+};
 use crate::{
     incoming::{IncomingError, Pending, Position, Record},
     segments::frame::{ITEM_HEADER_BYTES, open_item},
@@ -189,7 +192,7 @@ pub async fn follow(shared: Arc<LogState>) {
     let options = &shared.options;
     let (mut delay, mut rare_polls, mut rarely_polled_at) =
         (options.look_delay_min, RarePolls::default(), Instant::now());
-    let mut is_answering = true;
+    let (mut is_answering, mut identity_looks) = (true, IdentityLooks::default());
     loop {
         let pause = if shared.is_listening.load(Ordering::Relaxed) { delay } else { options.look_delay_idle };
         tokio::select! {
@@ -202,6 +205,11 @@ pub async fn follow(shared: Arc<LogState>) {
         {
             rarely_polled_at = Instant::now();
             look = shared.within(shared.poll_rarely(&mut rare_polls)).await.map(|()| found);
+        }
+        if look.is_ok()
+            && let Err(error) = shared.within(shared.check_identity(&mut identity_looks)).await
+        {
+            look = Err(error);
         }
         delay = match &look {
             Ok(true) => options.look_delay_min,

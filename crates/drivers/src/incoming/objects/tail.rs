@@ -4,6 +4,9 @@
 //! counts only where the number is not below the mark. Asking for the mark each time would double the reads; so the mark
 //! passes no object that was not seen `keep` ago, and who knows that a number was not taken less than `lease` ago need not ask.
 //! The clocks of two processes need not agree, they only must not run at very different speeds.
+//!
+//! Of a log whose generation begins with a later number (`registration`), what an older copy holds is read up to the first number that
+//! is missing; nobody writes there any more, so everybody finds the same one, and goes on where the generation begins.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -127,6 +130,15 @@ impl LogState {
             found |= whole > 0;
             let end = next + whole as u64;
             if (whole as u64) < width {
+                if self.view.lock().pass_hole() {
+                    if bodies.iter().skip(whole).any(Option::is_some) {
+                        tracing::error!(
+                            from = end,
+                            "objects of a log that was replaced are left out: one before them is gone"
+                        );
+                    }
+                    continue;
+                }
                 if self.view.lock().is_behind() {
                     self.fill(tail, end).await?;
                     continue;
@@ -207,17 +219,17 @@ impl LogState {
         if let Some((through, numbering)) = trimmable
             && through > tail.mark.through
         {
-            let before = tail.mark.through;
             tail.mark = tail.mark.advance(&*self.objects, through, numbering).await?;
             // What another process has marked meanwhile, it deletes.
-            self.delete(before + 1, through.min(tail.mark.through)).await?;
+            let trimmed = self.view.lock().kept_through(through.min(tail.mark.through));
+            self.delete(&trimmed).await?;
         }
         self.view.lock().forget(&tail.mark);
         Ok(())
     }
 
-    async fn delete(&self, first: u64, last: u64) -> Result<(), IncomingError> {
-        let names: Vec<String> = (first..=last).map(names::log).collect();
+    async fn delete(&self, numbers: &[u64]) -> Result<(), IncomingError> {
+        let names: Vec<String> = numbers.iter().copied().map(names::log).collect();
         for names in names.chunks(DELETED_AT_ONCE) {
             self.objects.delete(names).await.map_err(unavailable)?;
         }

@@ -88,6 +88,8 @@ pub struct View {
     next: u64,
     /// Somebody has written this far.
     at_least: u64,
+    /// Where the log's generation begins: what is missing before it is no gap.
+    begins_at: u64,
     /// All up to here are trimmed.
     trimmed: u64,
     /// Up to here some may have been trimmed before this process read them.
@@ -114,6 +116,7 @@ impl View {
             me,
             next: mark.through + 1,
             at_least: 0,
+            begins_at: 1,
             trimmed: mark.through,
             skipped: 0,
             numbering: mark.numbering,
@@ -138,9 +141,31 @@ impl View {
         self.at_least = self.at_least.max(number);
     }
 
+    /// The log's generation begins with this number.
+    pub fn begin_at(&mut self, number: u64) {
+        self.begins_at = number;
+    }
+
+    /// Passes over the hole before the log's generation; returns whether it lies ahead.
+    pub fn pass_hole(&mut self) -> bool {
+        let is_ahead = self.next < self.begins_at;
+        self.next = self.next.max(self.begins_at);
+        is_ahead
+    }
+
     /// Whether the next number is taken for certain, though its object is not known.
     pub fn is_behind(&self) -> bool {
-        self.next <= self.at_least
+        self.next <= self.at_least || self.next < self.begins_at
+    }
+
+    /// The newest object that is not trimmed.
+    pub fn newest_kept(&self) -> Option<u64> {
+        self.objects.last_key_value().map(|(number, _)| *number)
+    }
+
+    /// The numbers of the objects up to one that are not forgotten.
+    pub fn kept_through(&self, number: u64) -> Vec<u64> {
+        self.objects.range(..=number).map(|(number, _)| *number).collect()
     }
 
     pub fn trimmed(&self) -> u64 {

@@ -166,6 +166,8 @@ impl Writer {
             }
             let mut attempt = if is_behind {
                 Attempt::Lost
+            } else if let Err(error) = within(deadline, shared.reserve(number)).await {
+                Attempt::Failed(error)
             } else {
                 let batches = group.iter_mut().filter_map(|request| request.batch.as_mut());
                 let body = encode(number, &head, batches);
@@ -286,9 +288,16 @@ impl Writer {
                 if number == hinted {
                     break;
                 }
-                hinted = number;
                 // Where it fails, the next one will do.
                 let _ = shared.within(shared.put_hint(number)).await;
+                let reached = match &shared.registration {
+                    Some(registration) => shared.within(registration.reach(number)).await,
+                    None => Ok(()),
+                };
+                // That is not left to the next one, which may never come.
+                if matches!(reached, Ok(()) | Err(IncomingError::Poisoned(_))) {
+                    hinted = number;
+                }
                 tokio::time::sleep(HINT_EVERY).await;
             }
             is_hinting.store(false, Ordering::Relaxed);

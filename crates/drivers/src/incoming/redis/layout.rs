@@ -1,7 +1,7 @@
 //! Where things lie: the names of keys, and the bytes of values.
 //!
 //! ```text
-//! {prefix:in}:r          the cluster's id, the number of groups, how many sacks there are
+//! {prefix:in}:r          the cluster's id, the number of groups, how many sacks there are, the log's `identity`
 //! {prefix:in:G}:m        what is known of the sacks of group G, which lie on one node: `count` (appends by another are
 //!                        refused), `last` (position), `total` (waiting), and for each sack
 //!                        nCOUNT:SACK  position of the newest entry, sums up to it (entries, measures, bytes)

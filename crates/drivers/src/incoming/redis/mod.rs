@@ -11,6 +11,7 @@ mod errors;
 mod layout;
 mod numbering;
 mod read;
+mod registration;
 mod scripts;
 
 use std::{
@@ -33,7 +34,7 @@ use self::{
     numbering::{LANE, Root, Step, root_call},
     scripts::Scripts,
 };
-use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
+use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, registry::LogRegistry};
 use crate::{
     OpenError,
     clients::redis::{ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag},
@@ -152,12 +153,35 @@ impl Store {
 impl RedisIncoming {
     /// Connects, makes the store where there is none, and refuses one of another cluster. Says in the log what an answer promises.
     pub async fn open(options: RedisIncomingOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(options, None, cluster).await
+    }
+
+    /// As [`RedisIncoming::open`], of a store whose positions the aggregates know: where it took the place of another log, or was
+    /// emptied, positions go on above those that were used (`incoming::registry`).
+    pub async fn open_registered(
+        options: RedisIncomingOptions,
+        registry: Arc<dyn LogRegistry>,
+        cluster: Uuid,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(options, Some(registry), cluster).await
+    }
+
+    async fn open_with(
+        mut options: RedisIncomingOptions,
+        registry: Option<Arc<dyn LogRegistry>>,
+        cluster: Uuid,
+    ) -> Result<Arc<Self>, OpenError> {
         let scripts = Scripts::new();
         let place = options.redis.url.to_string();
         let failed =
             |error: ClientError| OpenError::Engine { engine: place.clone(), reason: error.to_string() };
         let client =
             RedisClient::connect(options.redis.clone(), scripts.all(), LANE + 1).await.map_err(failed)?;
+        if let Some(registry) = &registry {
+            let sacks = registration::sacks(&**registry, options.sack_count).await;
+            options.sack_count =
+                sacks.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+        }
         let root_tag = layout::root_tag(&options.prefix);
         let root = found(&client, &scripts, &root_tag, &options, cluster).await.map_err(failed)?;
         check(&root, &options, cluster)?;
@@ -177,6 +201,10 @@ impl RedisIncoming {
                 .carry_on(count)
                 .await
                 .map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+        }
+        if let Some(registry) = registry {
+            let registered = store.register(&*registry).await;
+            registered.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
         }
         let (queue, queued) = mpsc::channel(append::QUEUE_BATCHES_MAX);
         let queued = Arc::new(Mutex::new(queued));

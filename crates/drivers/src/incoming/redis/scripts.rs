@@ -12,6 +12,7 @@ pub(super) struct Scripts {
     pub(super) open: Script,
     pub(super) forget: Script,
     pub(super) root: Script,
+    pub(super) raise: Script,
 }
 
 impl Scripts {
@@ -26,6 +27,7 @@ impl Scripts {
             open: Script::new(include_str!("lua/open.lua")),
             forget: Script::new(include_str!("lua/forget.lua")),
             root: Script::new(include_str!("lua/root.lua")),
+            raise: Script::new(include_str!("lua/raise.lua")),
         }
     }
 
@@ -41,6 +43,7 @@ impl Scripts {
             &self.open,
             &self.forget,
             &self.root,
+            &self.raise,
         ]
         .map(Script::clone)
         .into()
