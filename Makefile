@@ -2,12 +2,17 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build run check test test-fast crash power-cut fuzz-diff bench
+.PHONY: help build run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
+CARGO_FUZZ_VERSION := 0.13.2
 ROUNDS ?= 1000
 IMAGES ?= 20000
+# Of the soak, and of each fuzz target.
+MINUTES ?= 60
+# Of requests for each operation of the OpenAPI document; `make test` has 12.
+EXAMPLES ?= 300
 # Of the random tests in `make test`, so that a run can be repeated; `make fuzz-diff` draws its own.
 SEED ?= 1
 PYTHON := .venv/bin/python
@@ -39,11 +44,30 @@ test-fast: build .venv/installed .cloud-venv/installed ## every test with few ra
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) -n 2 --dist loadfile --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
+LONG := crash power-cut soak fuzz-diff openapi fuzz
+
+# Each to its end, so that one run shows all failures.
+test-long: ## what takes hours, one after the other: kills, power cuts, soak, long random rounds, fuzz targets
+	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
 crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
 
 power-cut: build .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m power_cut --images $(IMAGES) --requests 150 $(ARGS)
+
+soak: build .venv/installed ## MINUTES (60) of mixed load with restarts: is all flat? target/soak/report.html (ARGS="--seed 7")
+	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m soak --minutes $(MINUTES) $(ARGS)
+
+# With the workspace's versions of all that both use.
+fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for MINUTES (60): target/fuzz/figures.md (TARGETS="points block")
+	cp Cargo.lock fuzz/Cargo.lock
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" $(CARGO) +nightly fuzz build
+	scripts/fuzz --minutes $(MINUTES) $(TARGETS)
+
+openapi: build .venv/installed ## EXAMPLES (300) made-up requests for each operation of the OpenAPI document
+	$(PYTEST) openapi -s --rounds $(EXAMPLES) --timeout 7200
 
 fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
 	$(CARGO) build --release --locked -p gnudi-series --example cross
@@ -70,3 +94,7 @@ bench: build ## repeat the published tables on gnudi and its peers, as a page (A
 target/tools/bin/cargo-deny:
 	# Unoptimised: compiling it takes longer than all that it does.
 	$(CARGO) install --locked --quiet --debug --root target/tools cargo-deny@$(CARGO_DENY_VERSION)
+
+target/tools/bin/cargo-fuzz:
+	rustup toolchain list | grep -q nightly || { echo "missing: a nightly toolchain: rustup toolchain install nightly" >&2; exit 1; }
+	$(CARGO) install --locked --quiet --debug --root target/tools cargo-fuzz@$(CARGO_FUZZ_VERSION)

@@ -1,0 +1,20 @@
+"""The soak itself, for a third of a minute: the load runs through two ends of the server, every answer is right, and the report is
+there. What is flat shows in an hour only: `make soak`."""
+
+import json
+
+from soak import run
+
+MINUTES = 0.3
+SHARES = [0.4, 0.3, 0.3]
+
+
+def test_a_third_of_a_minute(tmp_path, seed):
+    report = run.soak(seed, minutes=MINUTES, rate=60, output=tmp_path, shares=SHARES)
+    assert not report.faults, report
+    assert [what for _, what in report.events] == ["SIGTERM", "kill -9", "SIGTERM"]
+    data = json.loads((tmp_path / "samples.json").read_text())
+    assert {sample["life"] for sample in data["samples"]} == {1, 2, 3}
+    assert all(sample["rss"] > sample["anon"] > 0 and sample["disk"] > 0 for sample in data["samples"])
+    assert "Memory" in (tmp_path / "report.html").read_text()
+    assert str(run.judge_again(tmp_path / "samples.json", tmp_path / "again")).splitlines()[0] == str(report).splitlines()[0]
