@@ -1,8 +1,11 @@
-"""Heads that no client means: each is told what is wrong with it, and the server goes on."""
+"""Requests that nobody means well with: each is told what is wrong with it, and the server goes on."""
 
 import socket
 
 import pytest
+
+from limits import hostile
+from support.http import create_policy
 
 
 def exchange(server, request):
@@ -49,3 +52,91 @@ def test_a_head_has_at_most_64_kib(server, bytes_sent, status):
     except ConnectionResetError:
         # The rest of a head that is not read.
         assert status == 431
+
+
+REQUESTS = list(hostile.all_requests())
+ROUNDS = 3
+# After the first round: what the allocator keeps of the largest bodies, and its caches.
+GROWTH_BYTES_MAX = 48 << 20
+ANSWER_TIMEOUT_S = 60
+
+
+def rss_bytes(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS:"))
+
+
+def read_answer(connection):
+    """(status, whether the server keeps the connection); 0 where it closed without a word."""
+    said = b""
+    while b"\r\n\r\n" not in said:
+        chunk = connection.recv(65536)
+        if not chunk:
+            assert not said, said
+            return 0, False
+        said += chunk
+    head, _, body = said.partition(b"\r\n\r\n")
+    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    status, length = int(head.split(b" ", 2)[1]), int(headers.get(b"content-length", 0))
+    while len(body) < length:
+        chunk = connection.recv(65536)
+        assert chunk, f"{len(body)} of {length} bytes of an answer"
+        body += chunk
+    assert status < 400 or head.startswith(b"HTTP/1.")
+    return status, headers.get(b"connection") != b"close"
+
+
+def play(server, request, names):
+    """Sends a request on a connection of its own: the status, and whether the connection still serves where it was kept."""
+    raw = request.raw
+    for name, value in names.items():
+        raw = raw.replace(name, value)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=ANSWER_TIMEOUT_S) as connection:
+        try:
+            connection.sendall(raw)
+            if request.ends:
+                connection.shutdown(socket.SHUT_WR)
+            status, kept = read_answer(connection)
+            if kept and status and not request.ends:
+                connection.sendall(hostile.build("GET", "/v1/capabilities"))
+                followed, _ = read_answer(connection)
+                # A server may end a connection that it found broken as soon as it has answered.
+                assert followed in (0, 200), f"the next request on the connection: {followed}"
+            return status
+        except (ConnectionResetError, BrokenPipeError):
+            # The server refused what it had not read.
+            return None
+
+
+def make_world(client):
+    create_policy(client, "hostile", [("1s", 60)])
+    client.post("/v1/archive_policy_rule", {"name": "hostile", "metric_pattern": "h*", "archive_policy_name": "hostile"}).expect(201)
+    client.post("/v1/resource_type", {"name": "hostile"}).expect(201)
+    made = client.post("/v1/resource/hostile", {"id": "h", "metrics": {"cpu": {"archive_policy_name": "hostile"}}}).expect(201).json()
+    return {hostile.METRIC: made["metrics"]["cpu"].encode(), hostile.RESOURCE: made["id"].encode()}
+
+
+def test_hundreds_of_hostile_requests(server):
+    """Each gets the status that it deserves, three times; nothing changes, nobody panics, no memory is left behind."""
+    client = server.client()
+    names = make_world(client)
+    pages = ["/v1/archive_policy", "/v1/archive_policy_rule", "/v1/metric", "/v1/resource_type", "/v1/resource/hostile?history=true"]
+    before = [client.get(page).expect(200).body for page in pages]
+    odd, sizes = [], []
+    for _ in range(ROUNDS):
+        for request in REQUESTS:
+            status = play(server, request, names)
+            if status is not None and status not in request.statuses:
+                odd.append(f"{request.name}: {status}, not {request.statuses}")
+            assert server.process.running(), f"{request.name}: {server.log()[-2000:]}"
+            assert client.get("/healthcheck").status == 200, request.name
+        sizes.append(rss_bytes(server))
+    assert not odd, "\n".join([f"{len(odd)}", *odd])
+    assert [client.get(page).expect(200).body for page in pages] == before
+    assert sizes[-1] - sizes[0] < GROWTH_BYTES_MAX, sizes
+    log = server.log()
+    assert "panicked" not in log and " ERROR " not in log
+
+
+def test_there_are_hundreds():
+    assert len({request.raw for request in REQUESTS}) == len({request.name for request in REQUESTS}) == len(REQUESTS) >= 300

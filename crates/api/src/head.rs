@@ -1,7 +1,7 @@
 //! What every request's head must be, whatever it asks for.
 
 use hyper::{
-    StatusCode, Version,
+    Method, StatusCode, Version,
     header::HOST,
     http::{request::Parts, uri::Authority},
 };
@@ -13,11 +13,16 @@ const LINE_BYTES: usize = " ".len() * 2 + "HTTP/1.1\r\n".len();
 /// Bytes of a header that are neither name nor value.
 const HEADER_BYTES: usize = ": \r\n".len();
 
-/// Refuses a head that is too long (431), or that names no host, two, or what is none (400: RFC 9112, 3.2).
+/// Refuses a head that is too long (431), whose address is no path, or that names no host, two, or what is none (400: RFC 9112,
+/// 3.2).
 pub fn check(parts: &Parts, limits: &Limits) -> Result<(), ApiError> {
     if bytes(parts) > limits.header_bytes_max {
         let text = format!("The request's line and headers have more than {} bytes", limits.header_bytes_max);
         return Err(ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text));
+    }
+    // `GET host`, a form for CONNECT only, would be taken for `GET /` (RFC 9112, 3.2.3).
+    if parts.uri.scheme().is_none() && parts.uri.authority().is_some() && parts.method != Method::CONNECT {
+        return Err(ApiError::bad_request("The address does not begin with a slash"));
     }
     let mut hosts = parts.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -75,6 +80,20 @@ mod tests {
         assert_eq!(status(&[], Version::HTTP_11, 1), Some(400));
         assert_eq!(status(&["a", "a"], Version::HTTP_11, 1), Some(400));
         assert_eq!(status(&[], Version::HTTP_10, 1), None);
+    }
+
+    #[test]
+    fn an_address_is_a_path() {
+        let status = |uri: &str| {
+            let request = Request::builder().uri(uri).header(HOST, "h").body(()).unwrap();
+            check(&request.into_parts().0, &Limits::default()).err().map(|error| error.status.as_u16())
+        };
+        for uri in ["/", "/v1", "//v1", "http://h/v1", "*"] {
+            assert_eq!(status(uri), None, "{uri}");
+        }
+        for uri in ["v1", "h:8041"] {
+            assert_eq!(status(uri), Some(400), "{uri}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::{Passwords, named, passwords::Busy};
-use crate::{error::ApiError, policy::Caller};
+use crate::{error::ApiError, policy::Caller, schema::storable};
 
 /// `peer`: who sent the headers, where that is known.
 pub(super) async fn caller(
@@ -24,9 +24,10 @@ pub(super) async fn caller(
     Ok(named(user))
 }
 
-/// Name and password that the headers carry.
+/// Name and password that the headers carry; `None` also where nobody can have such a name.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
-    headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(parse)
+    let found = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(parse);
+    found.filter(|(user, _)| storable(user).is_ok())
 }
 
 /// Name and password of `Basic base64(name:password)`.
@@ -98,6 +99,16 @@ mod tests {
         assert_eq!(who("Basic YWRtaW46"), Some(("admin".to_owned(), true)));
         assert_eq!(who("BASIC YWRtaW46c2VjcmV0OjE="), Some(("admin".to_owned(), true)));
         assert_eq!(who("basic amQ="), Some(("jd".to_owned(), false)));
+    }
+
+    #[test]
+    fn a_name_is_one_that_every_index_can_store() {
+        // 255 times `a`, and one more.
+        let longest = "YWFh".repeat(85);
+        assert_eq!(who(&format!("basic {longest}")), Some(("a".repeat(255), false)));
+        assert_eq!(who(&format!("basic {longest}YQ==")), None);
+        // a, NUL, b.
+        assert_eq!(who("basic YQBi"), None);
     }
 
     #[test]

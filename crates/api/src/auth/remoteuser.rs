@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use hyper::{header::HeaderName, http::request::Parts};
 
 use super::{Own, Peer, named};
-use crate::{error::ApiError, policy::Caller};
+use crate::{error::ApiError, policy::Caller, schema::storable};
 
 /// Why the options of `remoteuser` are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +44,7 @@ impl RemoteUser {
     /// Whom the proxy names.
     ///
     /// # Errors
-    /// 401 where another than a proxy asks, or the proxy names nobody or several.
+    /// 401 where another than a proxy asks, or the proxy names nobody, several, or one whose name no index can store.
     pub(super) fn caller(&self, parts: &Parts) -> Result<Caller, ApiError> {
         let named_by_proxy = || {
             let Peer(peer) = parts.extensions.get()?;
@@ -54,7 +54,8 @@ impl RemoteUser {
             let mut values = parts.headers.get_all(&self.header).iter();
             // Latin-1, as WSGI has it.
             let name: String = values.next()?.as_bytes().iter().map(|byte| char::from(*byte)).collect();
-            (!name.is_empty() && values.next().is_none()).then(|| named(name))
+            let is_name = !name.is_empty() && storable(&name).is_ok();
+            (is_name && values.next().is_none()).then(|| named(name))
         };
         named_by_proxy().or_else(|| self.own.caller(&parts.headers)).ok_or_else(ApiError::unauthorized)
     }
@@ -143,6 +144,7 @@ mod tests {
         for headers in [
             &[][..],
             &[("x-remote-user", "")],
+            &[("x-remote-user", &"x".repeat(256))],
             &[("x-remote-user", "jd"), ("x-remote-user", "admin")],
             &[("remote-user", "jd")],
             &[("authorization", "basic YWRtaW46")],
