@@ -1,35 +1,9 @@
-"""Rows of docs/compatibility.md, each on both servers: what Gnocchi answers, and what gnudi does."""
-
-import itertools
+"""Rows of docs/compatibility.md, each on both servers: what Gnocchi answers, and what gnudi does. `rows.py` says which test has which."""
 
 import pytest
 
-from support.gnocchi import Gnocchi
-from support.gnudi import Gnudi
+from differential.deviations import both, ours, theirs, unique
 from support.http import create_metric, create_policy
-
-NUMBER = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def theirs(shared_dir, postgres):
-    """A Gnocchi of its own: what differs here would differ in what others list."""
-    with Gnocchi(shared_dir / "gnocchi-deviations", postgres) as server:
-        yield server.client()
-
-
-@pytest.fixture(scope="module")
-def ours(shared_dir):
-    with Gnudi(shared_dir / "gnudi-deviations", arguments=["--skip-archive-policies-creation"]) as server:
-        yield server.client()
-
-
-def unique(name):
-    return f"deviation-{name}-{next(NUMBER)}"
-
-
-def both(ours, theirs):
-    return {"gnocchi": theirs, "gnudi": ours}
 
 
 def measures(client, points, definition, query="", **policy):
