@@ -132,15 +132,26 @@ def probe(client, ids):
         measures[second] = 7
 
 
+def data_end(descriptor, size):
+    """Behind the last byte of a file that is no hole; what a log has only reserved is one."""
+    end, position = 0, 0
+    while position < size:
+        try:
+            position = os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError:
+            break
+        end = position = os.lseek(descriptor, position, os.SEEK_HOLE)
+    return end
+
+
 def shorten(directory):
-    """Cuts the zeros at the ends of files back to RESERVED_BYTES: more than any frame has at its end."""
-    zeros = bytes(RESERVED_BYTES)
+    """Cuts what logs have reserved back to RESERVED_BYTES: more than any frame has at its end."""
     for path in directory.rglob("*.log"):
-        size = path.stat().st_size
         with open(path, "r+b") as file:
-            while size > 2 * RESERVED_BYTES and os.pread(file.fileno(), RESERVED_BYTES, size - RESERVED_BYTES) == zeros:
-                size -= RESERVED_BYTES
-            file.truncate(size + RESERVED_BYTES if size < path.stat().st_size else size)
+            size = path.stat().st_size
+            wanted = data_end(file.fileno(), size) + RESERVED_BYTES
+            if wanted < size:
+                file.truncate(wanted)
 
 
 def check(recording, case, directory):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pickle
 import signal
+import socket
 import time
 
 from power_cut import workload
@@ -19,6 +20,8 @@ DATA = "data"
 DATA_FRESH = "new/data"
 # Longer than two checkpoints are apart.
 SETTLE_S = 0.4
+# How long a start is looked at all the time, before it is at intervals.
+EAGER_S = 2.0
 
 
 @dataclasses.dataclass
@@ -69,8 +72,17 @@ def start(root, data, config_path, log_path):
     """(process, port) of a server without strace."""
     port = free_port()
     process = Process(command(root, data, config_path, port), log_path)
+    # A start takes some hundredths of a second, and there are thousands of them.
+    end = time.monotonic() + EAGER_S
+    while time.monotonic() < end and process.running() and not listens(port):
+        time.sleep(0.002)
     wait_healthy(process, port)
     return process, port
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Recorder:

@@ -53,6 +53,9 @@ def test_a_power_cut_during_the_first_start(seed):
 def test_a_disk_that_ignores_syncs_is_found_out(recorded, kind):
     report = run.power_cuts(1, images=BLIND_IMAGES, recording=recorded, ignore=[kind], faults_max=1)
     assert report.faults, "these syncs are needed, and nobody missed them"
+    case, _ = report.faults[0]
+    again = run.power_cuts(1, only=case.name, recording=recorded, ignore=[kind])
+    assert [found.name for found, _ in again.faults] == [case.name], "recording, seed and number repeat an image"
 
 
 def test_a_server_that_does_not_sync_measures_is_found_out(tmp_path):
