@@ -104,7 +104,7 @@ def heads():
 
 # Targets that are well-formed, whatever they are meant for.
 TARGETS = {"/v1/metric;x=1": (404,), "*": (400, 404), "/v1//metric": (200, 404), "//v1/metric/none": (404,), "/v1/metric?" + "&" * 20_000: (200, 400),
-           "/v1/metric/\xff\xfe": (400,), "/%2f%2f%2f": (200,)}
+           "/v1/metric/\xff\xfe": (400,), "/%2f%2f%2f": (200,), "/v1/metric/%ff": (400,)}
 
 
 def bodies():
@@ -206,8 +206,17 @@ def methods():
                    "/v1/batch/resources/metrics/measures", "/v1/search/metric", "/v1/search/resource/hostile", "/v1/influxdb/write", "/v1/prometheus/write",
                    "/v1/capabilities", "/v1/status", "/debug/cluster", "/debug/flamegraph", "/v1/openapi.json"):
         yield request(f"method: PUT {target}", (404, 405), "PUT", target, b"{}")
-    for target in ("/v1/search/resource", "/v1/aggregates/more", "/v1/aggregation/x/y/z/w", "/v1/batch/foo/measures", "/v1/none/at/all", "/v1/status/a/b", "/none"):
+    yield request("method: POST /v1/search/resource", 405, "POST", "/v1/search/resource", b"{}")
+    yield request("method: POST /v1/aggregates/more", 400, "POST", "/v1/aggregates/more", b"{}")
+    for target in ("/v1/aggregation/x/y/z/w", "/v1/batch/foo/measures", "/v1/none/at/all", "/v1/status/a/b", "/none"):
         yield request(f"method: POST {target}", (400, 404, 405), "POST", target, b"{}")
+    # Pages that answer whatever is asked of them; they must not read 100,000 brackets for it.
+    for target in ("/", "/v1/", "/healthcheck", "/metrics"):
+        yield request(f"method: POST brackets to {target}", (200, 400, 405), "POST", target, b"[" * DEEP)
+    for target in ("/v1/status/true%00", "/v1/status/" + "x" * 5000):
+        yield request(f"status: {target[:20]}", (400, 404), "GET", target)
+    yield request("types: no such method", 405, "PATCH", "/v1/resource", b"[" * DEEP)
+    yield request("ping: no such method", 405, "POST", "/v1/influxdb/ping", b"[" * DEEP)
     for target in ("/v1/archive_policy/" + "x" * 5000, f"/v1/metric/{MISSING}", f"/v1/resource/hostile/{MISSING}", "/v1/resource/none/none", "/v1/resource_type/%00", "/v1/resource_type/generic",
                    "/v1/archive_policy/hostile", "/v1/archive_policy_rule/none"):
         yield request(f"deletion: {target[:50]}", (400, 404), "DELETE", target)

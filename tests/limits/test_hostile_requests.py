@@ -1,5 +1,6 @@
 """Requests that nobody means well with: each is told what is wrong with it, and the server goes on."""
 
+import re
 import socket
 
 import pytest
@@ -140,3 +141,12 @@ def test_hundreds_of_hostile_requests(server):
 
 def test_there_are_hundreds():
     assert len({request.raw for request in REQUESTS}) == len({request.name for request in REQUESTS}) == len(REQUESTS) >= 300
+
+
+def test_every_route_is_among_them(server):
+    """Of the document, which another test holds to the router."""
+    paths = server.client().get("/v1/openapi.json").expect(200).json()["paths"]
+    targets = {request.raw.split(b" ", 2)[1].decode("latin-1").partition("?")[0] for request in REQUESTS if request.raw.count(b" ") > 1}
+    missing = [path for path in paths
+               if not any(re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", path), target) for target in targets)]
+    assert not missing
