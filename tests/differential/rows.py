@@ -75,7 +75,8 @@ ROWS = {
                                  f"{D}_aggregates.py::test_an_argument_given_twice"],
     "With `groupby`": [f"{D}_aggregates.py::test_groups_without_the_field_come_last"],
     "`use_history` adds the values": [f"{D}_aggregates.py::test_history_without_a_start", "differential/test_aggregates.py"],
-    "InfluxDB's lines": [f"{D}_inputs.py::test_fields_that_gnocchi_half_understands", f"{D}_inputs.py::test_an_odd_end_of_a_line"],
+    "InfluxDB's lines": [f"{D}_inputs.py::test_fields_that_gnocchi_half_understands",
+                         f"{D}_inputs.py::test_an_odd_end_of_a_line"],
     "A name cannot begin with a backslash": [f"{D}_inputs.py::test_names_comments_and_ends_of_lines"],
     "`precision` is not looked at": [f"{D}_inputs.py::test_the_unit_of_times"],
     "`HEAD /v1/influxdb/ping`": [f"{D}_inputs.py::test_pings"],
@@ -89,7 +90,8 @@ OTHER_PROGRAM = "gnocchi-statsd and gnocchi-amqpd are programs of their own, whi
 OPTIONS = "a default or a duty of the operator's: nothing to ask a server for"
 
 ONE_SIDE = {
-    "A failed read of the back window": ("no request makes Gnocchi's storage fail", ["crash/test_damage.py", "crash/test_full_disk.py"]),
+    "A failed read of the back window": ("no request makes Gnocchi's storage fail",
+                                         ["crash/test_damage.py", "crash/test_full_disk.py"]),
     "A revision that a clock set back": ("no test sets the machine's clock back", []),
     "Types can be seen as": ("Gnocchi's states in between are too short to be met", [f"{D}_resources.py::test_types_are_active"]),
     "`If-Match` and `If-None-Match`": ("depends on the server in front of Gnocchi", []),

@@ -24,7 +24,8 @@ def values(answer):
 
 
 @pytest.mark.parametrize("operations", [
-    "(aggregate mean 5)", "(+ (metric ({m} mean) ({n} mean)) (metric ({m} mean) ({n} mean) ({m} sum)))", "(- (> (metric {m} mean) 1))",
+    "(aggregate mean 5)", "(+ (metric ({m} mean) ({n} mean)) (metric ({m} mean) ({n} mean) ({m} sum)))",
+    "(- (> (metric {m} mean) 1))",
     "(resample var 2 (metric {m} mean))",
 ])
 def test_operations_without_a_meaning(ours, theirs, operations):
@@ -46,7 +47,8 @@ def test_a_count_that_no_float_has_met(ours, theirs):
 def test_a_resample_to_many_months(ours, theirs):
     found = []
     for client in (theirs, ours):
-        one, other = (metric_with(client, [(f"2020-0{month}-10", month) for month in range(1, 6)], [("1d", 400)]) for _ in range(2))
+        one, other = (metric_with(client, [(f"2020-0{month}-10", month) for month in range(1, 6)],
+                                  [("1d", 400)]) for _ in range(2))
         query = f"metric={one}&metric={other}&granularity=86400&resample=M"
         found.append(client.get(f"/v1/aggregation/metric?{query}").status)
     assert found == [500, 200]
@@ -74,7 +76,8 @@ def test_all_resources_count_in_a_legacy_aggregate(shared_dir, postgres):
                 for metric in made["metrics"].values():
                     client.post(f"/v1/metric/{metric}/measures", [{"timestamp": 1, "value": 1}]).expect(202)
                     client.get(f"/v1/metric/{metric}/measures?refresh=true").expect(200)
-            answers = [client.post(f"/v1/aggregation/resource/generic/metric/{name}?aggregation=sum", b"") for name in ("cpu", "metric")]
+            answers = [client.post(f"/v1/aggregation/resource/generic/metric/{name}?aggregation=sum", b"") for name in ("cpu",
+                                                                                                                        "metric")]
             found.append([[row[2] for row in answer.json()] if answer.status == 200 else answer.status for answer in answers])
     assert found == [[[3.0], 405], [[5.0], [5.0]]], found
 
@@ -120,7 +123,8 @@ def grouped(client, query):
 
 def test_groups_without_the_field_come_last(ours, theirs):
     """As PostgreSQL, under this Gnocchi, has it."""
-    found = [[group["group"]["host"] for group in grouped(client, "?groupby=host").expect(200).json()] for client in (theirs, ours)]
+    found = [[group["group"]["host"] for group in grouped(client, "?groupby=host").expect(200).json()] for client in (theirs,
+                                                                                                                      ours)]
     assert found[1] == ["a", "b", None] and found[0] == found[1], found
 
 

@@ -32,7 +32,8 @@ def metrics_of(client, kind):
     found = {}
     for resource in client.get(f"/v1/resource/{kind}").expect(200).json():
         for metric, id_ in resource["metrics"].items():
-            found[metric] = [(row[0][:19], row[2]) for row in client.get(f"/v1/metric/{id_}/measures?refresh=true&aggregation=sum").json()]
+            found[metric] = [(row[0][:19],
+                              row[2]) for row in client.get(f"/v1/metric/{id_}/measures?refresh=true&aggregation=sum").json()]
     return found
 
 
@@ -77,7 +78,8 @@ def test_the_unit_of_times(ours, theirs):
 
 
 def test_pings(ours, theirs):
-    found = [[client.request("HEAD", "/v1/influxdb/ping").status, client.get("/v1/influxdb/ping").status] for client in (theirs, ours)]
+    found = [[client.request("HEAD", "/v1/influxdb/ping").status, client.get("/v1/influxdb/ping").status] for client in (theirs,
+                                                                                                                         ours)]
     assert found == [[405, 406], [204, 204]]
 
 
@@ -101,6 +103,7 @@ def test_what_fails_there(ours, theirs, name, lines, status):
 
 @pytest.mark.parametrize("name", ["a/b", "x" * 256])
 def test_databases_that_cannot_be_asked_for(ours, theirs, name):
-    found = [client.post(f"/v1/influxdb/query?q=create+database+%22{name.replace('/', '%2f')}%22").status for client in (theirs, ours)]
+    found = [client.post(f"/v1/influxdb/query?q=create+database+%22{name.replace('/', '%2f')}%22").status for client in (theirs,
+                                                                                                                         ours)]
     assert found[1] == 400 and found[0] != 400, found
 

@@ -70,7 +70,8 @@ def test_a_back_window_that_grows(ours, theirs):
         metric = create_metric(client, policy)
         push(client, metric, [("2020-01-01T00:00:10", 4), ("2020-01-01T00:00:10.5", 4)])
         push(client, metric, [("2020-01-01T00:00:20", 1)])
-        client.patch(f"/v1/archive_policy/{policy}", {"definition": [{"granularity": "1s", "points": 60}], "back_window": 30}).expect(200)
+        client.patch(f"/v1/archive_policy/{policy}",
+                     {"definition": [{"granularity": "1s", "points": 60}], "back_window": 30}).expect(200)
         push(client, metric, [("2020-01-01T00:00:10.7", 1)])
         found[name] = dict(times_and_values(rows(client, metric)))
     assert found["gnudi"]["00:10"] == 8
@@ -81,7 +82,8 @@ def test_zeros_of_both_signs(ours, theirs):
     """The same number; which of them is shown is left to the sort in Gnocchi."""
     for name, client in both(ours, theirs).items():
         for first, second in ((0.0, -0.0), (-0.0, 0.0)):
-            metric = metric_with(client, [("2020-01-01T00:00:00.1", first), ("2020-01-01T00:00:00.2", second)], FINE, ["min", "max"])
+            metric = metric_with(client, [("2020-01-01T00:00:00.1", first), ("2020-01-01T00:00:00.2", second)], FINE,
+                                 ["min", "max"])
             least, most = (rows(client, metric, method)[0][2] for method in ("min", "max"))
             assert least == most == 0
             if name == "gnudi":

@@ -159,7 +159,8 @@ def test_values_of_metrics_of_several_policies(ours, theirs):
         one = metric_with(client, [("2020-01-01T00:00:01", 5)], [("1s", 60)])
         other = metric_with(client, [("2020-01-01T00:00:01", 5)], [("60s", 60)])
         empty = metric_with(client, [], [("1s", 60)])
-        found.append([client.post(f"/v1/search/metric?metric_id={one}&metric_id={second}", {"=": 5}).status for second in (other, empty)])
+        found.append([client.post(f"/v1/search/metric?metric_id={one}&metric_id={second}", {"=": 5}).status for second in (other,
+                                                                                                                           empty)])
     assert found[1] == [200, 200] and all(status >= 400 for status in found[0]), found
 
 

@@ -68,7 +68,8 @@ def test_a_new_attribute_shows_its_fill_on_old_resources(ours, theirs):
         kind, name = type_with(client), unique("filled")
         resource = client.post(f"/v1/resource/{kind}", {"id": name}).expect(201).json()["id"]
         client.patch(f"/v1/resource/{kind}/{resource}", {"project_id": "p"}).expect(200)
-        body = [{"op": "add", "path": "/attributes/host", "value": {"type": "string", "required": True, "options": {"fill": "f"}}}]
+        body = [{"op": "add", "path": "/attributes/host",
+                 "value": {"type": "string", "required": True, "options": {"fill": "f"}}}]
         client.patch(f"/v1/resource_type/{kind}", body, headers=PATCH).expect(200)
         shown = client.get(f"/v1/resource/{kind}/{resource}").expect(200).json()["host"]
         searched = len(client.post(f"/v1/search/resource/{kind}", {"=": {"host": "f"}}).expect(200).json())
@@ -120,7 +121,8 @@ def test_a_search_of_the_history_goes_by_the_whole_filter(ours, theirs):
     found = []
     for client in (theirs, ours):
         kind = type_with(client, host=text())
-        resource = client.post(f"/v1/resource/{kind}", {"id": unique("searched"), "host": "a", "project_id": "p"}).expect(201).json()["id"]
+        resource = client.post(f"/v1/resource/{kind}",
+                               {"id": unique("searched"), "host": "a", "project_id": "p"}).expect(201).json()["id"]
         client.patch(f"/v1/resource/{kind}/{resource}", {"host": "b", "project_id": "q"}).expect(200)
         query = {"or": [{"=": {"host": "a"}}, {"=": {"project_id": "q"}}]}
         answer = client.post(f"/v1/search/resource/{kind}?history=true", query)

@@ -54,13 +54,18 @@ def heads():
     for name, text in {
         "no version": b"GET /\r\n\r\n", "an unknown version": b"GET / HTTP/9.9\r\nHost: h\r\n\r\n",
         "TLS client hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64) + b"\r\n\r\n",
-        "NUL in the method": b"GE\x00T / HTTP/1.1\r\nHost: h\r\n\r\n", "NUL in the target": b"GET /\x00 HTTP/1.1\r\nHost: h\r\n\r\n",
-        "a space in the target": b"GET /a b HTTP/1.1\r\nHost: h\r\n\r\n", "a tab for a space": b"GET\t/\tHTTP/1.1\r\nHost: h\r\n\r\n",
+        "NUL in the method": b"GE\x00T / HTTP/1.1\r\nHost: h\r\n\r\n",
+        "NUL in the target": b"GET /\x00 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "a space in the target": b"GET /a b HTTP/1.1\r\nHost: h\r\n\r\n",
+        "a tab for a space": b"GET\t/\tHTTP/1.1\r\nHost: h\r\n\r\n",
         "NUL in a header": get + b"Host: h\r\nX: \x00\r\n\r\n", "a header without a colon": get + b"Host: h\r\nX\r\n\r\n",
         "a space before the colon": get + b"Host : h\r\n\r\n", "an empty header name": get + b"Host: h\r\n: x\r\n\r\n",
-        "a folded header": get + b"Host: h\r\nX: a\r\n b\r\n\r\n", "a return alone in a header": get + b"Host: h\r\nX: a\rb\r\n\r\n",
-        "no host": get + b"\r\n", "two hosts": get + b"Host: a\r\nHost: b\r\n\r\n", "a host that is a script": get + b'Host: a"><script>\r\n\r\n',
-        "a host with a user": get + b"Host: u@h\r\n\r\n", "a host with a path": get + b"Host: a/b\r\n\r\n", "a port that is none": get + b"Host: h:port\r\n\r\n",
+        "a folded header": get + b"Host: h\r\nX: a\r\n b\r\n\r\n",
+        "a return alone in a header": get + b"Host: h\r\nX: a\rb\r\n\r\n",
+        "no host": get + b"\r\n", "two hosts": get + b"Host: a\r\nHost: b\r\n\r\n",
+        "a host that is a script": get + b'Host: a"><script>\r\n\r\n',
+        "a host with a user": get + b"Host: u@h\r\n\r\n", "a host with a path": get + b"Host: a/b\r\n\r\n",
+        "a port that is none": get + b"Host: h:port\r\n\r\n",
         "a target without a slash": b"GET v1 HTTP/1.1\r\nHost: h\r\n\r\n",
         "a negative length": b"POST /v1/metric HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
         "a length that is text": b"POST /v1/metric HTTP/1.1\r\nHost: h\r\nContent-Length: ten\r\n\r\n",
@@ -73,7 +78,8 @@ def heads():
         "chunked in HTTP/1.0": b"POST /v1/metric HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     }.items():
         yield raw(name, (400, 505), text)
-    yield raw("length and chunks", (400, 401), b"POST /v1/metric HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    yield raw("length and chunks", (400, 401),
+              b"POST /v1/metric HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
     yield raw("nothing but ends of lines", (0, 400), b"\r\n\r\n\r\n", ends=True)
     yield raw("HTTP/2 preface", (0, 400, 505), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ends=True)
     yield raw("a head without an end", 0, get + b"Host: h\r\nX: ", ends=True)
@@ -83,9 +89,12 @@ def heads():
     yield raw("1,000 headers", 431, get + HOST + b"".join(b"X%d: x\r\n" % n for n in range(1000)) + b"\r\n")
     for method in ("BREW", "TRACE", "CONNECT", "get", "PROPFIND", "M" * 200):
         yield request(f"head: method {method[:10]}", (400, 405, 501), method, "/v1/metric")
-    for target in ("http://other/v1/metric/none", "*", "/v1//metric", "//v1/metric/none", "/v1/metric/../../etc/passwd", "/v1/%2e%2e/%2e%2e/etc/passwd", "/v1/metric;x=1",
-                   "/V1/METRIC", "/v1/metric/%00", "/v1/metric/%ff", "/v1/metric/%zz", "/v1/metric/%", "/v1/metric/\xff\xfe", "/v1/metric/%u0041", "/./v1/none",
-                   "/v1/metric/" + "a" * 30_000, "/v1" + "/a" * 10_000, "/v1/metric?" + "&" * 20_000, "/v1/none?" + "a=1&" * 10_000, "/%2f%2f%2f"):
+    for target in ("http://other/v1/metric/none", "*", "/v1//metric", "//v1/metric/none", "/v1/metric/../../etc/passwd",
+                   "/v1/%2e%2e/%2e%2e/etc/passwd", "/v1/metric;x=1",
+                   "/V1/METRIC", "/v1/metric/%00", "/v1/metric/%ff", "/v1/metric/%zz", "/v1/metric/%", "/v1/metric/\xff\xfe",
+                   "/v1/metric/%u0041", "/./v1/none",
+                   "/v1/metric/" + "a" * 30_000, "/v1" + "/a" * 10_000, "/v1/metric?" + "&" * 20_000,
+                   "/v1/none?" + "a=1&" * 10_000, "/%2f%2f%2f"):
         yield request(f"target: {target[:40]!r}", TARGETS.get(target, (400, 404)), "GET", target)
     for name, head in {
         "no scheme": b"Authorization: admin\r\n", "no base 64": b"Authorization: Basic %%%\r\n", 
@@ -93,17 +102,21 @@ def heads():
         "60,000 bytes": b"Authorization: Basic " + b"A" * 60_000 + b"\r\n", "Latin-1": b"Authorization: Basic \xff\r\n",
     }.items():
         yield request(f"authorization: {name}", 401, "GET", "/v1/metric", user=head)
-    yield request("authorization: twice", (200, 400, 401), "GET", "/v1/metric?limit=1", user=ADMIN + b"Authorization: Basic eDo=\r\n")
-    for name, value in {"a type without a slash": b"json", "weights that are none": b"application/json;q=x", "10,000 types": b"a/b," * 10_000, "Latin-1": b"\xff/\xfe"}.items():
+    yield request("authorization: twice", (200, 400, 401), "GET", "/v1/metric?limit=1",
+                  user=ADMIN + b"Authorization: Basic eDo=\r\n")
+    for name, value in {"a type without a slash": b"json", "weights that are none": b"application/json;q=x",
+                        "10,000 types": b"a/b," * 10_000, "Latin-1": b"\xff/\xfe"}.items():
         yield request(f"accept: {name}", (200, 400, 406), "GET", "/v1/metric?limit=1", head=b"Accept: " + value + b"\r\n")
-    for name, value in {"a date": b"Range: bytes=0-1\r\n", "an upgrade": b"Connection: upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n",
+    for name, value in {"a date": b"Range: bytes=0-1\r\n",
+                        "an upgrade": b"Connection: upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n",
                         "forwarded": b"Forwarded: for=\"[::1\"\r\nX-Forwarded-For: ,,,\r\nX-Forwarded-Proto: javascript\r\n",
                         "an origin": b"Origin: null\r\n", "cookies": b"Cookie: " + b"a=1;" * 5000 + b"\r\n"}.items():
         yield request(f"header: {name}", 200, "GET", "/v1/metric?limit=1", head=value)
 
 
 # Targets that are well-formed, whatever they are meant for.
-TARGETS = {"/v1/metric;x=1": (404,), "*": (400, 404), "/v1//metric": (200, 404), "//v1/metric/none": (404,), "/v1/metric?" + "&" * 20_000: (200, 400),
+TARGETS = {"/v1/metric;x=1": (404,), "*": (400, 404), "/v1//metric": (200, 404), "//v1/metric/none": (404,),
+           "/v1/metric?" + "&" * 20_000: (200, 400),
            "/v1/metric/\xff\xfe": (400,), "/%2f%2f%2f": (200,), "/v1/metric/%ff": (400,)}
 
 
@@ -111,18 +124,26 @@ def bodies():
     """Every route that takes a body, with bodies that it cannot mean."""
     measures = "/v1/metric/{metric}/measures"
     routes = {
-        "policy": ("POST", "/v1/archive_policy"), "policy change": ("PATCH", "/v1/archive_policy/hostile"), "rule": ("POST", "/v1/archive_policy_rule"),
-        "rule change": ("PATCH", "/v1/archive_policy_rule/hostile"), "metric": ("POST", "/v1/metric"), "measures": ("POST", measures),
-        "named measures": ("POST", "/v1/resource/hostile/{resource}/metric/cpu/measures"), "resource": ("POST", "/v1/resource/hostile"),
-        "resource change": ("PATCH", "/v1/resource/hostile/{resource}"), "resource's metrics": ("POST", "/v1/resource/hostile/{resource}/metric"),
-        "deletion": ("DELETE", "/v1/resource/hostile"), "type": ("POST", "/v1/resource_type"), "type change": ("PATCH", "/v1/resource_type/hostile"),
+        "policy": ("POST", "/v1/archive_policy"), "policy change": ("PATCH", "/v1/archive_policy/hostile"),
+        "rule": ("POST", "/v1/archive_policy_rule"),
+        "rule change": ("PATCH", "/v1/archive_policy_rule/hostile"), "metric": ("POST", "/v1/metric"),
+        "measures": ("POST", measures),
+        "named measures": ("POST", "/v1/resource/hostile/{resource}/metric/cpu/measures"),
+        "resource": ("POST", "/v1/resource/hostile"),
+        "resource change": ("PATCH", "/v1/resource/hostile/{resource}"),
+        "resource's metrics": ("POST", "/v1/resource/hostile/{resource}/metric"),
+        "deletion": ("DELETE", "/v1/resource/hostile"), "type": ("POST", "/v1/resource_type"),
+        "type change": ("PATCH", "/v1/resource_type/hostile"),
         "aggregates": ("POST", "/v1/aggregates"), "aggregation": ("POST", "/v1/aggregation/resource/hostile/metric/cpu"),
-        "batch": ("POST", "/v1/batch/metrics/measures"), "named batch": ("POST", "/v1/batch/resources/metrics/measures?create_metrics=true"),
+        "batch": ("POST", "/v1/batch/metrics/measures"),
+        "named batch": ("POST", "/v1/batch/resources/metrics/measures?create_metrics=true"),
         "search": ("POST", "/v1/search/resource/hostile"), "metric search": ("POST", "/v1/search/metric?metric_id={metric}"),
     }
     texts = {
-        "half an object": b'{"a": ', "no JSON": b"hello", "no UTF-8": b'{"a": "\xff\xfe"}', "NUL": b"\x00\x00", "deep lists": b"[" * DEEP,
-        "deep objects": b'{"a":' * DEEP, "a long number": b"1" * DEEP, "a surrogate": b'{"\\ud800": 1}', "two documents": b"{} {}",
+        "half an object": b'{"a": ', "no JSON": b"hello", "no UTF-8": b'{"a": "\xff\xfe"}', "NUL": b"\x00\x00",
+        "deep lists": b"[" * DEEP,
+        "deep objects": b'{"a":' * DEEP, "a long number": b"1" * DEEP, "a surrogate": b'{"\\ud800": 1}',
+        "two documents": b"{} {}",
         "a number beyond floats": b"[1e999999]", "a control character": b'{"a\x01": 1}',
     }
     for route, (method, target) in routes.items():
@@ -131,7 +152,8 @@ def bodies():
             yield request(f"{route}: {name}", 400, method, target, body, kind=kind)
     for route, (method, target) in routes.items():
         yield request(f"{route}: another type", (400, 415), method, target, b"<xml/>", kind=b"Content-Type: application/xml\r\n")
-        raw = build(method, target, b"{}", kind=KINDS.get(route, JSON)).replace(b"Content-Length: 2", b"Content-Length: 2000000000")
+        raw = build(method, target, b"{}", kind=KINDS.get(route, JSON)).replace(b"Content-Length: 2",
+                                                                                b"Content-Length: 2000000000")
         yield Request(f"{route}: 2 GB are promised", raw, (400, 413), ends=True)
 
 
@@ -155,23 +177,32 @@ def chunks():
     batch, zeros = "/v1/batch/metrics/measures", bytes(64 << 20)
     bomb = gzip.compress(zeros, 9)
     for name, statuses, encoding, body in [
-        ("gzip that is none", (400, 415), b"gzip", b"hello"), ("half a gzip", (400, 415), b"gzip", gzip.compress(b"{}" * 500)[:20]),
+        ("gzip that is none", (400, 415), b"gzip", b"hello"),
+        ("half a gzip", (400, 415), b"gzip", gzip.compress(b"{}" * 500)[:20]),
         ("a bomb", (400, 413, 415), b"gzip", bomb), ("a bomb in a bomb", (400, 413, 415), b"gzip, gzip", gzip.compress(bomb)),
-        ("deflate", (202, 400, 415), b"deflate", zlib.compress(b"{}")), ("br", (400, 415), b"br", b"\x0b\x00\x80"), ("unknown", (202, 400, 415), b"foobar", b"{}"),
+        ("deflate", (202, 400, 415), b"deflate", zlib.compress(b"{}")), ("br", (400, 415), b"br", b"\x0b\x00\x80"),
+        ("unknown", (202, 400, 415), b"foobar", b"{}"),
         ("ten times gzip", (202, 400, 415), b", ".join([b"gzip"] * 10), b"{}"),
     ]:
         yield request(f"compressed: {name}", statuses, "POST", batch, body, head=b"Content-Encoding: " + encoding + b"\r\n")
     write = "/v1/prometheus/write"
-    for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00", "a copy of nothing": b"\x08\x01\x00",
+    for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00",
+                       "a copy of nothing": b"\x08\x01\x00",
                        "no protobuf": b"\x05\x10hello", "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
-        yield request(f"remote write: {name}", (204, 400, 413) if name == "nothing" else (400, 413), "POST", write, body, kind=b"Content-Type: application/x-protobuf\r\n")
+        yield request(f"remote write: {name}", (204, 400, 413) if name == "nothing" else (400, 413), "POST", write, body,
+                      kind=b"Content-Type: application/x-protobuf\r\n")
     for name, body in {
-        "no UTF-8": b"\xff\xfe v=1", "no field": b"m 1", "NUL": b"m\x00 v=1\x00", "an open quote": b'm v="abc', "an open escape": b"m\\", "commas": b"m,,,, v=1",
-        "a time beyond 64 bits": b"m v=1 99999999999999999999", "80,000 fields": b"m " + b",".join(b"f%d=1" % n for n in range(80_000)),
-        "80,000 tags": b"m," + b",".join(b"t%d=1" % n for n in range(80_000)) + b" v=1", "a name of a megabyte": b"m" * 1_000_000 + b" v=1", "the same tag": b"m,a=1,a=2 v=1",
+        "no UTF-8": b"\xff\xfe v=1", "no field": b"m 1", "NUL": b"m\x00 v=1\x00", "an open quote": b'm v="abc',
+        "an open escape": b"m\\", "commas": b"m,,,, v=1",
+        "a time beyond 64 bits": b"m v=1 99999999999999999999",
+        "80,000 fields": b"m " + b",".join(b"f%d=1" % n for n in range(80_000)),
+        "80,000 tags": b"m," + b",".join(b"t%d=1" % n for n in range(80_000)) + b" v=1",
+        "a name of a megabyte": b"m" * 1_000_000 + b" v=1", "the same tag": b"m,a=1,a=2 v=1",
     }.items():
-        yield request(f"lines: {name}", (204, 400, 413) if name in ("the same tag", "NUL") else (400, 413), "POST", "/v1/influxdb/write?db=hostile", body, kind=b"Content-Type: text/plain\r\n")
-    for name, query in {"a statement": "q=DROP+DATABASE+x", "NUL": "q=create+database+%00", "no UTF-8": "q=%ff", "long": "q=create+database+" + "x" * 10_000}.items():
+        yield request(f"lines: {name}", (204, 400, 413) if name in ("the same tag", "NUL") else (400, 413), "POST",
+                      "/v1/influxdb/write?db=hostile", body, kind=b"Content-Type: text/plain\r\n")
+    for name, query in {"a statement": "q=DROP+DATABASE+x", "NUL": "q=create+database+%00", "no UTF-8": "q=%ff",
+                        "long": "q=create+database+" + "x" * 10_000}.items():
         yield request(f"influxdb query: {name}", (400, 501), "POST", "/v1/influxdb/query?" + query, b"")
 
 
@@ -179,31 +210,45 @@ def queries():
     """Arguments of requests that read."""
     lists = ["/v1/metric", "/v1/resource/hostile", "/v1/resource/hostile/{resource}/history"]
     for path in lists:
-        for query in ("limit=0", "limit=-1", "limit=99999999999999999999", "limit=x", "limit=1e3", "sort=%00", "sort=a:b:c", "sort=" + "id," * 3000, "marker=%ff", "marker=" + "x" * 5000):
+        for query in ("limit=0", "limit=-1", "limit=99999999999999999999", "limit=x", "limit=1e3", "sort=%00", "sort=a:b:c",
+                      "sort=" + "id," * 3000, "marker=%ff", "marker=" + "x" * 5000):
             # As many as are allowed at most, where it is a number.
-            yield request(f"list: {path} {query[:20]}", 200 if query == "limit=99999999999999999999" else (400, 404), "GET", f"{path}?{query}")
+            yield request(f"list: {path} {query[:20]}", 200 if query == "limit=99999999999999999999" else (400, 404), "GET",
+                          f"{path}?{query}")
     measures = "/v1/metric/{metric}/measures"
-    for query in ("start=%00", "start=1e400", "start=-9e99", "start=99999999999999999999999", "stop=" + "9" * 5000, "granularity=1e-400", "granularity=-1", "granularity=0",
-                  "granularity=" + "9" * 400, "granularity=nan", "aggregation=" + "a" * 5000, "aggregation=rate:rate:mean", "aggregation=101pct", "aggregation=-1pct", "aggregation=%ff",
-                  "resample=0", "resample=1e-9", "resample=inf", "refresh=perhaps", "start=1;drop", "start=2020-99-99", "start='1'--", "resample=" + "9" * 30):
+    for query in ("start=%00", "start=1e400", "start=-9e99", "start=99999999999999999999999", "stop=" + "9" * 5000,
+                  "granularity=1e-400", "granularity=-1", "granularity=0",
+                  "granularity=" + "9" * 400, "granularity=nan", "aggregation=" + "a" * 5000, "aggregation=rate:rate:mean",
+                  "aggregation=101pct", "aggregation=-1pct", "aggregation=%ff",
+                  "resample=0", "resample=1e-9", "resample=inf", "refresh=perhaps", "start=1;drop", "start=2020-99-99",
+                  "start='1'--", "resample=" + "9" * 30):
         yield request(f"read: {query[:24]}", (400, 404), "GET", f"{measures}?{query}")
-    for query in ("seconds=0", "seconds=-1", "seconds=1e9", "seconds=99999999999999999999", "frequency=0", "frequency=1000000", "minutes=1", "seconds=%00"):
+    for query in ("seconds=0", "seconds=-1", "seconds=1e9", "seconds=99999999999999999999", "frequency=0", "frequency=1000000",
+                  "minutes=1", "seconds=%00"):
         yield request(f"flame graph: {query}", 400, "GET", f"/debug/flamegraph?{query}")
-    for operations in ("(", "(" * 5000, "(metric {metric} mean", "(/ (metric {metric} mean) foobar)", "(** 9e99 9e99)", "(aggregate)", "(rolling mean 0 (metric {metric} mean))", "\x00",
+    for operations in ("(", "(" * 5000, "(metric {metric} mean", "(/ (metric {metric} mean) foobar)", "(** 9e99 9e99)",
+                       "(aggregate)", "(rolling mean 0 (metric {metric} mean))", "\x00",
                        "(resample mean 0 (metric {metric} mean))", "(aggregate 500pct (metric {metric} mean))"):
-        yield request(f"operations: {operations[:24]!r}", (400, 404), "POST", "/v1/aggregates", json.dumps({"operations": operations}).encode())
-    for text in ("a like '" + "%" * 5000 + "'", "(" * 3000, "not " * 5000 + "a = 1", "a in [" + "1," * 20_000 + "1]", "a = 'x' and " * 3000 + "a = 'x'", "=", "\x00", "a === b", "a = \ud7ff"):
+        yield request(f"operations: {operations[:24]!r}", (400, 404), "POST", "/v1/aggregates",
+                      json.dumps({"operations": operations}).encode())
+    for text in ("a like '" + "%" * 5000 + "'", "(" * 3000, "not " * 5000 + "a = 1", "a in [" + "1," * 20_000 + "1]",
+                 "a = 'x' and " * 3000 + "a = 'x'", "=", "\x00", "a === b", "a = \ud7ff"):
         target = "/v1/search/resource/hostile?filter=" + "".join(f"%{byte:02x}" for byte in text.encode()[:15_000])
         yield request(f"filter: {text[:20]!r}", 400, "POST", target)
 
 
 def methods():
     """Methods that routes do not have."""
-    for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule", "/v1/archive_policy_rule/hostile", "/v1/metric", "/v1/metric/{metric}",
-                   "/v1/metric/{metric}/measures", "/v1/resource/hostile", "/v1/resource/hostile/{resource}", "/v1/resource/hostile/{resource}/history",
-                   "/v1/resource/hostile/{resource}/metric", "/v1/resource/hostile/{resource}/metric/cpu", "/v1/resource/hostile/{resource}/metric/cpu/measures",
-                   "/v1/resource_type", "/v1/resource_type/hostile", "/v1/aggregates", "/v1/aggregation/metric", "/v1/batch/metrics/measures",
-                   "/v1/batch/resources/metrics/measures", "/v1/search/metric", "/v1/search/resource/hostile", "/v1/influxdb/write", "/v1/prometheus/write",
+    for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule",
+                   "/v1/archive_policy_rule/hostile", "/v1/metric", "/v1/metric/{metric}",
+                   "/v1/metric/{metric}/measures", "/v1/resource/hostile", "/v1/resource/hostile/{resource}",
+                   "/v1/resource/hostile/{resource}/history",
+                   "/v1/resource/hostile/{resource}/metric", "/v1/resource/hostile/{resource}/metric/cpu",
+                   "/v1/resource/hostile/{resource}/metric/cpu/measures",
+                   "/v1/resource_type", "/v1/resource_type/hostile", "/v1/aggregates", "/v1/aggregation/metric",
+                   "/v1/batch/metrics/measures",
+                   "/v1/batch/resources/metrics/measures", "/v1/search/metric", "/v1/search/resource/hostile",
+                   "/v1/influxdb/write", "/v1/prometheus/write",
                    "/v1/capabilities", "/v1/status", "/debug/cluster", "/debug/flamegraph", "/v1/openapi.json"):
         yield request(f"method: PUT {target}", (404, 405), "PUT", target, b"{}")
     yield request("method: POST /v1/search/resource", 405, "POST", "/v1/search/resource", b"{}")
@@ -217,7 +262,8 @@ def methods():
         yield request(f"status: {target[:20]}", (400, 404), "GET", target)
     yield request("types: no such method", 405, "PATCH", "/v1/resource", b"[" * DEEP)
     yield request("ping: no such method", 405, "POST", "/v1/influxdb/ping", b"[" * DEEP)
-    for target in ("/v1/archive_policy/" + "x" * 5000, f"/v1/metric/{MISSING}", f"/v1/resource/hostile/{MISSING}", "/v1/resource/none/none", "/v1/resource_type/%00", "/v1/resource_type/generic",
+    for target in ("/v1/archive_policy/" + "x" * 5000, f"/v1/metric/{MISSING}", f"/v1/resource/hostile/{MISSING}",
+                   "/v1/resource/none/none", "/v1/resource_type/%00", "/v1/resource_type/generic",
                    "/v1/archive_policy/hostile", "/v1/archive_policy_rule/none"):
         yield request(f"deletion: {target[:50]}", (400, 404), "DELETE", target)
 

@@ -111,9 +111,11 @@ def play(server, request, names):
 
 def make_world(client):
     create_policy(client, "hostile", [("1s", 60)])
-    client.post("/v1/archive_policy_rule", {"name": "hostile", "metric_pattern": "h*", "archive_policy_name": "hostile"}).expect(201)
+    client.post("/v1/archive_policy_rule",
+                {"name": "hostile", "metric_pattern": "h*", "archive_policy_name": "hostile"}).expect(201)
     client.post("/v1/resource_type", {"name": "hostile"}).expect(201)
-    made = client.post("/v1/resource/hostile", {"id": "h", "metrics": {"cpu": {"archive_policy_name": "hostile"}}}).expect(201).json()
+    made = client.post("/v1/resource/hostile",
+                       {"id": "h", "metrics": {"cpu": {"archive_policy_name": "hostile"}}}).expect(201).json()
     return {hostile.METRIC: made["metrics"]["cpu"].encode(), hostile.RESOURCE: made["id"].encode()}
 
 
@@ -121,7 +123,8 @@ def test_hundreds_of_hostile_requests(server):
     """Each gets the status that it deserves, three times; nothing changes, nobody panics, no memory is left behind."""
     client = server.client()
     names = make_world(client)
-    pages = ["/v1/archive_policy", "/v1/archive_policy_rule", "/v1/metric", "/v1/resource_type", "/v1/resource/hostile?history=true"]
+    pages = ["/v1/archive_policy", "/v1/archive_policy_rule", "/v1/metric", "/v1/resource_type",
+             "/v1/resource/hostile?history=true"]
     before = [client.get(page).expect(200).body for page in pages]
     odd, sizes = [], []
     for _ in range(ROUNDS):
@@ -146,7 +149,8 @@ def test_there_are_hundreds():
 def test_every_route_is_among_them(server):
     """Of the document, which another test holds to the router."""
     paths = server.client().get("/v1/openapi.json").expect(200).json()["paths"]
-    targets = {request.raw.split(b" ", 2)[1].decode("latin-1").partition("?")[0] for request in REQUESTS if request.raw.count(b" ") > 1}
+    targets = {request.raw.split(b" ",
+                                 2)[1].decode("latin-1").partition("?")[0] for request in REQUESTS if request.raw.count(b" ") > 1}
     missing = [path for path in paths
                if not any(re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", path), target) for target in targets)]
     assert not missing

@@ -366,7 +366,8 @@ class Client(Caller):
 class Watcher(Caller):
     """What operators and strangers do: flame graphs, figures, requests that are refused."""
 
-    PATHS = [("GET", "/metrics", 200), ("GET", "/v1/status", 200), ("GET", "/healthcheck", 200), ("GET", "/v1/metric?limit=50", 200),
+    PATHS = [("GET", "/metrics", 200), ("GET", "/v1/status", 200), ("GET", "/healthcheck", 200),
+             ("GET", "/v1/metric?limit=50", 200),
              ("GET", "/v1/capabilities", 200), ("GET", "/v1/openapi.json", 200), ("GET", "/v1/metric/none", 404),
              ("POST", "/v1/metric", 400), ("POST", "/v1/batch/metrics/measures", 400), ("DELETE", "/v1/archive_policy/none", 404)]
     FLAME_EVERY = 40
