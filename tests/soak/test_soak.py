@@ -9,7 +9,8 @@ MINUTES = 0.3
 SHARES = [0.4, 0.3, 0.3]
 
 
-def test_a_third_of_a_minute(tmp_path, seed):
+def test_a_third_of_a_minute(tmp_path, seed, monkeypatch):
+    monkeypatch.setattr(run, "SAMPLE_S", 0.4)
     report = run.soak(seed, minutes=MINUTES, rate=60, output=tmp_path, shares=SHARES)
     assert not report.faults, report
     assert [what for _, what in report.events] == ["SIGTERM", "kill -9", "SIGTERM"]
