@@ -90,7 +90,8 @@ class Caller(threading.Thread):
     def __init__(self, name, server, up, rate, seed):
         super().__init__(name=name, daemon=True)
         self.server, self.up, self.clock, self.rng = server, up, Clock(rate), random.Random(f"{name} {seed}")
-        self.stop, self.client, self.calls = threading.Event(), None, 0
+        # To stop is to begin nothing new: what was under way is found out first, unless all is given up.
+        self.stop, self.given_up, self.client, self.calls = threading.Event(), threading.Event(), None, 0
         self.refused, self.faults = 0, []
 
     def run(self):
@@ -109,7 +110,7 @@ class Caller(threading.Thread):
 
     def wait_for_server(self):
         self.close()
-        while not self.up.wait(0.2) and not self.stop.is_set():
+        while not self.up.wait(0.2) and not self.given_up.is_set():
             pass
 
     def close(self):
@@ -137,14 +138,14 @@ class Caller(threading.Thread):
 
     def sure(self, question):
         """The answer to a question that is asked again until the server is there to answer it."""
-        while not self.stop.is_set():
+        while not self.given_up.is_set():
             try:
                 return question()
             except Gone:
                 self.wait_for_server()
             except Refused:
                 time.sleep(0.5)
-        raise Gone("the run is over")
+        raise Gone("the run was given up")
 
 
 def as_json(points):

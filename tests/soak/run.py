@@ -159,7 +159,6 @@ class Run:
     def verify_all(self):
         """Everything that was acknowledged and is remembered, once more."""
         for caller in self.callers[:CLIENTS]:
-            caller.stop.clear()
             caller.client, caller.clock = None, load.Clock(1000)
             for series in caller.series():
                 try:
@@ -189,8 +188,6 @@ def play(run, spans):
         run.end_life(hard=number % 2 == 1)
         if number + 1 < len(spans):
             run.begin_life()
-    for caller in run.callers:
-        caller.stop.set()
     run.server.start()
     run.up.set()
     run.stop_load()
@@ -214,6 +211,7 @@ def soak(seed, minutes=MINUTES, rate=RATE, output=OUTPUT, shares=LIVES):
         run.up.clear()
         for caller in run.callers:
             caller.stop.set()
+            caller.given_up.set()
         sampler.stop.set()
         sampler.join(30)
         if run.server.process is not None and run.server.process.running():
