@@ -1,8 +1,9 @@
 //! The stored form of a head.
 //!
 //! ```text
-//! u8      version
+//! u8      version: 1, or 2 where an earlier head was lost
 //! varint  applied; signed varint the window's start
+//! signed varint  when the loss was found; in version 2 only
 //! u8      1 if the point before follows: varint time, 8 bytes value
 //! varint  chunks of raw points; for each: varint length; the points as in `points`
 //! varint  grains; for each
@@ -27,6 +28,7 @@ use crate::{
 };
 
 const VERSION: u8 = 1;
+const VERSION_AFTER_LOSS: u8 = 2;
 
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
@@ -39,9 +41,12 @@ impl Head {
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.sealed.is_empty(), "sealed blocks are taken before the head is stored");
         let start = out.len();
-        out.push(VERSION);
+        out.push(if self.lost_before.is_some() { VERSION_AFTER_LOSS } else { VERSION });
         put_varint(self.applied, out);
         put_signed(self.window, out);
+        if let Some(lost_before) = self.lost_before {
+            put_signed(lost_before.0, out);
+        }
         out.push(u8::from(self.before.is_some()));
         if let Some(before) = self.before {
             put_varint(before.timestamp.0 as u64, out);
@@ -63,11 +68,13 @@ impl Head {
     /// Reads what [`Head::encode`] wrote; damage is always found.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
-        match reader.byte()? {
-            VERSION => {}
+        let is_after_loss = match reader.byte()? {
+            VERSION => false,
+            VERSION_AFTER_LOSS => true,
             version => return Err(CodecError::Version(version)),
-        }
+        };
         let mut head = Head { applied: reader.varint()?, window: reader.signed()?, ..Head::default() };
+        head.lost_before = is_after_loss.then(|| reader.signed()).transpose()?.map(Timestamp);
         head.before = match reader.byte()? {
             0 => None,
             _ => Some(Measure { timestamp: time(&mut reader)?, value: reader.float()? }),
@@ -192,6 +199,21 @@ mod tests {
             value: f64::from(time),
         };
         times.iter().map(point).collect()
+    }
+
+    #[test]
+    fn a_loss_is_remembered() {
+        let layout = Layout::of(&policy());
+        let mut head = Head::after_loss(Timestamp(-7));
+        head.fold(&layout, 1, &mut points(1_000_000, &[1, 2]));
+        head.take_sealed(&layout);
+        let mut bytes = Vec::new();
+        head.encode(&mut bytes);
+        let read = Head::decode(&bytes).unwrap();
+        assert_eq!((read.lost_before(), read.applied(), read.last()), (Some(Timestamp(-7)), 1, head.last()));
+        let mut again = Vec::new();
+        read.encode(&mut again);
+        assert_eq!(again, bytes);
     }
 
     proptest! {

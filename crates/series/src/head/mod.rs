@@ -42,6 +42,8 @@ pub struct SealedBlock {
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     applied: u64,
+    /// See [`Head::lost_before`].
+    lost_before: Option<Timestamp>,
     /// Where the back window starts: older points are late. 0 before the first point.
     window: i64,
     /// The points inside the window, oldest first, distinct times; and before them those that share a bucket with the
@@ -65,6 +67,16 @@ impl Head {
     /// Of a metric without points.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Of a metric whose head was found damaged at a time.
+    pub fn after_loss(now: Timestamp) -> Self {
+        Head { lost_before: Some(now), ..Self::default() }
+    }
+
+    /// When an earlier head of the metric was found damaged: buckets that start before lack points that it had.
+    pub fn lost_before(&self) -> Option<Timestamp> {
+        self.lost_before
     }
 
     /// The position of the last applied request; 0 before any.
