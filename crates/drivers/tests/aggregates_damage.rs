@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
+        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
 };
@@ -96,13 +96,15 @@ async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
             from: Timestamp(0),
             to: Timestamp::MAX,
         };
-        let blocks = store.read_blocks(&[range]).await.remove(0).unwrap();
+        let Blocks { whole: blocks, damaged } = store.read_blocks(&[range]).await.remove(0).unwrap();
         assert!(blocks.is_sorted_by_key(|(key, _)| *key));
         for (key, bytes) in &blocks {
             let version = (key.first.secs() / 60) as u8;
             assert_eq!(*bytes, value(id, version), "a wrong block");
         }
-        blocks_lost += usize::from(versions) - blocks.len();
+        let lost = usize::from(versions) - blocks.len();
+        assert!(lost == 0 || !damaged.is_empty(), "{lost} blocks of {id} are missing, and nothing says so");
+        blocks_lost += lost;
     }
     (heads_lost, blocks_lost)
 }
@@ -268,6 +270,151 @@ async fn a_run_without_its_end_is_read_by_its_entries() {
     let store = open(&disk, 1 << 20);
     assert_eq!(count_lost(&store, 2).await, (0, 0));
     assert_eq!(store.figures().damaged, 2);
+}
+
+/// Whatever a run has lost, in its entries, its index or its end: a head is the newest or damaged, never an older one.
+#[tokio::test]
+async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
+    let mut random = Random::new(4);
+    let (mut stretches, mut cuts) = (0, 0);
+    for round in 0..150 {
+        let disk = SimDisk::default();
+        two_runs(&disk).await;
+        let file = files(&disk, ".run").remove(1);
+        disk.edit(&file, |bytes| {
+            let at = random.below(bytes.len());
+            if round % 2 == 0 {
+                bytes.truncate(at);
+            } else {
+                // As long as the index, the filter and the footer together, and longer.
+                let end = (at + 512 + random.below(4096)).min(bytes.len());
+                bytes[at..end].fill(0);
+            }
+        });
+        let store = open(&disk, 1 << 20);
+        let (heads, _) = count_lost(&store, 2).await;
+        *(if round % 2 == 0 { &mut cuts } else { &mut stretches }) += heads;
+        drop(store);
+        assert_eq!(
+            count_lost(&open(&disk, 1 << 20), 2).await.0,
+            heads,
+            "round {round}: the same after a restart"
+        );
+    }
+    assert!(stretches > 100 && cuts > 1000, "{stretches} heads lost to stretches, {cuts} to cuts");
+}
+
+/// A stretch of the log that was durable once: the metrics that wrote there are known, and what they wrote is damaged.
+#[tokio::test]
+async fn a_hole_in_the_log_costs_what_was_in_it() {
+    let mut random = Random::new(5);
+    let mut lost = 0;
+    for round in 0..40 {
+        let disk = SimDisk::default();
+        let store = open(&disk, 1 << 20);
+        write(&store, 1).await;
+        write(&store, 2).await;
+        drop(store);
+        let logs = files(&disk, ".log");
+        let file = &logs[random.below(logs.len())];
+        disk.edit(file, |bytes| {
+            let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            let at = random.below(used);
+            let end = (at + 4096).min(bytes.len());
+            // Or all that follows, be it marked as durable by what follows or not.
+            if round % 4 == 0 { bytes.truncate(at) } else { bytes[at..end].fill(0) }
+        });
+        let store = open(&disk, 1 << 20);
+        let (heads, blocks) = count_lost(&store, 2).await;
+        if round % 4 != 0 {
+            assert!(heads <= 8 && blocks <= 8, "round {round}: {heads} heads and {blocks} blocks");
+        }
+        lost += heads;
+        drop(store);
+        assert_eq!(
+            count_lost(&open(&disk, 1 << 20), 2).await,
+            (heads, blocks),
+            "round {round}: after a restart"
+        );
+        // A new head is whole, also after it was read back from the log, with what is older damaged there as well.
+        let store = open(&disk, 1 << 20);
+        write(&store, 3).await;
+        drop(store);
+        for _ in 0..2 {
+            assert_eq!(
+                count_lost(&open(&disk, 1 << 20), 3).await,
+                (0, blocks),
+                "round {round}: written again"
+            );
+        }
+    }
+    assert!(lost > 200, "the holes hit little: {lost}");
+}
+
+/// The end of a run is gone: the heads that were there count as lost until they are written again, while the runs after it are
+/// merged, and those before it are read.
+#[tokio::test]
+async fn a_cut_run_takes_no_neighbours_along() {
+    let disk = SimDisk::default();
+    two_runs(&disk).await;
+    let file = files(&disk, ".run").remove(1);
+    disk.edit(&file, |bytes| bytes.truncate(bytes.len() / 2));
+    let lost: Vec<u8> = lost_heads(&open(&disk, 1 << 20), |_| 2).await;
+    assert!((40..70).contains(&lost.len()), "{lost:?}");
+    let rewritten: Vec<u8> = lost.iter().copied().step_by(2).collect();
+    let store = open(&disk, 1000);
+    for version in 3..10 {
+        let writes = rewritten.iter().map(|id| MetricWrite {
+            metric: metric(*id),
+            blocks: Vec::new(),
+            expired: Vec::new(),
+            head: value(*id, version),
+        });
+        assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+        settle(&store, u64::from(version) - 2).await;
+    }
+    let merged = async {
+        while store.figures().merges == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), merged).await.expect("a merge");
+    let version = |id| if rewritten.contains(&id) { 9 } else { 2 };
+    let left: Vec<u8> = lost.iter().copied().skip(1).step_by(2).collect();
+    assert_eq!(lost_heads(&store, version).await, left);
+    drop(store);
+    assert_eq!(lost_heads(&open(&disk, 1 << 20), version).await, left, "after a restart");
+    assert!(disk.paths().contains(&file), "the run stays between the older and the newer");
+}
+
+/// The metrics whose heads are damaged; the others have the version that is wanted.
+async fn lost_heads(store: &LocalAggregates, version: impl Fn(u8) -> u8) -> Vec<u8> {
+    let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
+    let mut lost = Vec::new();
+    for (id, head) in (0..METRICS).zip(store.read_heads(&metrics).await) {
+        match head {
+            Ok(head) => assert_eq!(head, Some(value(id, version(id))), "metric {id}"),
+            Err(StoreError::Damaged(_)) => lost.push(id),
+            Err(error) => panic!("metric {id}: {error}"),
+        }
+    }
+    lost
+}
+
+/// A metric that was made after the damage was found has lost nothing there.
+#[tokio::test]
+async fn a_cut_run_says_nothing_of_metrics_made_later() {
+    let disk = SimDisk::default();
+    two_runs(&disk).await;
+    for file in files(&disk, ".run") {
+        disk.edit(&file, |bytes| bytes.truncate(bytes.len() / 2));
+    }
+    let store = open(&disk, 1 << 20);
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap() + Duration::from_mins(1);
+    let new = MetricId::new(Timestamp(now.as_nanos() as i64), u128::MAX);
+    let old = MetricId::new(Timestamp(now.as_nanos() as i64 - 120_000_000_000), u128::MAX);
+    let heads = store.read_heads(&[new, old]).await;
+    assert!(matches!(heads[..], [Ok(None), Err(StoreError::Damaged(_))]), "{heads:?}");
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ async fn everything(store: &dyn AggregateStore) -> (Vec<Option<Bytes>>, Vec<Vec<
         }
     }
     let blocks: Vec<Vec<(BlockKey, Bytes)>> =
-        store.read_blocks(&ranges).await.into_iter().map(Result::unwrap).collect();
+        store.read_blocks(&ranges).await.into_iter().map(|blocks| blocks.unwrap().whole).collect();
     let keys = store.list_blocks(&ranges).await.into_iter().map(Result::unwrap);
     for (blocks, keys) in blocks.iter().zip(keys) {
         assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys);

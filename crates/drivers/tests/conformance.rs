@@ -5,12 +5,13 @@ use std::{
     sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
 };
 
+use async_trait::async_trait;
 use gnudi_drivers::{
     aggregates::{
         local::{LocalAggregates, LocalAggregatesOptions},
         memory::MemoryAggregates,
     },
-    conformance::{self, IncomingSetup},
+    conformance::{self, Damageable, IncomingSetup},
     incoming::{
         log::{Durability, LocalIncoming, LocalIncomingOptions},
         memory::MemoryIncoming,
@@ -87,6 +88,51 @@ async fn local_aggregates() {
             LocalAggregates::open(&directories.next(), &options).unwrap()
         })
         .await;
+    }
+}
+
+/// A directory with a store, in a folder that stays as long as it.
+struct OnDisk {
+    dir: PathBuf,
+    recent_bytes_max: u64,
+}
+
+#[async_trait]
+impl Damageable for OnDisk {
+    type Store = LocalAggregates;
+
+    async fn open(&self) -> Arc<LocalAggregates> {
+        let options = LocalAggregatesOptions {
+            segment_bytes: 1 << 16,
+            recent_bytes_max: self.recent_bytes_max,
+            ..LocalAggregatesOptions::default()
+        };
+        LocalAggregates::open(&self.dir, &options).unwrap()
+    }
+
+    async fn damage(&self, value: &[u8]) {
+        let mut hit = 0;
+        for folder in ["log", "runs"] {
+            for entry in std::fs::read_dir(self.dir.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let mut bytes = std::fs::read(&path).unwrap();
+                if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
+                    bytes[at + value.len() / 2] ^= 1;
+                    std::fs::write(&path, bytes).unwrap();
+                    hit += 1;
+                }
+            }
+        }
+        assert!(hit > 0, "the value is nowhere");
+    }
+}
+
+#[tokio::test]
+async fn damaged_local_aggregates() {
+    // In the log, and in runs that are merged all the time.
+    for recent_bytes_max in [1 << 20, 200] {
+        let directories = Directories::new();
+        conformance::damaged_aggregates(async || OnDisk { dir: directories.next(), recent_bytes_max }).await;
     }
 }
 

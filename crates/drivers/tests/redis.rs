@@ -14,11 +14,12 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use engine::{RedisCluster, RedisSentinels, RedisServer};
 use gnudi_drivers::{
     aggregates::redis::{RedisAggregates, RedisAggregatesOptions},
     clients::redis::RedisOptions,
-    conformance::{self, IncomingSetup},
+    conformance::{self, Damageable, IncomingSetup},
     incoming::{
         Batch, Incoming, Position,
         redis::{RedisIncoming, RedisIncomingOptions},
@@ -86,6 +87,50 @@ async fn aggregates_suite(url: &str) {
 async fn aggregates_on_one_server() {
     let server = RedisServer::start(&[]);
     aggregates_suite(&server.url()).await;
+}
+
+/// A store on a server of its own keys.
+struct OnServer {
+    url: String,
+    prefix: String,
+}
+
+#[async_trait]
+impl Damageable for OnServer {
+    type Store = RedisAggregates;
+
+    async fn open(&self) -> Arc<RedisAggregates> {
+        aggregates(&self.url, &self.prefix, 7).await
+    }
+
+    async fn damage(&self, value: &[u8]) {
+        let mut connection = redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap();
+        let pattern = format!("{{{}:*", self.prefix);
+        let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg(pattern).query(&mut connection).unwrap();
+        let mut hit = 0;
+        for key in keys {
+            let kind: String = redis::cmd("TYPE").arg(&key).query(&mut connection).unwrap();
+            if kind != "hash" {
+                continue;
+            }
+            let fields: Vec<(Vec<u8>, Vec<u8>)> =
+                redis::cmd("HGETALL").arg(&key).query(&mut connection).unwrap();
+            for (field, mut bytes) in fields {
+                if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
+                    bytes[at + value.len() / 2] ^= 1;
+                    redis::cmd("HSET").arg(&key).arg(field).arg(bytes).exec(&mut connection).unwrap();
+                    hit += 1;
+                }
+            }
+        }
+        assert!(hit > 0, "the value is nowhere");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_aggregates_on_one_server() {
+    let server = RedisServer::start(&[]);
+    conformance::damaged_aggregates(async || OnServer { url: server.url(), prefix: prefix() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
+    damage::OnDamage,
     figures::Figures,
     metricd::scheduler::SackQueue,
     outage::Outage,
@@ -109,6 +110,13 @@ impl Engine {
     ) -> Self {
         let units = Units::nothing(incoming.numbering().units());
         Self::with(indexer, incoming, store, units, Some(coordinator), clock)
+    }
+
+    /// What is read of metrics of which something is damaged.
+    #[must_use]
+    pub fn on_damage(mut self, on_damage: OnDamage) -> Self {
+        self.bulk.on_damage = on_damage;
+        self
     }
 
     fn with(
@@ -226,7 +234,7 @@ impl Engine {
         policy: &ArchivePolicy,
         query: &MeasuresQuery,
     ) -> Result<Vec<Measures>, EngineError> {
-        reader::measures(&*self.store, metric, policy, query).await
+        reader::measures(&*self.store, self.bulk.on_damage, metric, policy, query).await
     }
 
     /// Aggregates across metrics: one answer for each granularity, coarsest first. Waiting measures are not in it.

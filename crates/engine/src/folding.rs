@@ -136,7 +136,7 @@ impl Processor {
     }
 
     /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
-    /// blocks are whole.
+    /// blocks are whole. The new one remembers the loss, for readers.
     fn decode_head(
         &self,
         metric: MetricId,
@@ -153,7 +153,7 @@ impl Processor {
         };
         tracing::error!(%metric, reason, "the metric's head is damaged: going on with a new one");
         Figures::add(&self.figures.damaged, 1);
-        Ok(Head::new())
+        Ok(Head::after_loss(self.now()))
     }
 
     /// Folds records of one metric, request by request.

@@ -7,6 +7,7 @@
 pub mod about;
 pub mod cluster;
 pub mod cross;
+mod damage;
 pub mod engine;
 pub mod expunger;
 pub mod figures;
@@ -26,6 +27,7 @@ pub mod units;
 pub use about::About;
 pub use cluster::ClusterStatus;
 pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
+pub use damage::OnDamage;
 pub use engine::{Engine, EngineError};
 pub use figures::Figures;
 pub use metricd::{Metricd, MetricdOptions};

@@ -63,6 +63,10 @@ impl Processor {
         Processor { indexer, incoming, store, units, figures: Figures::default(), clock, fold: Head::fold }
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
     pub(crate) fn figures(&self) -> &Figures {
         &self.figures
     }
@@ -185,7 +189,7 @@ impl Processor {
         let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
         worst.map_or(Ok(()), Err)?;
         // Before the records are acknowledged: what fails here is replayed.
-        seen.revive(&*self.indexer, &self.figures, (self.clock)()).await
+        seen.revive(&*self.indexer, &self.figures, self.now()).await
     }
 
     /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.

@@ -10,7 +10,7 @@ use gnudi_series::{
 
 pub use gnudi_series::resample::Resample;
 
-use crate::EngineError;
+use crate::{EngineError, damage::OnDamage};
 
 /// What to read of one metric.
 #[derive(Clone, Debug)]
@@ -35,23 +35,25 @@ pub struct Measures {
 
 pub(crate) async fn measures(
     store: &dyn AggregateStore,
+    on_damage: OnDamage,
     metric: MetricId,
     policy: &ArchivePolicy,
     query: &MeasuresQuery,
 ) -> Result<Vec<Measures>, EngineError> {
     // The head before the blocks: rows that are sealed in between are then seen twice, which joining resolves, and
     // never missed.
-    let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric")?;
-    let Some(head) = head else {
+    let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
+    let Some(head) = on_damage.head(metric, head)? else {
         return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
     };
-    let head = decode_head(metric, &head)?;
     let layout = Layout::of(policy);
     let ranges: Vec<BlockRange> =
         query.aggregations.iter().map(|aggregation| block_range(metric, *aggregation, query)).collect();
     let mut answers = Vec::with_capacity(ranges.len());
-    for (aggregation, blocks) in query.aggregations.iter().zip(store.read_blocks(&ranges).await) {
-        let series = assemble(metric, &blocks?, &head, &layout, *aggregation, query)?;
+    let found = ranges.iter().zip(store.read_blocks(&ranges).await);
+    for (aggregation, (range, blocks)) in query.aggregations.iter().zip(found) {
+        let blocks = on_damage.blocks(range, &head, blocks)?;
+        let series = assemble(metric, &blocks, &head, &layout, *aggregation, query)?;
         answers.push(Measures {
             granularity: series.granularity,
             timestamps: series.timestamps,
@@ -59,10 +61,6 @@ pub(crate) async fn measures(
         });
     }
     Ok(answers)
-}
-
-pub(crate) fn decode_head(metric: MetricId, bytes: &[u8]) -> Result<Head, EngineError> {
-    Head::decode(bytes).map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
 }
 
 /// The blocks that an aggregation of the query needs.

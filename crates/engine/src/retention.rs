@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Incoming, IncomingError, Position};
+use gnudi_drivers::{
+    aggregates::StoreError,
+    incoming::{Incoming, IncomingError, Position},
+};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
 };
@@ -169,9 +172,11 @@ impl Engine {
         let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
         let mut active = HashSet::new();
         for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
-            let applied = match head? {
-                Some(bytes) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
-                None => Some(Position::default()),
+            let applied = match head {
+                Ok(Some(bytes)) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
+                Ok(None) => Some(Position::default()),
+                Err(StoreError::Damaged(_)) => None,
+                Err(error) => return Err(error.into()),
             };
             // A head that can't be read says nothing: the resource stays.
             let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))

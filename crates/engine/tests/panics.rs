@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError, memory::MemoryAggregates,
+        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+        memory::MemoryAggregates,
     },
     incoming::{Batch, Incoming as _, memory::MemoryIncoming},
 };
@@ -58,7 +59,7 @@ impl AggregateStore for Panicking {
         self.store.read_heads(metrics).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         self.store.read_blocks(ranges).await
     }
 

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError, memory::MemoryAggregates,
+        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+        memory::MemoryAggregates,
     },
     incoming::{
         Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, memory::MemoryIncoming,
@@ -105,7 +106,7 @@ impl AggregateStore for Counted<MemoryAggregates> {
         self.driver.read_heads(metrics).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         self.calls.count("read_blocks");
         self.driver.read_blocks(ranges).await
     }

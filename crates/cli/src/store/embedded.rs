@@ -16,7 +16,7 @@ use gnudi_engine::Engine;
 use gnudi_indexer::sql::{SqlIndexer, SqliteOptions};
 use gnudi_model::SackCount;
 
-use super::{Local, Store, cached, sack_count};
+use super::{Local, Store, cached, on_damage, sack_count};
 use crate::config::Config;
 
 pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Result<Store> {
@@ -68,8 +68,8 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         None => dir.set_index_id(Some(sql.cluster_id()))?,
     }
     let indexer = cached(sql, config);
-    let engine =
-        Arc::new(Engine::new(indexer.clone(), incoming.clone(), aggregates.clone(), crate::commands::now));
+    let engine = Engine::new(indexer.clone(), incoming.clone(), aggregates.clone(), crate::commands::now);
+    let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store {
         engine,
         indexer,

@@ -18,7 +18,7 @@ use gnudi_drivers::{
     data_dir::DataDir,
     incoming::{Incoming, log::LocalIncoming},
 };
-use gnudi_engine::Engine;
+use gnudi_engine::{Engine, OnDamage};
 use gnudi_indexer::{
     cache::{CacheOptions, CachedIndexer},
     sql::SqlIndexer,
@@ -80,6 +80,14 @@ impl Store {
 fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
     let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
     sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
+}
+
+/// `[storage] damaged_metrics`.
+fn on_damage(config: &Config) -> OnDamage {
+    match config.text("storage", "damaged_metrics") {
+        Some("serve") => OnDamage::Serve,
+        _ => OnDamage::Refuse,
+    }
 }
 
 /// The index with its cache, which fills beside the first requests.

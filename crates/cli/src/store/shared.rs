@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Store, cached, engines,
+    Store, cached, engines, on_damage,
     patience::{Hopeful, Patience},
     sack_count,
 };
@@ -73,7 +73,8 @@ pub async fn open(
     indexer.follow(engines::follow(config)).await?;
     let engine =
         Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator, crate::commands::now);
-    Ok(Store { engine: Arc::new(engine), indexer, incoming, local: None })
+    let engine = Arc::new(engine.on_damage(on_damage(config)));
+    Ok(Store { engine, indexer, incoming, local: None })
 }
 
 impl Opening<'_> {

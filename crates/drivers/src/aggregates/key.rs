@@ -4,10 +4,10 @@
 //! metric id 16 bytes | granularity u64 | last bucket u64 | first bucket u64      big-endian
 //! ```
 //!
-//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive; the two smallest
-//! values stand for what is not a block: 0 for "the metric was deleted here", 1 for the head. So a metric's
-//! deletion mark, head and blocks are neighbours, and the blocks of one granularity are one range. Time is ordered
-//! by the last bucket: blocks do not overlap, and "ends at or after" is where a scan starts.
+//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive; the three smallest
+//! values stand for what is not a block: 0 for "the metric was deleted here", 1 for the head, 2 for "blocks of the metric were
+//! lost here". So a metric's marks, head and blocks are neighbours, and the blocks of one granularity are one range. Time is
+//! ordered by the last bucket: blocks do not overlap, and "ends at or after" is where a scan starts.
 
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
@@ -21,6 +21,7 @@ pub struct Key([u8; KEY_BYTES]);
 
 const DELETION: u64 = 0;
 const HEAD: u64 = 1;
+const LOSS: u64 = 2;
 
 impl Key {
     pub const SMALLEST: Key = Key([0; KEY_BYTES]);
@@ -32,6 +33,11 @@ impl Key {
 
     pub fn head(metric: MetricId) -> Self {
         Self::new(metric, HEAD, 0, 0)
+    }
+
+    /// Of the mark that blocks of the metric were lost whose keys are not known.
+    pub fn loss(metric: MetricId) -> Self {
+        Self::new(metric, LOSS, 0, 0)
     }
 
     pub fn block(key: &BlockKey) -> Self {
@@ -83,9 +89,18 @@ impl Key {
         self.number(16) == DELETION
     }
 
-    /// The block's name; `None` for a head or a deletion mark.
+    pub fn is_loss(&self) -> bool {
+        self.number(16) == LOSS
+    }
+
+    /// Whether it marks something about a metric: a deletion or a loss.
+    pub fn is_mark(&self) -> bool {
+        matches!(self.number(16), DELETION | LOSS)
+    }
+
+    /// The block's name; `None` for a head or a mark.
     pub fn as_block(&self) -> Option<BlockKey> {
-        (self.number(16) > HEAD).then(|| BlockKey {
+        (self.number(16) > LOSS).then(|| BlockKey {
             metric: self.metric(),
             granularity: Timespan(unflip(self.number(16))),
             last: Timestamp(unflip(self.number(24))),
@@ -130,8 +145,10 @@ mod tests {
             prop_assert_eq!(left_key.metric(), name(left).metric);
             let metric = name(left).metric;
             prop_assert!(Key::deletion(metric) < Key::head(metric) && Key::head(metric) < left_key);
+            prop_assert!(Key::head(metric) < Key::loss(metric) && Key::loss(metric) < left_key);
             prop_assert!(left_key < Key::last_of(metric));
             prop_assert_eq!(Key::head(metric).as_block(), None);
+            prop_assert_eq!(Key::loss(metric).as_block(), None);
             prop_assert!(Key::deletion(metric).is_deletion() && !Key::head(metric).is_deletion());
         }
     }

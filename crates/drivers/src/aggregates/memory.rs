@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Timestamp};
 use parking_lot::RwLock;
 
-use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use crate::fence::Fences;
 
 #[derive(Default)]
@@ -32,6 +32,11 @@ impl State {
             .range(key(Timestamp(i64::MIN))..=key(Timestamp::MAX))
             .filter(move |(key, _)| key.first <= range.to && key.last >= range.from)
     }
+
+    fn blocks(&self, range: &BlockRange) -> Blocks {
+        let whole = self.range(range).map(|(key, bytes)| (*key, bytes.clone())).collect();
+        Blocks { whole, damaged: Vec::new() }
+    }
 }
 
 #[async_trait]
@@ -41,10 +46,9 @@ impl AggregateStore for MemoryAggregates {
         metrics.iter().map(|metric| Ok(state.heads.get(metric).cloned())).collect()
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         let state = self.state.read();
-        let blocks = |range| state.range(range).map(|(key, bytes)| (*key, bytes.clone())).collect();
-        ranges.iter().map(|range| Ok(blocks(range))).collect()
+        ranges.iter().map(|range| Ok(state.blocks(range))).collect()
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {

@@ -6,6 +6,7 @@
 //! names its [`Fence`], and the store refuses those of a lease that was followed by another.
 
 mod entry;
+mod holes;
 mod key;
 pub mod local;
 pub mod memory;
@@ -36,6 +37,15 @@ pub struct BlockRange {
     pub granularity: Timespan,
     pub from: Timestamp,
     pub to: Timestamp,
+}
+
+/// What a range has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// The blocks that are whole, oldest first.
+    pub whole: Vec<(BlockKey, Bytes)>,
+    /// Where others are damaged, or may have been lost. It was reported and set aside.
+    pub damaged: Vec<String>,
 }
 
 /// What one pass changed of one metric. Applied so that a reader never sees the head without its blocks.
@@ -75,13 +85,14 @@ pub trait AggregateStore: Send + Sync + 'static {
         None
     }
 
-    /// Heads, `None` where a metric has none yet.
+    /// Heads, `None` where a metric has none yet. A head that is damaged, or may have been lost, is [`StoreError::Damaged`] at each
+    /// read until another is written: no older one stands in for it.
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>>;
 
-    /// The blocks of each range, oldest first. A damaged block is reported, set aside and left out.
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>>;
+    /// The blocks of each range.
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>>;
 
-    /// The keys of the blocks of each range, oldest first.
+    /// The keys of the blocks of each range, oldest first; those of damaged ones too, where they are known.
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>>;
 
     /// From now on refuses writes to metrics of the fence's sack, in this or any other process, whose token is lower; whatever

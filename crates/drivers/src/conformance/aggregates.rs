@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
 use uuid::Uuid;
 
-use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 
 /// Puts a driver through all rules; each call of `make` gives an empty one.
 pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
@@ -21,26 +21,26 @@ pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
     fences_follow_a_split(&*make().await).await;
 }
 
-fn metric(id: u128) -> MetricId {
+pub(super) fn metric(id: u128) -> MetricId {
     MetricId(Uuid::from_u128(id))
 }
 
 /// A block of buckets `first..=last`, in seconds, of one-second buckets.
-fn key(id: u128, first: i64, last: i64) -> BlockKey {
+pub(super) fn key(id: u128, first: i64, last: i64) -> BlockKey {
     let (first, last) = (Timestamp::from_secs(first), Timestamp::from_secs(last));
     BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last }
 }
 
-fn range(id: u128, from: i64, to: i64) -> BlockRange {
+pub(super) fn range(id: u128, from: i64, to: i64) -> BlockRange {
     let (from, to) = (Timestamp::from_secs(from), Timestamp::from_secs(to));
     BlockRange { metric: metric(id), granularity: Timespan::from_secs(1), from, to }
 }
 
-fn everything(id: u128) -> BlockRange {
+pub(super) fn everything(id: u128) -> BlockRange {
     BlockRange { from: Timestamp(i64::MIN), to: Timestamp::MAX, ..range(id, 0, 0) }
 }
 
-fn write(id: u128, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
+pub(super) fn write(id: u128, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
     MetricWrite {
         metric: metric(id),
         blocks: blocks.iter().map(|(key, text)| (*key, Bytes::copy_from_slice(text.as_bytes()))).collect(),
@@ -49,7 +49,7 @@ fn write(id: u128, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
     }
 }
 
-async fn apply(store: &dyn AggregateStore, writes: Vec<MetricWrite>) {
+pub(super) async fn apply(store: &dyn AggregateStore, writes: Vec<MetricWrite>) {
     let count = writes.len();
     let answers = store.write(Fence::EVERYTHING, writes).await;
     assert_eq!(answers.len(), count, "one answer per item");
@@ -58,7 +58,7 @@ async fn apply(store: &dyn AggregateStore, writes: Vec<MetricWrite>) {
     }
 }
 
-async fn head(store: &dyn AggregateStore, id: u128) -> Option<String> {
+pub(super) async fn head(store: &dyn AggregateStore, id: u128) -> Option<String> {
     let mut answers = store.read_heads(&[metric(id)]).await;
     assert_eq!(answers.len(), 1);
     answers.remove(0).unwrap().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
@@ -69,7 +69,8 @@ async fn read(store: &dyn AggregateStore, range: BlockRange) -> Vec<(BlockKey, S
     let mut blocks = store.read_blocks(&[range]).await;
     let mut keys = store.list_blocks(&[range]).await;
     assert_eq!((blocks.len(), keys.len()), (1, 1));
-    let blocks = blocks.remove(0).unwrap();
+    let Blocks { whole: blocks, damaged } = blocks.remove(0).unwrap();
+    assert!(damaged.is_empty(), "{damaged:?}");
     let listed = keys.remove(0).unwrap();
     assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), listed);
     blocks.into_iter().map(|(key, bytes)| (key, String::from_utf8(bytes.to_vec()).unwrap())).collect()
@@ -176,7 +177,7 @@ async fn many_at_once(store: &dyn AggregateStore) {
     }
     let ranges: Vec<BlockRange> = (0..300).map(|id| range(id, 60, 179)).collect();
     for (id, answer) in store.read_blocks(&ranges).await.into_iter().enumerate() {
-        let keys: Vec<BlockKey> = answer.unwrap().into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<BlockKey> = answer.unwrap().whole.into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, [key(id as u128, 60, 119), key(id as u128, 120, 179)]);
     }
 }

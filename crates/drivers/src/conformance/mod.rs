@@ -5,6 +5,7 @@
 
 mod aggregates;
 mod coordination;
+mod damaged_aggregates;
 mod incoming;
 mod log_registry;
 mod objects;
@@ -12,6 +13,7 @@ mod shared_incoming;
 
 pub use aggregates::aggregates;
 pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
+pub use damaged_aggregates::{Damageable, damaged_aggregates};
 pub use incoming::{IncomingSetup, incoming};
 pub use log_registry::log_registry;
 pub use objects::objects;

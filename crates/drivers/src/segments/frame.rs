@@ -176,7 +176,7 @@ fn is_valid_at(frame: &[u8], offset: usize) -> bool {
 
 impl ItemView {
     /// Where the next item starts.
-    fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.offset as usize + (ITEM_HEADER_BYTES + self.length as usize).next_multiple_of(ALIGNMENT)
     }
 }

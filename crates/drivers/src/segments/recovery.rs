@@ -39,6 +39,9 @@ pub struct RecoveredFrame<'a> {
     pub bytes: &'a [u8],
     /// The items that are whole. Of a damaged frame that was durable once, those that are left.
     pub items: &'a [ItemView],
+    /// How many items are missing; `None` where the frame's header is lost, and items of further frames may be among those that
+    /// are left.
+    pub missing: Option<u32>,
 }
 
 pub(super) struct Recovered {
@@ -165,7 +168,7 @@ impl<'a> Scan<'a> {
         while offset < self.limit {
             let sight = self.look(offset)?;
             if let Sight::Whole(header, items) = &sight {
-                self.show(offset, header.length, items, visit)?;
+                self.show(offset, header.length, items, Some(0), visit)?;
                 offset += header.length as u32;
                 continue;
             }
@@ -213,10 +216,11 @@ impl<'a> Scan<'a> {
         offset: u32,
         length: usize,
         items: &[ItemView],
+        missing: Option<u32>,
         visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
-        let at = self.segment.at(offset);
-        visit(RecoveredFrame { owner_tag: self.owner_tag, at, bytes: self.bytes(offset, length)?, items });
+        let (owner_tag, at) = (self.owner_tag, self.segment.at(offset));
+        visit(RecoveredFrame { owner_tag, at, bytes: self.bytes(offset, length)?, items, missing });
         Ok(())
     }
 
@@ -264,14 +268,16 @@ impl<'a> Scan<'a> {
         if !synced {
             return Ok(());
         }
-        let (length, items) = if let Sight::Damaged(header, items) = sight {
-            (header.length, items)
+        let (length, items, missing) = if let Sight::Damaged(header, items) = sight {
+            let missing = header.items.saturating_sub(items.len() as u32);
+            (header.length, items, Some(missing))
         } else {
             // Perhaps only the header is damaged: then the items stand where they should.
             let length = (end - start) as usize;
-            (length, items(self.bytes(start, length)?).into_iter().filter(|item| item.valid).collect())
+            let items = items(self.bytes(start, length)?);
+            (length, items.into_iter().filter(|item| item.valid).collect::<Vec<_>>(), None)
         };
-        if items.is_empty() { Ok(()) } else { self.show(start, length, &items, visit) }
+        if items.is_empty() { Ok(()) } else { self.show(start, length, &items, missing, visit) }
     }
 
     /// The log ends here: what follows was being written when the machine stopped, and never acknowledged.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregates},
+    aggregates::{AggregateStore, BlockRange, Fence, StoreError, objects::ObjectAggregates},
     objects::{Objects, memory::MemoryObjects},
 };
+use gnudi_model::Timestamp;
 
 use crate::{
     setup::{TestClock, named, open_at},
-    support::aggregate_items::{blocks, head, key, write},
+    support::aggregate_items::{all_blocks, blocks, damaged_blocks, head, key, write},
 };
 
 const IDS: [usize; 3] = [2, 4, 6];
@@ -113,7 +114,7 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
 }
 
 #[tokio::test]
-async fn a_damaged_block_is_left_out() {
+async fn a_damaged_block_is_told() {
     let world = World::new().await;
     let (segment, head) = world.find("old 4");
     let bytes = world.objects.get(&segment).await.unwrap().unwrap();
@@ -124,6 +125,8 @@ async fn a_damaged_block_is_left_out() {
         .map(|blocks| blocks.len())
         .to_vec();
     assert_eq!(left, [3, 2, 3]);
+    assert_eq!(damaged_blocks(&*store, 4).await, 1);
+    assert_eq!(damaged_blocks(&*store, 2).await + damaged_blocks(&*store, 6).await, 0);
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
 }
@@ -143,7 +146,9 @@ async fn any_flipped_byte_costs_one_item_at_most() {
         assert_eq!(known, heads.iter().flatten().count(), "byte {at}: an old head is served");
         let mut missing = 0;
         for id in IDS {
-            missing += 3 - blocks(&*store, id).await.len();
+            let left = blocks(&*store, id).await.len();
+            assert_eq!(damaged_blocks(&*store, id).await, 3 - left, "byte {at}");
+            missing += 3 - left;
         }
         assert!(3 - known + missing <= 1, "byte {at}");
         if 3 - known + missing == 0 {
@@ -167,10 +172,71 @@ async fn what_is_not_known_is_not_served() {
     world.flip(&segment, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
-    assert_eq!(blocks(&*store, 2).await.len(), 3);
+    assert_eq!((blocks(&*store, 2).await.len(), damaged_blocks(&*store, 2).await), (3, 0));
     world.objects.delete(&[segment]).await.unwrap();
-    assert_eq!(world.heads(&*world.reopened().await).await, texts(["", "", ""]));
-    assert_eq!(blocks(&*world.reopened().await, 2).await.len(), 2, "what the old one has");
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["", "", ""]));
+    assert_eq!(blocks(&*store, 2).await.len(), 2, "what the old one has");
+    assert_eq!(damaged_blocks(&*store, 2).await, 1, "what the new one had is not known");
+}
+
+/// Likewise a block: its neighbours' keys say where it was.
+#[tokio::test]
+async fn a_block_that_is_not_known_is_told() {
+    let world = World::new().await;
+    let (segment, head) = world.find("new 4");
+    let bytes = world.objects.get(&segment).await.unwrap().unwrap();
+    let at = (0..3)
+        .fold(head, |at, _| at + 1 + bytes[at + 1..].windows(3).position(|window| window == b"new").unwrap());
+    // The heads lie in front: what comes third after that of 4 is the block of 4.
+    world.flip(&segment, bytes.len() - 1).await;
+    world.flip(&segment, at - 20).await;
+    let store = world.reopened().await;
+    assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
+    for (id, left) in [(2, 3), (4, 2), (6, 3)] {
+        // Of 2 a later one may have been there, and of 6 an earlier one.
+        assert_eq!(damaged_blocks(&*store, id).await, 1, "metric {id}");
+        assert_eq!(blocks(&*store, id).await.len(), left, "metric {id}");
+    }
+    let behind = BlockRange { from: Timestamp::from_secs(600), ..all_blocks(4) };
+    assert_eq!(
+        store.read_blocks(&[behind]).await.remove(0).unwrap().damaged.len(),
+        1,
+        "it may have been later"
+    );
+    // What comes later shows where the gap ends.
+    assert!(
+        store.write(Fence::EVERYTHING, vec![write(4, "more", &[(key(4, 300), "more")])]).await[0].is_ok()
+    );
+    for (from, damaged) in [(300, 0), (299, 1)] {
+        let range = BlockRange { from: Timestamp::from_secs(from), ..all_blocks(4) };
+        assert_eq!(
+            store.read_blocks(&[range]).await.remove(0).unwrap().damaged.len(),
+            damaged,
+            "from {from}"
+        );
+    }
+}
+
+/// A segment that is lost: merges do not wait for it, and so writers do not.
+#[tokio::test]
+async fn merges_go_on_without_a_lost_segment() {
+    let world = World::new().await;
+    let (segment, _) = world.find("new 4");
+    world.objects.delete(&[segment]).await.unwrap();
+    let store = world.reopened().await;
+    for round in 0..30 {
+        let writes = vec![write(8, &format!("{round}"), &[(key(8, 60 * round), "x".repeat(500).as_str())])];
+        let written = store.write(Fence::EVERYTHING, writes).await.remove(0);
+        assert!(written.is_ok(), "round {round}: {written:?}");
+        store.settle().await;
+    }
+    assert!(store.figures().merges > 0, "{:?}", store.figures());
+    assert_eq!(world.heads(&store).await, texts(["", "", ""]));
+    assert_eq!(
+        (head(&*store, 8).await.unwrap(), blocks(&*store, 8).await.len()),
+        (Some("29".to_owned()), 30)
+    );
 }
 
 #[tokio::test]

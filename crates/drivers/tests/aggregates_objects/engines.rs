@@ -22,6 +22,7 @@ use gnudi_drivers::{
 };
 
 use crate::{
+    Changeable,
     ceph::Ceph,
     radosgw::{self, Radosgw},
     setup::{CLUSTER, fence, options},
@@ -85,6 +86,8 @@ async fn holds_on(objects: Arc<dyn Objects>) {
         ObjectAggregates::open(Arc::new(next()), CLUSTER, options()).await.unwrap()
     })
     .await;
+    conformance::damaged_aggregates(async || Changeable { objects: Arc::new(next()), options: options() })
+        .await;
     let shared = Arc::new(next());
     two_write_to_one_shard(&[
         ObjectAggregates::open(shared.clone(), CLUSTER, options()).await.unwrap(),

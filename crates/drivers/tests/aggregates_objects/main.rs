@@ -16,8 +16,13 @@ mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use gnudi_drivers::{
-    aggregates::objects::ObjectAggregatesOptions, conformance, objects::memory::MemoryObjects,
+    aggregates::objects::{ObjectAggregates, ObjectAggregatesOptions},
+    conformance::{self, Damageable},
+    objects::{Objects, memory::MemoryObjects},
 };
 
 use crate::setup::{CLUSTER, open, options};
@@ -32,10 +37,50 @@ async fn the_suite() {
     conformance::aggregates(async || open(&MemoryObjects::default(), options()).await).await;
 }
 
+/// A store of objects whose bytes can be changed.
+pub struct Changeable {
+    pub objects: Arc<dyn Objects>,
+    pub options: ObjectAggregatesOptions,
+}
+
+#[async_trait]
+impl Damageable for Changeable {
+    type Store = ObjectAggregates;
+
+    async fn open(&self) -> Arc<ObjectAggregates> {
+        ObjectAggregates::open(self.objects.clone(), CLUSTER, self.options.clone()).await.unwrap()
+    }
+
+    async fn damage(&self, value: &[u8]) {
+        let mut hit = 0;
+        for name in self.objects.list("").await.unwrap() {
+            let Some(bytes) = self.objects.get(&name).await.unwrap() else { continue };
+            if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
+                let mut bytes = bytes.to_vec();
+                bytes[at + value.len() / 2] ^= 1;
+                self.objects.put(&name, bytes.into()).await.unwrap();
+                hit += 1;
+            }
+        }
+        assert!(hit > 0, "the value is nowhere");
+    }
+}
+
+#[tokio::test]
+async fn the_suite_of_damage() {
+    // Kept as written, and merged all the time.
+    for options in [ObjectAggregatesOptions::default(), options()] {
+        conformance::damaged_aggregates(async || {
+            let objects = Arc::new(MemoryObjects::default());
+            Changeable { objects, options: options.clone() }
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn another_cluster_is_refused() {
-    use gnudi_drivers::{OpenError, aggregates::objects::ObjectAggregates};
-    use std::sync::Arc;
+    use gnudi_drivers::OpenError;
     use uuid::Uuid;
 
     let objects = MemoryObjects::default();

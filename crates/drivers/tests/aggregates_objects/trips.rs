@@ -44,7 +44,7 @@ async fn requests(metrics: usize) -> [u64; 4] {
     let written = since();
     let ranges: Vec<_> = ids.iter().copied().map(all_blocks).collect();
     let blocks = other_reader.read_blocks(&ranges).await;
-    assert!(blocks.iter().all(|blocks| blocks.as_ref().unwrap().len() == 5));
+    assert!(blocks.iter().all(|blocks| blocks.as_ref().unwrap().whole.len() == 5));
     let of_blocks = since();
     let keys = other_reader.list_blocks(&ranges).await;
     assert!(keys.iter().all(|keys| keys.as_ref().unwrap().len() == 5));

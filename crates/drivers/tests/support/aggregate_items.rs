@@ -1,7 +1,7 @@
 //! Metrics, blocks and random passes for tests of aggregate stores.
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, MetricWrite, StoreError};
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
 
@@ -38,7 +38,12 @@ pub async fn head(store: &dyn AggregateStore, id: usize) -> Result<Option<String
 
 pub async fn blocks(store: &dyn AggregateStore, id: usize) -> Vec<String> {
     let blocks = store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap();
-    blocks.into_iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
+    blocks.whole.into_iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
+}
+
+/// In how many places blocks of a metric are damaged, or may be lost.
+pub async fn damaged_blocks(store: &dyn AggregateStore, id: usize) -> usize {
+    store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap().damaged.len()
 }
 
 fn random_block(random: &mut Random, id: usize) -> BlockKey {
@@ -65,6 +70,12 @@ pub fn random_write(random: &mut Random, id: usize) -> MetricWrite {
     MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, 500) }
 }
 
+/// All blocks of a range, none of which is damaged.
+pub fn whole(blocks: Blocks) -> Vec<(BlockKey, Bytes)> {
+    assert!(blocks.damaged.is_empty(), "{:?}", blocks.damaged);
+    blocks.whole
+}
+
 pub type Everything = (Vec<Option<Bytes>>, Vec<Vec<(BlockKey, Bytes)>>);
 
 /// All that a store has of metrics, or the first failure.
@@ -80,8 +91,8 @@ pub async fn everything(store: &dyn AggregateStore, ids: &[usize]) -> Result<Eve
             }
         }
     }
-    let blocks: Vec<Vec<(BlockKey, Bytes)>> =
-        store.read_blocks(&ranges).await.into_iter().collect::<Result<_, _>>()?;
+    let read = store.read_blocks(&ranges).await.into_iter();
+    let blocks = read.map(|blocks| blocks.map(whole)).collect::<Result<Vec<_>, _>>()?;
     for (blocks, keys) in blocks.iter().zip(store.list_blocks(&ranges).await) {
         assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys?);
     }

@@ -11,6 +11,7 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 use super::CrossMeasuresError;
 use crate::{
     EngineError,
+    damage::OnDamage,
     reader::{self, MeasuresQuery},
 };
 
@@ -34,13 +35,14 @@ pub struct MetricRead {
 /// Reads and computes for queries across metrics, beside the threads that serve requests, on all processors and no more.
 pub struct Bulk {
     store: Arc<dyn AggregateStore>,
+    pub(crate) on_damage: OnDamage,
     processors: Arc<Semaphore>,
 }
 
 impl Bulk {
     pub fn new(store: Arc<dyn AggregateStore>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Bulk { store, processors: Arc::new(Semaphore::new(processors)) }
+        Bulk { store, on_damage: OnDamage::default(), processors: Arc::new(Semaphore::new(processors)) }
     }
 
     /// The series of each aggregation of each metric, in their order. A metric without measures has empty ones.
@@ -62,10 +64,11 @@ impl Bulk {
                 answers.add(done)?;
             }
             let (reads, query, store) = (reads.clone(), query.clone(), self.store.clone());
+            let on_damage = self.on_damage;
             let runtime = Handle::current();
             chunks.spawn_blocking(move || {
                 let _permit = permit;
-                let series = runtime.block_on(read_chunk(&*store, &reads[from..to], &query));
+                let series = runtime.block_on(read_chunk(&*store, on_damage, &reads[from..to], &query));
                 (from, series)
             });
             from = to;
@@ -110,14 +113,15 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
 
 async fn read_chunk(
     store: &dyn AggregateStore,
+    on_damage: OnDamage,
     reads: &[MetricRead],
     query: &MeasuresQuery,
 ) -> Result<Vec<Vec<CrossSeries>>, EngineError> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
     // The heads before the blocks, as for one metric.
     let mut heads = Vec::with_capacity(metrics.len());
-    for head in store.read_heads(&metrics).await {
-        heads.push(head?);
+    for (metric, head) in metrics.iter().zip(store.read_heads(&metrics).await) {
+        heads.push(on_damage.head(*metric, head)?);
     }
     let mut ranges: Vec<BlockRange> = Vec::new();
     for (read, _) in reads.iter().zip(&heads).filter(|(_, head)| head.is_some()) {
@@ -129,10 +133,7 @@ async fn read_chunk(
             }
         }
     }
-    let mut blocks = Vec::with_capacity(ranges.len());
-    for found in store.read_blocks(&ranges).await {
-        blocks.push(found?);
-    }
+    let mut found = store.read_blocks(&ranges).await.into_iter();
     let mut times = SharedTimes::default();
     let mut layout: Option<(&Arc<ArchivePolicy>, Layout)> = None;
     let mut answers = Vec::with_capacity(reads.len());
@@ -142,18 +143,19 @@ async fn read_chunk(
             answers.push(vec![CrossSeries::default(); read.aggregations.len()]);
             continue;
         };
-        let head = reader::decode_head(read.metric, head)?;
         let layout = match layout.take() {
             Some(known) if Arc::ptr_eq(known.0, &read.policy) => layout.insert(known),
             _ => layout.insert((&read.policy, Layout::of(&read.policy))),
         };
         let first = next_range;
         next_range += ranges[first..].iter().take_while(|range| range.metric == read.metric).count();
-        let own = first..next_range;
+        let own = &ranges[first..next_range];
+        let blocks = own.iter().zip(&mut found).map(|(range, blocks)| on_damage.blocks(range, head, blocks));
+        let blocks = blocks.collect::<Result<Vec<_>, EngineError>>()?;
         let series = |aggregation: &Aggregation| {
-            let found = own.clone().find(|&range| ranges[range].granularity == aggregation.granularity);
-            let blocks = &blocks[found.expect("there is a range for each granularity")];
-            let series = reader::assemble(read.metric, blocks, &head, &layout.1, *aggregation, query)?;
+            let range = own.iter().position(|range| range.granularity == aggregation.granularity);
+            let blocks = &blocks[range.expect("there is a range for each granularity")];
+            let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, query)?;
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };
         answers.push(read.aggregations.iter().map(series).collect::<Result<_, EngineError>>()?);

@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
+    aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError},
     coordination::{CoordinationError, Coordinator, Member, Ownership, Session},
     incoming::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions},
 };
@@ -215,7 +215,7 @@ impl AggregateStore for Link {
         self.items("read_heads", metrics.len(), self.world.store.read_heads(metrics)).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         self.items("read_blocks", ranges.len(), self.world.store.read_blocks(ranges)).await
     }
 

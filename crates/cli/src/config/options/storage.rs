@@ -1,12 +1,22 @@
 //! `[storage]`: where aggregates lie. The engines' own options are in `engines`.
 
-use super::{POSITIVE, Spec, option};
+use super::{Kind, POSITIVE, Spec, option};
 
-pub const OPTIONS: &[Spec] = &[option(
-    "storage",
-    "recent_bytes_max",
-    POSITIVE,
-    "268435456",
-    "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index takes \
+pub const OPTIONS: &[Spec] = &[
+    option(
+        "storage",
+        "recent_bytes_max",
+        POSITIVE,
+        "268435456",
+        "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index takes \
          up to 30 MB of memory.",
-)];
+    ),
+    option(
+        "storage",
+        "damaged_metrics",
+        Kind::Choice(&["refuse", "serve"]),
+        "refuse",
+        "gnudi: what is read of a metric where stored aggregates are damaged or lost. refuse: 503, which says where; serve: what \
+         is left. New measures are taken either way, and reads of what came after the damage are answered.",
+    ),
+];

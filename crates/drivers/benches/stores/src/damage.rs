@@ -108,7 +108,7 @@ async fn count(name: &str, dir: &Path) -> Option<(usize, usize, usize)> {
             to: Timestamp::MAX,
         };
         match store.read_blocks(&[range]).await.remove(0) {
-            Ok(blocks) => reported += BLOCKS - blocks.len(),
+            Ok(blocks) => reported += BLOCKS - blocks.whole.len(),
             Err(_) => reported += BLOCKS,
         }
     }

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use gnudi_model::{MetricId, Timestamp};
 
 use crate::key::{decode, encode, open, seal};
@@ -66,8 +66,10 @@ impl AggregateStore for FjallStore {
         metrics.iter().map(read).collect()
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        ranges.iter().map(|range| self.scan(range, |key, sealed| Some((key, open(sealed).ok()?)))).collect()
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        let whole = |whole| Blocks { whole, damaged: Vec::new() };
+        let read = |range| self.scan(range, |key, sealed| Some((key, open(sealed).ok()?))).map(whole);
+        ranges.iter().map(read).collect()
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {

@@ -178,7 +178,7 @@ async fn reads(name: &str, dir: &Path) {
                 to: Timestamp(to),
             };
             let blocks = store.read_blocks(&[range]).await.remove(0).unwrap();
-            assert_eq!(blocks.len(), wanted);
+            assert_eq!(blocks.whole.len(), wanted);
         }
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         let micros = |seconds: f64| seconds * 1e6 / READS as f64;

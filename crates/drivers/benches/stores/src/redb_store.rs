@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use gnudi_model::{MetricId, Timestamp};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
@@ -85,8 +85,9 @@ impl AggregateStore for RedbStore {
         self.heads(metrics).unwrap_or_else(|error| vec![Err(failed(error)); metrics.len()])
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        ranges.iter().map(|range| self.blocks(range).map_err(failed)).collect()
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        let whole = |whole| Blocks { whole, damaged: Vec::new() };
+        ranges.iter().map(|range| self.blocks(range).map(whole).map_err(failed)).collect()
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {

@@ -50,7 +50,13 @@ impl Shared {
             state.frozen = None;
         }
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        let released = self.log.lock().log.release(&segments);
+        let released = {
+            let mut log = self.log.lock();
+            if let Some(last) = segments.last() {
+                log.roster.release(last + 1);
+            }
+            log.log.release(&segments)
+        };
         let removed = released.and_then(|paths| paths.iter().try_for_each(|path| self.disk.remove(path)));
         if let Err(error) = removed {
             tracing::warn!("flushed files of the log are left over until the next start: {error}");

@@ -12,6 +12,7 @@ mod flush;
 mod merge;
 mod read;
 mod recent;
+mod roster;
 mod run;
 
 use std::{
@@ -33,16 +34,18 @@ use tokio::sync::Notify;
 
 use self::{
     recent::{Layer, Written},
+    roster::Roster,
     run::Run,
 };
-use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
     fence::Fences,
     quarantine::{Quarantine, UNREADABLE_MAX},
     segments::{
-        Frame, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+        self, Frame, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError,
+        frame::FRAME_BYTES_MAX,
     },
 };
 
@@ -126,6 +129,7 @@ struct Shared {
 
 struct Log {
     log: SegmentLog,
+    roster: Roster,
     /// Whether something was written since the last sync.
     dirty: bool,
 }
@@ -193,26 +197,15 @@ impl LocalAggregates {
             sync_full: true,
             tear: Tear::Cut,
         };
-        let (mut active, mut bytes) = (Layer::default(), 0);
-        let log_dir = log_dir(dir);
-        let log = SegmentLog::open(
-            Arc::clone(&disk),
-            &log_dir,
-            segment_options,
-            &quarantine,
-            // What is in a run must not be read from the log again: of that perhaps only an older part is left.
-            OwnerState { done: runs.last().map_or(0, |run| run.range.high), ..OwnerState::default() },
-            &mut |frame| {
-                bytes += frame.bytes.len() as u64;
-                active.recover(&frame);
-            },
-        )?;
+        // What is in a run must not be read from the log again: of that perhaps only an older part is left.
+        let done = runs.last().map_or(0, |run| run.range.high);
+        let (log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
         let shared = Arc::new(Shared {
             disk,
             runs_dir,
             options: options.clone(),
-            segments: Arc::clone(log.segments()),
-            log: Mutex::new(Log { log, dirty: false }),
+            segments: Arc::clone(log.log.segments()),
+            log: Mutex::new(log),
             recent_bytes: AtomicU64::new(bytes),
             state: RwLock::new(State { active, frozen: None, frozen_before: 0, runs }),
             quarantine,
@@ -265,6 +258,52 @@ impl Drop for LocalAggregates {
             }
         }
     }
+}
+
+/// Opens the log in `dir`; also returns what is in it, and in how many bytes.
+fn open_log(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    options: SegmentOptions,
+    done: u32,
+    quarantine: &Quarantine,
+) -> Result<(Log, Layer, u64), OpenError> {
+    disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    let (mut roster, mut expected) = Roster::open(Arc::clone(disk), dir, done).map_err(OpenError::io(dir))?;
+    let used = expected.last_segment().unwrap_or(0);
+    let (mut active, mut bytes) = (Layer::default(), 0);
+    let mut lost = Vec::new();
+    let log = SegmentLog::open(
+        Arc::clone(disk),
+        dir,
+        options,
+        quarantine,
+        OwnerState { done, used, ..OwnerState::default() },
+        &mut |frame| {
+            bytes += frame.bytes.len() as u64;
+            // What was in front of it and did not come is lost; what follows may be newer.
+            lost.extend(expected.before(frame.at).into_iter().inspect(|gone| active.lose(gone)));
+            let listed = expected.within(frame.at, frame.bytes.len());
+            let is_new = listed.is_empty();
+            let found = active.recover(&frame, &listed);
+            if is_new {
+                roster.add(found);
+            }
+        },
+    )?;
+    lost.extend(expected.rest().into_iter().inspect(|gone| active.lose(gone)));
+    if let Some(first) = lost.first() {
+        let path = dir.join(segments::file_name(first.at.segment));
+        quarantine.report(
+            &format!("log: {} values are missing", lost.len()),
+            &path,
+            first.at.offset.into(),
+            &[],
+        );
+    }
+    // What was found is durable. So it is listed with the next sync.
+    let dirty = false;
+    Ok((Log { log, roster, dirty }, active, bytes))
 }
 
 /// Where the log of the store in `dir` lies.
@@ -413,6 +452,7 @@ impl Shared {
         let mut state = self.state.write();
         for (at, written) in locations.into_iter().zip(written) {
             state.active.apply(at, written);
+            log.roster.add(written.listed(at));
         }
         Ok(count)
     }
@@ -446,7 +486,7 @@ impl Shared {
 
     fn sync(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.syncing.lock();
-        let point = {
+        let (point, listed) = {
             let mut log = self.log.lock();
             if let Some(reason) = self.poisoned.get() {
                 return Err(out_of_order(reason));
@@ -454,7 +494,7 @@ impl Shared {
             if !std::mem::take(&mut log.dirty) {
                 return Ok(());
             }
-            log.log.sync_point()
+            (log.log.sync_point(), log.roster.take())
         };
         // Not holding the log: others write on meanwhile.
         point.segment.file.sync_data().map_err(|error| self.fail(WriteError::Broken(error)))?;
@@ -466,6 +506,7 @@ impl Shared {
             return Err(out_of_order(reason));
         }
         log.log.synced(&point);
+        log.roster.write(&listed);
         match log.log.mark() {
             // The mark only helps to tell damage from a torn end.
             Ok(()) | Err(WriteError::NoSpace(_)) => Ok(()),
@@ -492,7 +533,7 @@ impl AggregateStore for LocalAggregates {
         self.shared.read_heads(metrics)
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         ranges.iter().map(|range| self.shared.read_blocks(range)).collect()
     }
 

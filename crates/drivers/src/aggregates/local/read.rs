@@ -12,12 +12,13 @@ use gnudi_model::MetricId;
 use super::{
     Shared, State,
     recent::Recent,
-    run::{Found, Run},
+    run::{Found, Gap, Met, Run},
 };
 use crate::{
     aggregates::{
-        BlockKey, BlockRange, StoreError,
+        BlockKey, BlockRange, Blocks, StoreError,
         entry::Kind,
+        holes::{Before, Holes},
         key::{KEY_BYTES, Key},
     },
     segments::{
@@ -53,6 +54,27 @@ enum Block {
     Run(Bytes),
     /// Only its key is wanted.
     Unread,
+    /// Where.
+    Damaged(String),
+}
+
+/// What the store has of a range.
+#[derive(Default)]
+struct Collected {
+    blocks: BTreeMap<Key, Block>,
+    holes: Holes,
+    /// Where blocks were lost of which nothing is known.
+    losses: Vec<String>,
+}
+
+impl Collected {
+    fn set(&mut self, key: Key, block: Option<Block>) {
+        self.holes.later(&name(&key));
+        match block {
+            Some(block) => drop(self.blocks.insert(key, block)),
+            None => drop(self.blocks.remove(&key)),
+        }
+    }
 }
 
 impl State {
@@ -147,68 +169,74 @@ impl Shared {
         format!("{path} at {}", at.offset)
     }
 
-    pub(super) fn read_blocks(&self, range: &BlockRange) -> Result<Vec<(BlockKey, Bytes)>, StoreError> {
-        let mut blocks = Vec::new();
-        for (key, block) in self.collect(range, true)? {
+    pub(super) fn read_blocks(&self, range: &BlockRange) -> Result<Blocks, StoreError> {
+        let Collected { blocks, holes, losses } = self.collect(range, true)?;
+        let mut found = Blocks { whole: Vec::with_capacity(blocks.len()), damaged: losses };
+        found.damaged.extend(holes.places(range));
+        for (key, block) in blocks {
             let bytes = match block {
                 Block::Log(value) => self.read_value(&value, &key),
                 Block::Run(bytes) => Ok(bytes),
+                Block::Damaged(place) => Err(StoreError::Damaged(place)),
                 Block::Unread => unreachable!("values were asked for"),
             };
             match bytes {
-                Ok(bytes) => blocks.push((name(&key), bytes)),
-                // Reported by now; the others are what the caller wants.
-                Err(StoreError::Damaged(_)) => {}
+                Ok(bytes) => found.whole.push((name(&key), bytes)),
+                // Reported by now.
+                Err(StoreError::Damaged(place)) => found.damaged.push(place),
                 Err(error) => return Err(error),
             }
         }
-        Ok(blocks)
+        Ok(found)
     }
 
     pub(super) fn list_blocks(&self, range: &BlockRange) -> Result<Vec<BlockKey>, StoreError> {
-        Ok(self.collect(range, false)?.into_keys().map(|key| name(&key)).collect())
+        Ok(self.collect(range, false)?.blocks.into_keys().map(|key| name(&key)).collect())
     }
 
     /// The newest of each block in a range: the runs' from the oldest on, then the recent ones over them.
-    fn collect(&self, range: &BlockRange, values: bool) -> Result<BTreeMap<Key, Block>, StoreError> {
+    fn collect(&self, range: &BlockRange, values: bool) -> Result<Collected, StoreError> {
         let (runs, recent) = {
             let state = self.state.read();
             let runs: Vec<Arc<Run>> =
                 state.runs.iter().filter(|run| run.may_contain(range.metric)).cloned().collect();
             (runs, self.recent_blocks(&state, range))
         };
-        let mut blocks = BTreeMap::new();
+        let mut found = Collected::default();
         if !recent.deleted {
             for run in runs {
-                if run.deletes(range.metric)? {
-                    blocks.clear();
+                // One that may have been lost is taken for none: who deletes a metric does not ask for its blocks again.
+                if matches!(run.find_deletion(range.metric)?, Some(Found::Tombstone)) {
+                    found = Collected::default();
                 }
-                collect_run(&run, range, values, &mut blocks)?;
+                found.losses.extend(run.find_loss(range.metric)?);
+                collect_run(&run, range, values, &mut found)?;
             }
         }
-        for (key, block) in recent.blocks {
-            match block {
-                Some(block) => drop(blocks.insert(key, block)),
-                None => drop(blocks.remove(&key)),
-            }
+        found.losses.extend(recent.losses);
+        recent.blocks.into_iter().for_each(|(key, block)| found.set(key, block));
+        if let Some(wide) = found.holes.wider(range) {
+            found.holes = self.collect(&wide, false)?.holes;
         }
-        Ok(blocks)
+        Ok(found)
     }
 
     /// What the recent layers say of a range's blocks, in the order in which it is to be applied.
     fn recent_blocks(&self, state: &State, range: &BlockRange) -> RecentBlocks {
-        let mut found = RecentBlocks { deleted: false, blocks: Vec::new() };
+        let mut found = RecentBlocks::default();
         for layer in state.layers() {
             if layer.deletes(range.metric) {
-                found = RecentBlocks { deleted: true, blocks: Vec::new() };
+                found = RecentBlocks { deleted: true, ..RecentBlocks::default() };
             }
+            found.losses.extend(layer.loss(range.metric).map(|at| self.place(at)));
             for (key, recent) in layer.blocks(range) {
                 if name(&key).first > range.to {
                     break;
                 }
                 let block = match recent {
                     Recent::Value(at, length) => Some(Block::Log(self.value(at, length))),
-                    Recent::Tombstone | Recent::Damaged(_) => None,
+                    Recent::Damaged(at) => Some(Block::Damaged(self.place(at))),
+                    Recent::Tombstone => None,
                 };
                 found.blocks.push((key, block));
             }
@@ -256,9 +284,12 @@ pub(super) fn read_items(wanted: &[Option<&Value>]) -> Vec<Option<Bytes>> {
     items
 }
 
+#[derive(Default)]
 struct RecentBlocks {
     /// Whether the runs have nothing to say.
     deleted: bool,
+    /// Where blocks were lost of which nothing is known.
+    losses: Vec<String>,
     /// `None` for what is gone.
     blocks: Vec<(Key, Option<Block>)>,
 }
@@ -292,32 +323,47 @@ fn read_run_heads(
     heads
 }
 
-fn collect_run(
-    run: &Run,
-    range: &BlockRange,
-    values: bool,
-    blocks: &mut BTreeMap<Key, Block>,
-) -> Result<(), StoreError> {
+fn collect_run(run: &Run, range: &BlockRange, values: bool, found: &mut Collected) -> Result<(), StoreError> {
     let (low, high) = Key::bounds(range);
-    run.scan(&low, &mut |seen| {
+    let high_place = run.order.place(&high);
+    let mut gaps = Vec::new();
+    run.scan(&low, &mut |met| {
+        let seen = match met {
+            Met::Entry(seen) => seen,
+            Met::Gap(gap) => {
+                gaps.push(gap);
+                return ControlFlow::Continue(());
+            }
+        };
         let key = seen.key();
         if key.metric() != range.metric || key > high || name(&key).first > range.to {
             return ControlFlow::Break(());
         }
         let block = match seen.kind() {
-            Kind::Value if !values => Some(Block::Unread),
-            Kind::Value => match seen.open() {
+            Kind::Tombstone => None,
+            Kind::Value | Kind::Damaged if !values => Some(Block::Unread),
+            Kind::Value | Kind::Damaged => match seen.open() {
                 Found::Value(bytes) => Some(Block::Run(bytes.into())),
-                Found::Tombstone | Found::Damaged(_) => None,
+                Found::Damaged(place) => Some(Block::Damaged(place)),
+                Found::Tombstone => None,
             },
-            Kind::Tombstone | Kind::Damaged => None,
         };
-        match block {
-            Some(block) => drop(blocks.insert(key, block)),
-            None => drop(blocks.remove(&key)),
-        }
+        found.set(key, block);
         ControlFlow::Continue(())
-    })
+    })?;
+    // After its blocks: they are no later than what it lost.
+    let low_place = run.order.place(&low);
+    for Gap { before, behind, place } in gaps {
+        let ends_before = behind.is_some_and(|behind| run.order.place(&behind) <= low_place);
+        let begins_behind = match before {
+            Before::Whole(key) | Before::Lost(key) => run.order.place(&key) > high_place,
+            Before::Nothing => false,
+        };
+        if !ends_before && !begins_behind && run.may_have_lost(range.metric) {
+            found.holes.add(range, before, behind, place);
+        }
+    }
+    Ok(())
 }
 
 fn name(key: &Key) -> BlockKey {

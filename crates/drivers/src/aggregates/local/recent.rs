@@ -1,18 +1,18 @@
 //! What was written since the last flush: it lies in the log, and here is where.
 //!
-//! A pass over a metric is one frame of the log: a first item that names the metric, an item for every block, every
+//! A pass over a metric is one frame of the log: a first item that names the metric and the blocks, an item for every block, every
 //! expired block and the head. So the frame makes all of them visible or none, and of a damaged one the metric is
-//! still known. Item payloads start with the 40 bytes of the key; the tag says what follows.
+//! still known, and what of it may be lost. Item payloads start with the 40 bytes of the key; the tag says what follows.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use gnudi_model::MetricId;
 
-use super::run::Order;
+use super::{roster::Listed, run::Order};
 use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
     aggregates::{BlockRange, MetricWrite},
-    segments::{Frame, Location, RecoveredFrame, frame::ITEM_HEADER_BYTES},
+    segments::{Frame, ItemView, Location, RecoveredFrame, frame::ITEM_HEADER_BYTES},
 };
 
 /// Room for an item beside its value, for sizing buffers.
@@ -46,9 +46,14 @@ pub struct Written {
 /// A pass over a metric as a frame.
 pub fn encode_write(write: &MetricWrite) -> (Frame, Written) {
     let values: usize = write.blocks.iter().map(|(_, bytes)| bytes.len() + ITEM_BYTES).sum();
-    let mut frame = Frame::with_capacity(values + write.head.len() + (write.expired.len() + 2) * ITEM_BYTES);
+    let mut frame = Frame::with_capacity(
+        values + write.head.len() + (write.expired.len() + 2) * ITEM_BYTES + write.blocks.len() * KEY_BYTES,
+    );
     let mut entries = Vec::with_capacity(write.expired.len() + write.blocks.len() + 1);
-    frame.push(tag::ABOUT, |out| out.extend_from_slice(Key::head(write.metric).bytes()));
+    frame.push(tag::ABOUT, |out| {
+        out.extend_from_slice(Key::head(write.metric).bytes());
+        write.blocks.iter().for_each(|(name, _)| out.extend_from_slice(Key::block(name).bytes()));
+    });
     for name in &write.expired {
         let key = Key::block(name);
         frame.push(tag::TOMBSTONE, |out| out.extend_from_slice(key.bytes()));
@@ -79,6 +84,8 @@ pub struct Layer {
     heads: HashMap<MetricId, Recent>,
     /// Metrics that were deleted: what older layers say of them is void.
     deleted: HashSet<MetricId>,
+    /// Metrics of which blocks were lost, or that blocks had expired, and where.
+    losses: HashMap<MetricId, Location>,
     blocks: BTreeMap<Key, Recent>,
 }
 
@@ -94,37 +101,102 @@ impl Layer {
         }
     }
 
-    /// Takes up a frame that recovery found, or what is left of it.
-    pub fn recover(&mut self, found: &RecoveredFrame<'_>) {
-        let (mut about, mut head_found) = (None, false);
-        for item in found.items {
-            let start = item.offset as usize + ITEM_HEADER_BYTES;
-            let payload = &found.bytes[start..start + item.length as usize];
-            let Some(key) = payload.first_chunk().map(|bytes| Key::from_bytes(*bytes)) else { continue };
+    /// Takes up a frame that recovery found, or what is left of it: perhaps of several, one after the other. `listed` is what began
+    /// there, as far as it is known. Returns what the frame has, where it is whole.
+    pub fn recover(&mut self, found: &RecoveredFrame<'_>, listed: &BTreeSet<Listed>) -> Vec<Listed> {
+        let tagged = found.items.iter().filter_map(|item| Some((item, Key::of_item(found.bytes, item)?)));
+        let items: Vec<(&ItemView, Key)> = tagged.collect();
+        // A pass names its metric first, and the next one is mostly over another metric.
+        let same = |(_, one): &(_, Key), (item, next): &(&ItemView, Key)| {
+            item.tag != tag::ABOUT && one.metric() == next.metric()
+        };
+        for pass in items.chunk_by(same) {
+            self.recover_pass(found, listed, pass);
+        }
+        let is_listed = |(item, key): &&(&ItemView, Key)| item.tag == tag::VALUE || key.is_deletion();
+        let there: Vec<Key> = items.iter().filter(is_listed).map(|(_, key)| *key).collect();
+        if found.missing == Some(0) {
+            return there.into_iter().map(|key| Listed { at: found.at, key }).collect();
+        }
+        let mut lacking: HashMap<Key, i64> = HashMap::new();
+        for key in listed.iter().map(|listed| listed.key) {
+            *lacking.entry(key).or_default() += 1;
+        }
+        there.iter().for_each(|key| *lacking.entry(*key).or_default() -= 1);
+        // Of two of a metric that began there, nobody knows which one is left.
+        for lost in listed.iter().filter(|listed| lacking[&listed.key] > 0) {
+            self.lose(lost);
+        }
+        Vec::new()
+    }
+
+    /// What was in the log is not there.
+    pub fn lose(&mut self, Listed { at, key }: &Listed) {
+        self.set(*key, if key.is_deletion() { Recent::Tombstone } else { Recent::Damaged(*at) });
+    }
+
+    /// Takes up the items that are left of a pass over one metric.
+    fn recover_pass(
+        &mut self,
+        found: &RecoveredFrame<'_>,
+        listed: &BTreeSet<Listed>,
+        pass: &[(&ItemView, Key)],
+    ) {
+        let Some((_, key)) = pass.first() else { return };
+        let metric = key.metric();
+        // What it wrote: a head, and blocks as far as they are named.
+        let mut values = BTreeSet::from([Key::head(metric)]);
+        let mut blocks_known = listed.iter().any(|listed| listed.key.metric() == metric);
+        let mut about_found = false;
+        for (item, key) in pass {
             let place = Location { offset: found.at.offset + item.offset, ..found.at };
             match item.tag {
-                tag::ABOUT => about = Some(key),
-                tag::VALUE => {
-                    head_found |= key == Key::head(key.metric());
-                    self.set(key, Recent::Value(place, item.length));
+                tag::ABOUT => {
+                    about_found = true;
+                    let blocks = Key::blocks_of_item(found.bytes, item);
+                    blocks_known |= !blocks.is_empty();
+                    values.extend(blocks);
                 }
-                tag::TOMBSTONE => self.set(key, Recent::Tombstone),
+                tag::VALUE => self.set(*key, Recent::Value(place, item.length)),
+                tag::TOMBSTONE if key.is_deletion() => {
+                    // A frame of its own, without a name and a head.
+                    self.set(*key, Recent::Tombstone);
+                    return;
+                }
+                tag::TOMBSTONE => self.set(*key, Recent::Tombstone),
                 unknown => tracing::warn!("an item of unknown kind {unknown} in the log of aggregates"),
             }
         }
-        if let Some(key) = about
-            && !head_found
-        {
-            self.set(key, Recent::Damaged(found.at));
+        for (_, key) in pass.iter().filter(|(item, _)| item.tag == tag::VALUE) {
+            values.remove(key);
+        }
+        for key in &values {
+            self.set(*key, Recent::Damaged(found.at));
+        }
+        let more_lost = match found.missing {
+            Some(missing) => missing as usize > values.len() + usize::from(!about_found),
+            // All is there from the name to the head, which is the last, if one follows the other.
+            None => {
+                let in_a_row = pass.windows(2).all(|pair| pair[0].0.end() == pair[1].0.offset as usize);
+                !(about_found && values.is_empty() && in_a_row)
+            }
+        };
+        if more_lost && !blocks_known {
+            self.set(Key::loss(metric), Recent::Damaged(found.at));
         }
     }
 
     fn set(&mut self, key: Key, recent: Recent) {
         if key.is_head() {
             self.heads.insert(key.metric(), recent);
+        } else if key.is_loss() {
+            if let Recent::Damaged(at) = recent {
+                self.losses.insert(key.metric(), at);
+            }
         } else if key.is_deletion() {
             let metric = key.metric();
             self.heads.remove(&metric);
+            self.losses.remove(&metric);
             let of_metric = self.blocks.range(key..=Key::last_of(metric));
             let gone: Vec<Key> = of_metric.map(|(key, _)| *key).collect();
             for key in gone {
@@ -157,6 +229,11 @@ impl Layer {
         self.deleted.contains(&metric)
     }
 
+    /// Where blocks of a metric were lost whose keys are not known.
+    pub fn loss(&self, metric: MetricId) -> Option<Location> {
+        self.losses.get(&metric).copied()
+    }
+
     /// The blocks of a range, as far as their last bucket tells.
     pub fn blocks(&self, range: &BlockRange) -> impl Iterator<Item = (Key, Recent)> {
         let (low, high) = Key::bounds(range);
@@ -167,13 +244,39 @@ impl Layer {
     pub fn sorted(&self) -> Vec<(Key, Recent)> {
         let deleted = self.deleted.iter().map(|metric| (Key::deletion(*metric), Recent::Tombstone));
         let heads = self.heads.iter().map(|(metric, recent)| (Key::head(*metric), *recent));
+        let losses = self.losses.iter().map(|(metric, at)| (Key::loss(*metric), Recent::Damaged(*at)));
         let blocks = self.blocks.iter().map(|(key, recent)| (*key, *recent));
-        let mut all: Vec<(Key, Recent)> = deleted.chain(heads).chain(blocks).collect();
+        let mut all: Vec<(Key, Recent)> = deleted.chain(heads).chain(losses).chain(blocks).collect();
         all.sort_unstable_by_key(|(key, _)| Order::NEW.place(key));
         all
     }
 
     pub fn len(&self) -> usize {
-        self.heads.len() + self.deleted.len() + self.blocks.len()
+        self.heads.len() + self.deleted.len() + self.losses.len() + self.blocks.len()
+    }
+}
+
+impl Written {
+    /// What it is, as it is listed once it was written at `at`.
+    pub fn listed(&self, at: Location) -> impl Iterator<Item = Listed> {
+        let is_listed = |(key, place): &&(Key, Option<_>)| place.is_some() || key.is_deletion();
+        self.entries.iter().filter(is_listed).map(move |(key, _)| Listed { at, key: *key })
+    }
+}
+
+impl Key {
+    /// The blocks that the first item of a pass names behind the metric.
+    fn blocks_of_item(frame: &[u8], item: &ItemView) -> Vec<Self> {
+        let start = item.offset as usize + ITEM_HEADER_BYTES;
+        let payload = &frame[start..start + item.length as usize];
+        let keys = payload[KEY_BYTES..].chunks_exact(KEY_BYTES);
+        keys.map(|key| Key::from_bytes(key.try_into().expect("a key's length"))).collect()
+    }
+
+    /// What an item is about; `None` where it has no key.
+    fn of_item(frame: &[u8], item: &ItemView) -> Option<Self> {
+        let start = item.offset as usize + ITEM_HEADER_BYTES;
+        let payload = &frame[start..start + item.length as usize];
+        payload.first_chunk().map(|bytes| Key::from_bytes(*bytes))
     }
 }

@@ -80,14 +80,19 @@ impl Requests {
         let _lock = shard.merging.lock().await;
         let Some(manifest) = shard.known() else { return Ok(false) };
         let Some(merge) = self.to_merge(shard, &manifest) else { return Ok(false) };
-        let new = match self.merged(shard, &merge).await {
-            Ok(new) => new,
-            // Another has merged them, and their time is over.
-            Err(Stop::Gone) => {
-                shard.invalidate();
-                self.newest(shard).await?;
+        let mut merged = self.merged(shard, &merge, false).await;
+        if matches!(merged, Err(Stop::Gone)) {
+            shard.invalidate();
+            if self.newest(shard).await?.id != manifest.id {
+                // Another has merged them, and their time is over.
                 return Ok(false);
             }
+            // A segment is lost: the others are not to wait for it.
+            merged = self.merged(shard, &merge, true).await;
+        }
+        let new = match merged {
+            Ok(new) => new,
+            Err(Stop::Gone) => return Ok(false),
             Err(Stop::Failed(error)) => return Err(error),
         };
         let Some(new) = new else { return Ok(true) };
@@ -125,10 +130,11 @@ impl Requests {
     }
 
     /// Writes the segments of the merged run; `None` where that cannot be done without losing something.
-    async fn merged(&self, shard: &Shard, merge: &Merge) -> Result<Option<Run>, Stop> {
+    /// `last`: a segment that is not there is lost.
+    async fn merged(&self, shard: &Shard, merge: &Merge, last: bool) -> Result<Option<Run>, Stop> {
         let parts = || merge.runs.iter().flat_map(|run| &run.parts);
         let load = parts().map(|part| async move {
-            let index = self.index(part, false).await?;
+            let index = self.index(part, last).await?;
             Ok::<_, Stop>((part.name.as_str(), index))
         });
         let indexes: Indexes = try_join_all(load).await?.into_iter().collect();
@@ -140,7 +146,7 @@ impl Requests {
         }
         let mut run = Run { parts: Vec::new() };
         for slice in self.slices(&indexes) {
-            let entries = self.slice(merge, &indexes, slice).await?;
+            let entries = self.slice(merge, &indexes, slice, last).await?;
             if !entries.is_empty() {
                 run.parts.push(self.put_segment(shard, &entries, KEPT_BYTES_MAX).await?);
             }
@@ -177,11 +183,17 @@ impl Requests {
     }
 
     /// What is left of a slice.
-    async fn slice(&self, merge: &Merge, indexes: &Indexes<'_>, slice: Slice) -> Result<Entries, Stop> {
-        let (first, last) = (slice.low.metric(), slice.high.metric());
+    async fn slice(
+        &self,
+        merge: &Merge,
+        indexes: &Indexes<'_>,
+        slice: Slice,
+        last: bool,
+    ) -> Result<Entries, Stop> {
+        let (lowest, highest) = (slice.low.metric(), slice.high.metric());
         let mut reads = Vec::new();
         for run in &merge.runs {
-            let parts = run.parts.iter().filter(|part| part.first <= last && first <= part.last);
+            let parts = run.parts.iter().filter(|part| part.first <= highest && lowest <= part.last);
             let parts: Vec<(&SegmentEntry, &Index)> =
                 parts.map(|part| (part, &*indexes[part.name.as_str()])).collect();
             // The mark itself may be in another slice.
@@ -191,7 +203,7 @@ impl Requests {
             reads.push(async move {
                 let read = parts.iter().map(|(part, index)| {
                     let rows: Vec<Row> = index.between(slice.low, slice.high).collect();
-                    self.entries(part, rows)
+                    self.entries(part, rows, last)
                 });
                 Ok::<_, Stop>((deleted, try_join_all(read).await?))
             });
@@ -209,10 +221,8 @@ impl Requests {
             }
         }
         if merge.is_oldest {
-            // There is nothing older to hide. A head that is damaged is not one that never was.
-            merged.retain(|key, (kind, _)| {
-                !key.is_deletion() && (*kind == Kind::Value || (key.is_head() && *kind == Kind::Damaged))
-            });
+            // There is nothing older to hide. What is damaged is not what never was.
+            merged.retain(|key, (kind, _)| !key.is_deletion() && *kind != Kind::Tombstone);
         }
         Ok(merged)
     }

@@ -51,7 +51,7 @@ use self::{
     segment::Entries,
     write::{enter, enter_deletion, shard_of},
 };
-use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use crate::{
     OpenError,
     objects::{ObjectError, Objects},
@@ -240,24 +240,6 @@ impl ObjectAggregates {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    async fn read(
-        &self,
-        ranges: &[BlockRange],
-        with_bytes: bool,
-    ) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        self.ask(
-            ranges,
-            |range| range.metric,
-            |requests, shard, ranges| {
-                Box::pin(async move {
-                    let blocks = requests.read_blocks(&shard, &ranges, with_bytes).await?;
-                    Ok(blocks.into_iter().map(Ok).collect())
-                })
-            },
-        )
-        .await
-    }
-
     /// Writes each shard's entries, all at once; `shard_of_item` says where each item's are.
     async fn add(
         &self,
@@ -318,13 +300,32 @@ impl AggregateStore for ObjectAggregates {
         .await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        self.read(ranges, true).await
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        self.ask(
+            ranges,
+            |range| range.metric,
+            |requests, shard, ranges| {
+                Box::pin(async move {
+                    let blocks = requests.read_blocks(&shard, &ranges).await?;
+                    Ok(blocks.into_iter().map(Ok).collect())
+                })
+            },
+        )
+        .await
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        let keys = |blocks: Vec<(BlockKey, Bytes)>| blocks.into_iter().map(|(key, _)| key).collect();
-        self.read(ranges, false).await.into_iter().map(|answer| answer.map(keys)).collect()
+        self.ask(
+            ranges,
+            |range| range.metric,
+            |requests, shard, ranges| {
+                Box::pin(async move {
+                    let keys = requests.list_blocks(&shard, &ranges).await?;
+                    Ok(keys.into_iter().map(Ok).collect())
+                })
+            },
+        )
+        .await
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {

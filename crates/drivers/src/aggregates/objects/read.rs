@@ -21,7 +21,12 @@ use super::{
     requests::Requests,
     segment::{Index, Row},
 };
-use crate::aggregates::{BlockKey, BlockRange, StoreError, entry::Kind, key::Key};
+use crate::aggregates::{
+    BlockKey, BlockRange, Blocks, StoreError,
+    entry::Kind,
+    holes::{Before, Holes},
+    key::Key,
+};
 
 /// How many stretches of a segment are read for one call, at most.
 pub const STRETCHES_MAX: usize = 16;
@@ -90,17 +95,27 @@ impl Requests {
         }
     }
 
-    /// Blocks, or their keys alone.
-    pub async fn read_blocks(
-        &self,
-        shard: &Shard,
-        ranges: &[BlockRange],
-        with_bytes: bool,
-    ) -> Result<Vec<Vec<(BlockKey, Bytes)>>, StoreError> {
+    pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>, StoreError> {
         let mut tries = Tries::default();
         loop {
             let manifest = self.newest(shard).await?;
-            match self.blocks(&manifest, ranges, with_bytes, tries.is_last(&manifest)).await {
+            match self.blocks(&manifest, ranges, tries.is_last(&manifest)).await {
+                Ok(answers) => return Ok(answers),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Gone) => tries.again(shard, &manifest)?,
+            }
+        }
+    }
+
+    pub async fn list_blocks(
+        &self,
+        shard: &Shard,
+        ranges: &[BlockRange],
+    ) -> Result<Vec<Vec<BlockKey>>, StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let manifest = self.newest(shard).await?;
+            match self.block_keys(&manifest, ranges, tries.is_last(&manifest)).await {
                 Ok(answers) => return Ok(answers),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Gone) => tries.again(shard, &manifest)?,
@@ -137,30 +152,40 @@ impl Requests {
         &self,
         manifest: &Manifest,
         ranges: &[BlockRange],
-        with_bytes: bool,
         last: bool,
-    ) -> Result<Vec<Vec<(BlockKey, Bytes)>>, Stop> {
+    ) -> Result<Vec<Blocks>, Stop> {
         let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
-        let found: Vec<BTreeMap<Key, (&SegmentEntry, Row)>> =
-            ranges.iter().map(|range| find_blocks(manifest, &indexes, range)).collect();
-        if !with_bytes {
-            let keys =
-                |found: BTreeMap<Key, _>| found.into_keys().map(|key| (name(&key), Bytes::new())).collect();
-            return Ok(found.into_iter().map(keys).collect());
-        }
+        let found: Vec<Found> = ranges.iter().map(|range| find_blocks(manifest, &indexes, range)).collect();
         let mut wanted: BTreeMap<&str, (&SegmentEntry, Vec<Row>)> = BTreeMap::new();
-        for (part, row) in found.iter().flat_map(BTreeMap::values) {
+        for (part, row) in found.iter().flat_map(|found| found.rows.values()) {
             wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
         }
         let stretches =
             try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
         let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
-        let open = |(key, (part, row)): (Key, (&SegmentEntry, Row))| {
-            // Damage is reported, and the block left out.
-            let bytes = self.open(part, &row, &stretches[part.name.as_str()]).ok()?;
-            Some((name(&key), bytes))
+        let open = |(found, range): (Found, &BlockRange)| {
+            let mut blocks = Blocks { whole: Vec::with_capacity(found.rows.len()), ..Blocks::default() };
+            for (key, (part, row)) in found.rows {
+                match self.open(part, &row, &stretches[part.name.as_str()]) {
+                    Ok(bytes) => blocks.whole.push((name(&key), bytes)),
+                    Err(_) => blocks.damaged.push(format!("{} at {}", self.place(&part.name), row.offset)),
+                }
+            }
+            blocks.damaged.extend(found.holes.places(range).map(|part| self.place(&part)));
+            blocks
         };
-        Ok(found.into_iter().map(|blocks| blocks.into_iter().filter_map(open).collect()).collect())
+        Ok(found.into_iter().zip(ranges).map(open).collect())
+    }
+
+    async fn block_keys(
+        &self,
+        manifest: &Manifest,
+        ranges: &[BlockRange],
+        last: bool,
+    ) -> Result<Vec<Vec<BlockKey>>, Stop> {
+        let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
+        let keys = |range| find_blocks(manifest, &indexes, range).rows.keys().map(name).collect();
+        Ok(ranges.iter().map(keys).collect())
     }
 
     /// The indexes of all parts that may have something of the metrics.
@@ -269,8 +294,9 @@ impl Requests {
         &self,
         part: &SegmentEntry,
         rows: Vec<Row>,
+        last: bool,
     ) -> Result<Vec<(Key, Kind, Bytes)>, Stop> {
-        let (_, stretches) = self.fetch(part, rows.clone(), false).await?;
+        let (_, stretches) = self.fetch(part, rows.clone(), last).await?;
         let open = |row: Row| match row.kind {
             Kind::Value => match self.open(part, &row, &stretches) {
                 Ok(value) => (row.key, Kind::Value, value),
@@ -348,26 +374,41 @@ fn is_deleted(parts: &[SegmentEntry], indexes: &Indexes, metric: MetricId) -> bo
     parts.iter().any(|part| indexes[&part.name].find(&Key::deletion(metric)).is_some())
 }
 
+/// Where the blocks of a range are.
+#[derive(Default)]
+struct Found<'a> {
+    rows: BTreeMap<Key, (&'a SegmentEntry, Row)>,
+    /// What may be lost, with the names of the segments.
+    holes: Holes,
+}
+
 /// Oldest first, the newer hiding the older.
-fn find_blocks<'a>(
-    manifest: &'a Manifest,
-    indexes: &Indexes,
-    range: &BlockRange,
-) -> BTreeMap<Key, (&'a SegmentEntry, Row)> {
-    let mut found = BTreeMap::new();
+fn find_blocks<'a>(manifest: &'a Manifest, indexes: &Indexes, range: &BlockRange) -> Found<'a> {
+    let mut found = Found::default();
     for run in &manifest.runs {
         let parts = run.parts_of(range.metric);
         if is_deleted(parts, indexes, range.metric) {
-            found.clear();
+            found = Found::default();
         }
         for part in parts {
             for row in indexes[&part.name].blocks(range) {
+                found.holes.later(&name(&row.key));
                 match row.kind {
-                    Kind::Value => drop(found.insert(row.key, (part, row))),
-                    Kind::Tombstone | Kind::Damaged => drop(found.remove(&row.key)),
+                    // The damaged one hides those before it.
+                    Kind::Value | Kind::Damaged => drop(found.rows.insert(row.key, (part, row))),
+                    Kind::Tombstone => drop(found.rows.remove(&row.key)),
                 }
             }
         }
+        // After its blocks: they are no later than what it lost.
+        for part in parts {
+            for (before, behind) in indexes[&part.name].missing_blocks(range) {
+                found.holes.add(range, Before::Whole(before), Some(behind), part.name.clone());
+            }
+        }
+    }
+    if let Some(wide) = found.holes.wider(range) {
+        found.holes = find_blocks(manifest, indexes, &wide).holes;
     }
     found
 }

@@ -9,7 +9,7 @@
 //! Heads lie together, so that one range reads those of a whole pass. The manifest says where each part ends, and has the
 //! checksum of the index. Should the index be damaged, it is made again from the entries, each of which has its own.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use gnudi_model::MetricId;
@@ -98,7 +98,9 @@ pub struct Index {
     rows: Bytes,
     head_rows: usize,
     /// Heads between two keys, which do not belong to it, may have been here: their entries are damaged.
-    unknown: Vec<(Key, Key)>,
+    unknown_heads: Vec<(Key, Key)>,
+    /// Likewise blocks.
+    unknown_blocks: Vec<(Key, Key)>,
 }
 
 impl Index {
@@ -106,38 +108,23 @@ impl Index {
     pub fn parse(part: &SegmentEntry, rows: Bytes) -> Option<Self> {
         let right =
             crc_fast::crc32_iscsi(&rows) == part.index_checksum && rows.len().is_multiple_of(ROW_BYTES);
-        right.then(|| Self { rows, head_rows: part.head_rows as usize, unknown: Vec::new() })
+        right.then(|| Self {
+            rows,
+            head_rows: part.head_rows as usize,
+            unknown_heads: Vec::new(),
+            unknown_blocks: Vec::new(),
+        })
     }
 
     /// Of a segment whose index is damaged, from its entries.
     pub fn rebuild(part: &SegmentEntry, segment: &[u8]) -> Self {
-        let (mut rows, mut unknown) = (Vec::new(), Vec::new());
-        let end = segment.len().min(part.index_start as usize);
-        let heads = &segment[..end.min(part.heads_end as usize)];
-        let mut before = Key::SMALLEST;
-        let mut gap = false;
-        for piece in entry::walk(heads) {
-            match piece {
-                Piece::Entry(offset, header) => {
-                    if std::mem::take(&mut gap) {
-                        unknown.push((before, header.key));
-                    }
-                    before = header.key;
-                    put_row(&mut rows, offset, &header);
-                }
-                Piece::Gap(..) => gap = true,
-            }
-        }
-        if gap || heads.len() < part.heads_end as usize {
-            unknown.push((before, Key::last_of(part.last)));
-        }
+        let mut rows = Vec::new();
+        let heads = 0..part.heads_end as usize;
+        let unknown_heads = put_rows(&mut rows, segment, heads, part.last);
         let head_rows = rows.len() / ROW_BYTES;
-        for piece in entry::walk(&segment[heads.len()..end]) {
-            if let Piece::Entry(offset, header) = piece {
-                put_row(&mut rows, heads.len() + offset, &header);
-            }
-        }
-        Self { rows: rows.into(), head_rows, unknown }
+        let blocks = part.heads_end as usize..part.index_start as usize;
+        let unknown_blocks = put_rows(&mut rows, segment, blocks, part.last);
+        Self { rows: rows.into(), head_rows, unknown_heads, unknown_blocks }
     }
 
     /// Of a segment that is gone: all that it may have had is unknown.
@@ -147,7 +134,7 @@ impl Index {
 
     /// Whether something is missing.
     pub fn is_whole(&self) -> bool {
-        self.unknown.is_empty()
+        self.unknown_heads.is_empty() && self.unknown_blocks.is_empty()
     }
 
     pub fn bytes(&self) -> usize {
@@ -161,7 +148,13 @@ impl Index {
     /// Whether an entry about the metric's head may have been here.
     pub fn may_have_had(&self, metric: MetricId) -> bool {
         let keys = [Key::deletion(metric), Key::head(metric)];
-        self.unknown.iter().any(|(low, high)| keys.iter().any(|key| low < key && key < high))
+        self.unknown_heads.iter().any(|(low, high)| keys.iter().any(|key| low < key && key < high))
+    }
+
+    /// The neighbours of what is missing, where it may be blocks of the range.
+    pub fn missing_blocks(&self, range: &BlockRange) -> impl Iterator<Item = (Key, Key)> {
+        let (first, last) = Key::bounds(range);
+        self.unknown_blocks.iter().copied().filter(move |(low, high)| *low < last && *high > first)
     }
 
     pub fn find(&self, key: &Key) -> Option<Row> {
@@ -220,6 +213,30 @@ impl Index {
             kind: Kind::of_code(u32_at(bytes, KEY_BYTES + 8) as u16).unwrap_or(Kind::Damaged),
         }
     }
+}
+
+/// Adds the rows of the entries in a part of a segment; returns the neighbours of those that are missing.
+fn put_rows(rows: &mut Vec<u8>, segment: &[u8], part: Range<usize>, last: MetricId) -> Vec<(Key, Key)> {
+    let bytes = segment.get(part.start..segment.len().min(part.end)).unwrap_or_default();
+    let mut missing = Vec::new();
+    let mut before = Key::SMALLEST;
+    let mut gap = false;
+    for piece in entry::walk(bytes) {
+        match piece {
+            Piece::Entry(offset, header) => {
+                if std::mem::take(&mut gap) {
+                    missing.push((before, header.key));
+                }
+                before = header.key;
+                put_row(rows, part.start + offset, &header);
+            }
+            Piece::Gap(..) => gap = true,
+        }
+    }
+    if gap || bytes.len() < part.len() {
+        missing.push((before, Key::last_of(last)));
+    }
+    missing
 }
 
 fn put_row(rows: &mut Vec<u8>, offset: usize, header: &Header) {

@@ -13,6 +13,7 @@ mod scripts;
 mod write;
 
 use std::{
+    collections::HashSet,
     num::NonZeroU16,
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Duration,
@@ -21,10 +22,11 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use self::scripts::Scripts;
-use super::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError};
+use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use crate::{
     OpenError,
     clients::redis::{
@@ -56,6 +58,8 @@ pub struct RedisAggregates {
     scripts: Scripts,
     tags: Vec<Tag>,
     next_lane: AtomicUsize,
+    /// What was reported as damaged: ids of metrics, with names of blocks.
+    damaged: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl RedisAggregates {
@@ -89,7 +93,13 @@ impl RedisAggregates {
             return Err(OpenError::OtherCluster { place, found, own: cluster });
         }
         let tags = layout::shard_tags(&options.prefix, NonZeroU16::new(shards).ok_or_else(not_ours)?.get());
-        let store = Arc::new(RedisAggregates { client, scripts, tags, next_lane: AtomicUsize::new(0) });
+        let store = Arc::new(RedisAggregates {
+            client,
+            scripts,
+            tags,
+            next_lane: AtomicUsize::new(0),
+            damaged: Mutex::default(),
+        });
         tokio::spawn(Self::maintain(Arc::downgrade(&store)));
         Ok(store)
     }
@@ -139,12 +149,12 @@ impl AggregateStore for RedisAggregates {
         self.heads(metrics).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         self.ranges(ranges, false).await
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        let keys = |blocks: Vec<(BlockKey, Bytes)>| blocks.into_iter().map(|(key, _)| key).collect();
+        let keys = |blocks: Blocks| blocks.whole.into_iter().map(|(key, _)| key).collect();
         self.ranges(ranges, true).await.into_iter().map(|found| found.map(keys)).collect()
     }
 

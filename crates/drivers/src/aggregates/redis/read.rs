@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{RedisAggregates, layout, store_error};
 use crate::{
-    aggregates::{BlockKey, BlockRange, StoreError},
+    aggregates::{BlockRange, Blocks, StoreError},
     clients::redis::{Call, ClientError, Confirm},
 };
 
@@ -16,6 +16,8 @@ const CALL_HEADS_MAX: usize = 500;
 const CALL_RANGES_MAX: usize = 64;
 /// About how many bytes of blocks one call reads; what is left is read by a further trip.
 const CALL_BYTES_MAX: usize = 4 << 20;
+/// How many damaged values are remembered; beyond it some may be reported more than once.
+const KNOWN_MAX: usize = 10_000;
 
 /// A range that is being read.
 struct Reading {
@@ -82,7 +84,11 @@ impl RedisAggregates {
             return Ok(Some(head));
         }
         self.set_aside(metric, &[], &value).await;
-        Err(StoreError::Damaged(format!("the head of {metric} in {}", self.client.place())))
+        Err(StoreError::Damaged(self.damaged_place("the head", metric)))
+    }
+
+    fn damaged_place(&self, what: &str, metric: MetricId) -> String {
+        format!("{what} of {metric} in {}", self.client.place())
     }
 
     /// The blocks of ranges, with their bytes or, where `names_only`, without.
@@ -90,8 +96,8 @@ impl RedisAggregates {
         &self,
         ranges: &[BlockRange],
         names_only: bool,
-    ) -> Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> {
-        let mut results: Vec<Result<Vec<(BlockKey, Bytes)>, StoreError>> = vec![Ok(Vec::new()); ranges.len()];
+    ) -> Vec<Result<Blocks, StoreError>> {
+        let mut results: Vec<Result<Blocks, StoreError>> = vec![Ok(Blocks::default()); ranges.len()];
         let all = 0..ranges.len();
         let mut reading: Vec<Reading> = all.map(|index| Reading { index, after: Vec::new() }).collect();
         while !reading.is_empty() {
@@ -161,7 +167,7 @@ impl RedisAggregates {
         range: BlockRange,
         found: RangeRead,
         names_only: bool,
-        result: &mut Result<Vec<(BlockKey, Bytes)>, StoreError>,
+        result: &mut Result<Blocks, StoreError>,
     ) -> Option<Vec<u8>> {
         let mut last = Vec::new();
         for item in found.values.chunks_exact(if names_only { 1 } else { 2 }) {
@@ -170,35 +176,36 @@ impl RedisAggregates {
             if key.last < range.from || key.first > range.to {
                 continue;
             }
-            let bytes = if names_only {
-                Bytes::new()
-            } else if let Some(bytes) = layout::opened(&item[1]) {
-                bytes
-            } else {
+            let bytes = if names_only { Some(Bytes::new()) } else { layout::opened(&item[1]) };
+            if bytes.is_none() {
                 self.set_aside(range.metric, &item[0], &item[1]).await;
-                continue;
-            };
-            if let Ok(blocks) = result {
-                blocks.push((key, bytes));
+            }
+            match (result.as_mut(), bytes) {
+                (Ok(blocks), Some(bytes)) => blocks.whole.push((key, bytes)),
+                (Ok(blocks), None) => blocks.damaged.push(self.damaged_place("a block", range.metric)),
+                (Err(_), _) => {}
             }
         }
         (!found.complete).then_some(last)
     }
 
-    /// Reports damage and takes it out of the way.
+    /// Reports damage, once, and copies it. It stays where it is until something new is written there.
     async fn set_aside(&self, metric: MetricId, name: &[u8], value: &Bytes) {
+        let aside = [metric.0.as_bytes(), name].concat();
+        {
+            let mut known = self.damaged.lock();
+            if known.len() < KNOWN_MAX && !known.insert(aside.clone()) {
+                return;
+            }
+        }
         let tag = &self.tags[self.shard_of(metric)];
         let what = if name.is_empty() { "head" } else { "block" };
-        tracing::error!(%metric, bytes = value.len(), "a {what} is damaged: it is in {}:damaged now", tag.name);
+        tracing::error!(%metric, bytes = value.len(), "a {what} is damaged: a copy is in {}:damaged now", tag.name);
         let call = Call::script(&self.scripts.set_aside, tag);
-        let aside = [metric.0.as_bytes(), name].concat();
         let call = if name.is_empty() {
             call.key(tag.key(":h")).key(tag.key(":damaged")).arg(metric.0.as_bytes())
         } else {
-            call.key(layout::blocks_key(tag, metric))
-                .key(tag.key(":damaged"))
-                .key(layout::index_key(tag, metric))
-                .arg(name)
+            call.key(layout::blocks_key(tag, metric)).key(tag.key(":damaged")).arg(name)
         };
         let call = call.arg(aside).arg(value.as_ref());
         if let Err(error) = self.client.call(LANE, Confirm::Master, vec![call]).await.remove(0) {

@@ -72,7 +72,11 @@ impl<'a> Cursor<'a> {
             let wanted = left.min((length as u64).max(STRETCH_BYTES)) as usize;
             (self.start, self.at) = (offset, 0);
             self.bytes.resize(wanted, 0);
-            read_exact_at(&*self.run.file, &mut self.bytes, offset)?;
+            match read_exact_at(&*self.run.file, &mut self.bytes, offset) {
+                // The index is made as well as can be: one bad place must not keep the store from opening.
+                Err(_) if self.open_end => self.run.read_leaving_out(offset, &mut self.bytes),
+                read => read?,
+            }
         }
         Ok(())
     }

@@ -43,10 +43,10 @@ impl Run {
             }
             rest = behind;
         }
-        if self.deletions > 0 {
+        if self.marks > 0 {
             for (metric, found) in metrics.iter().zip(&mut found) {
                 if matches!(found, Ok(None)) {
-                    *found = self.deletes(*metric).map(|deletes| deletes.then_some(Found::Tombstone));
+                    *found = self.find_deletion(*metric);
                 }
             }
         }

@@ -6,7 +6,7 @@
 //! index    for every page of about 32 KiB: first key 40 bytes | offset u64
 //! filter   see `filter`
 //! footer   0 magic "gnudiend" | 8 end of the entries u64 | 16 index bytes u64 | 24 filter bytes u64
-//!          32 CRC32C of the index u32 | 36 CRC32C of the filter u32 | 40 deletion marks u64
+//!          32 CRC32C of the index u32 | 36 CRC32C of the filter u32 | 40 marks of deletions and losses u64
 //!          48 CRC32C of bytes 0..48 u32 | zeros up to 64
 //! ```
 
@@ -74,8 +74,8 @@ pub struct Footer {
     pub filter_bytes: u64,
     pub index_checksum: u32,
     pub filter_checksum: u32,
-    /// How many metrics' deletions it holds.
-    pub deletions: u64,
+    /// How many deletions and losses of metrics it holds.
+    pub marks: u64,
 }
 
 impl Footer {
@@ -87,7 +87,7 @@ impl Footer {
         }
         bytes.extend_from_slice(&self.index_checksum.to_le_bytes());
         bytes.extend_from_slice(&self.filter_checksum.to_le_bytes());
-        bytes.extend_from_slice(&self.deletions.to_le_bytes());
+        bytes.extend_from_slice(&self.marks.to_le_bytes());
         bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
         bytes.resize(FOOTER_BYTES, 0);
         bytes
@@ -101,7 +101,7 @@ impl Footer {
             filter_bytes: u64_at(bytes, 24),
             index_checksum: u32_at(bytes, 32),
             filter_checksum: u32_at(bytes, 36),
-            deletions: u64_at(bytes, 40),
+            marks: u64_at(bytes, 40),
         };
         let right = bytes.starts_with(FOOTER_MAGIC)
             && u32_at(bytes, 48) == crc_fast::crc32_iscsi(&bytes[..48])

@@ -19,6 +19,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::UNIX_EPOCH,
 };
 
 use gnudi_model::MetricId;
@@ -38,6 +39,7 @@ use crate::{
     aggregates::{
         StoreError,
         entry::{self, Header, Kind, Piece, walk},
+        holes::Before,
         key::{KEY_BYTES, Key},
     },
     disk::{Disk, DiskFile, read_exact_at},
@@ -71,13 +73,17 @@ pub struct Run {
     index: Vec<(Key, u64)>,
     entries_end: u64,
     pub order: Order,
-    /// How many metrics' deletions it holds: mostly none, and then nobody has to look for them.
-    deletions: u64,
+    /// How many deletions and losses of metrics it holds: mostly none, and then nobody has to look for them.
+    marks: u64,
     filter: Filter,
     quarantine: Arc<Quarantine>,
     /// Whether entries have been lost, so that their keys are not known: such a run is not merged any more, for an older
     /// version of what is lost must not come up.
     pub has_gaps: AtomicBool,
+    /// Whether entries behind the last whole one have been lost.
+    is_cut: bool,
+    /// When it was opened, in Unix time. Metrics made later have lost nothing in it.
+    opened_ms: u64,
 }
 
 impl Run {
@@ -101,7 +107,10 @@ impl Run {
             let file = disk.open(&path)?;
             let length = file.len()?;
             let mut header = vec![0; HEADER_BYTES.min(length as usize)];
-            read_exact_at(&*file, &mut header, 0)?;
+            // A header that cannot be read is a damaged one.
+            if read_exact_at(&*file, &mut header, 0).is_err() {
+                header.fill(0);
+            }
             Ok((file, length, header))
         };
         let (file, length, header) = match read() {
@@ -117,10 +126,12 @@ impl Run {
             index: Vec::new(),
             entries_end: 0,
             order: format.map_or(Order::NEW, Order::of_format),
-            deletions: 0,
+            marks: 0,
+            opened_ms: UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64),
             filter: Filter::everything(),
             quarantine: Arc::clone(quarantine),
             has_gaps: AtomicBool::new(false),
+            is_cut: false,
         };
         Ok(run.load_index().map(|()| {
             if format.is_none() {
@@ -139,10 +150,10 @@ impl Run {
         let footer = if read.is_ok() { Footer::parse(&bytes, self.bytes) } else { None };
         let Some(footer) = footer else {
             self.quarantine.report("end of a run", &self.path, footer_at, &bytes);
-            return self.rebuild(footer_at);
+            return self.rebuild(None);
         };
         self.entries_end = footer.entries_end;
-        self.deletions = footer.deletions;
+        self.marks = footer.marks;
         let filter_at = footer.entries_end + footer.index_bytes;
         match self
             .checked(filter_at, footer.filter_bytes, footer.filter_checksum)
@@ -153,7 +164,7 @@ impl Run {
         }
         let Some(index) = self.checked(footer.entries_end, footer.index_bytes, footer.index_checksum) else {
             self.quarantine.report("index of a run", &self.path, footer.entries_end, &[]);
-            return self.rebuild(footer.entries_end);
+            return self.rebuild(Some(&footer));
         };
         self.index = index
             .chunks_exact(INDEX_ENTRY_BYTES)
@@ -173,31 +184,64 @@ impl Run {
         right.then_some(bytes)
     }
 
-    /// Makes the index again, of the entries found before `limit`.
-    fn rebuild(&mut self, limit: u64) -> io::Result<()> {
-        self.entries_end = limit;
+    /// Makes the index again of the entries. A whole footer says where they end and how many marks there are; without one,
+    /// they have all been found if the index follows the last of them.
+    fn rebuild(&mut self, footer: Option<&Footer>) -> io::Result<()> {
+        self.entries_end = footer.map_or(self.bytes, |footer| footer.entries_end);
         let mut index: Vec<(Key, u64)> = Vec::new();
+        let mut first = None;
         // What follows the last entry is index and filter, and no gap.
         let mut cursor = Cursor::with_open_end(self);
-        let (mut entries_end, mut deletions) = (HEADER_BYTES as u64, 0);
+        let (mut entries_end, mut marks) = (HEADER_BYTES as u64, 0);
         while let Some((at, header)) = cursor.next_header()? {
+            first.get_or_insert((header.key, at));
             match index.last() {
                 // Whatever was lost in front belongs to the first page.
                 None => index.push((Key::SMALLEST, HEADER_BYTES as u64)),
                 Some((_, page)) if at - page >= PAGE_BYTES as u64 => index.push((header.key, at)),
                 Some(_) => {}
             }
-            deletions += u64::from(header.key.is_deletion());
+            marks += u64::from(header.key.is_mark());
             entries_end = at + header.entry_bytes() as u64;
         }
+        self.is_cut = match footer {
+            Some(footer) => entries_end < footer.entries_end,
+            None => !first.is_some_and(|first| self.index_begins(entries_end, first)),
+        };
+        if self.is_cut {
+            if index.is_empty() {
+                index.push((Key::SMALLEST, HEADER_BYTES as u64));
+            }
+            self.report_gap(entries_end, &[]);
+        }
+        // Marks may be among what is lost.
+        let lost = u64::from(self.has_gaps.load(Ordering::Relaxed));
+        self.marks = footer.map_or(marks + lost, |footer| footer.marks);
         self.index = index;
-        self.deletions = deletions;
         self.entries_end = entries_end;
         Ok(())
     }
 
+    /// Whether the index of a run, whose first whole entry this is, begins at `at`.
+    fn index_begins(&self, at: u64, (key, place): (Key, u64)) -> bool {
+        let mut bytes = [0; INDEX_ENTRY_BYTES];
+        let first_page = HEADER_BYTES as u64;
+        read_exact_at(&*self.file, &mut bytes, at).is_ok()
+            && u64_at(&bytes, KEY_BYTES) == first_page
+            && (place > first_page || bytes[..KEY_BYTES] == key.bytes()[..])
+    }
+
     pub fn may_contain(&self, metric: MetricId) -> bool {
         self.filter.may_contain(metric)
+    }
+
+    /// Whether something of a metric may be among the entries that were lost: not if its id says that it was made since.
+    pub fn may_have_lost(&self, metric: MetricId) -> bool {
+        let made = metric.0.get_timestamp().filter(|_| metric.0.get_version_num() == 7);
+        made.is_none_or(|made| {
+            let (seconds, nanoseconds) = made.to_unix();
+            seconds * 1000 + u64::from(nanoseconds) / 1_000_000 <= self.opened_ms
+        })
     }
 
     /// The entry at an offset where a cursor has found its header.
@@ -211,13 +255,30 @@ impl Run {
     pub fn find_head(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
         match self.find(&Key::head(metric))? {
             Some(found) => Ok(Some(found)),
-            None => Ok(self.deletes(metric)?.then_some(Found::Tombstone)),
+            None => self.find_deletion(metric),
         }
     }
 
-    /// Whether all that older runs have of a metric is void.
-    pub fn deletes(&self, metric: MetricId) -> Result<bool, StoreError> {
-        Ok(self.deletions > 0 && matches!(self.find(&Key::deletion(metric))?, Some(Found::Tombstone)))
+    /// What the run says of the deletion of a metric, as a head: gone, or damaged.
+    pub fn find_deletion(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
+        if self.marks == 0 {
+            return Ok(None);
+        }
+        let found = self.find(&Key::deletion(metric))?;
+        Ok(found.filter(|found| matches!(found, Found::Tombstone | Found::Damaged(_))))
+    }
+
+    /// Where blocks of a metric were lost whose keys are not known, as the run was told when it was written.
+    pub fn find_loss(&self, metric: MetricId) -> Result<Option<String>, StoreError> {
+        if self.marks == 0 {
+            return Ok(None);
+        }
+        let key = Key::loss(metric);
+        let Some(page) = self.page_of(&key) else { return Ok(None) };
+        let (start, bytes) = self.read_pages(page, page)?;
+        // What a gap may have hidden is for the scan to say.
+        let marks = walk(&bytes).any(|piece| matches!(piece, Piece::Entry(_, header) if header.key == key));
+        Ok(marks.then(|| format!("{}, known from before", self.place(start))))
     }
 
     fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
@@ -239,14 +300,15 @@ impl Run {
                         std::cmp::Ordering::Equal => {
                             return Some(self.open_value(start, bytes, at, &header));
                         }
-                        std::cmp::Ordering::Greater => break,
+                        std::cmp::Ordering::Greater => return None,
                     }
                 }
                 Piece::Gap(from, to) => {
                     self.report_gap(start + from as u64, &bytes[from..to]);
                     // The key may have been here: an older version must not be taken for the newest.
                     let behind = Header::parse(&bytes[to..]).map(|header| self.order.place(&header.key));
-                    if before.is_none_or(|before| before < place)
+                    if self.may_have_lost(key.metric())
+                        && before.is_none_or(|before| before < place)
                         && behind.is_none_or(|behind| behind > place)
                     {
                         return Some(Found::Damaged(self.place(start + from as u64)));
@@ -254,35 +316,55 @@ impl Run {
                 }
             }
         }
-        None
+        // Behind the last entry of a run that was cut, the key may have been as well.
+        let end = start + bytes.len() as u64;
+        let may_be_cut = self.is_cut && end == self.entries_end && self.may_have_lost(key.metric());
+        may_be_cut.then(|| Found::Damaged(self.place(end)))
     }
 
-    /// Shows the entries from `low` on, in order, values unopened, until `visit` has enough or there are no more.
+    /// Shows the entries from `low` on, in order, values unopened, and where some were lost, until `visit` has enough or there
+    /// are no more.
     pub fn scan(
         &self,
         low: &Key,
-        visit: &mut dyn FnMut(Seen<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let low_place = self.order.place(low);
         let mut page = self.page_of(low).unwrap_or(0);
+        let mut before = self.index.get(page).map_or(Before::Nothing, |(first, _)| Before::Lost(*first));
         let mut stretch_bytes = PAGE_BYTES as u64;
         while page < self.index.len() {
             let last = self.pages_within(page, stretch_bytes);
             let (start, bytes) = self.read_pages(page, last)?;
-            for piece in walk(&bytes) {
-                match piece {
-                    Piece::Entry(at, header) if self.order.place(&header.key) >= low_place => {
-                        if visit(Seen { run: self, start, bytes: &bytes, at, header }).is_break() {
-                            return Ok(());
+            let mut pieces = walk(&bytes).peekable();
+            while let Some(piece) = pieces.next() {
+                let met = match piece {
+                    Piece::Entry(at, header) => {
+                        before = Before::Whole(header.key);
+                        if self.order.place(&header.key) < low_place {
+                            continue;
                         }
+                        Met::Entry(Seen { run: self, start, bytes: &bytes, at, header })
                     }
-                    Piece::Entry(..) => {}
-                    Piece::Gap(from, to) => self.report_gap(start + from as u64, &bytes[from..to]),
+                    Piece::Gap(from, to) => {
+                        self.report_gap(start + from as u64, &bytes[from..to]);
+                        let behind = match pieces.peek() {
+                            Some(Piece::Entry(_, header)) => Some(header.key),
+                            _ => self.index.get(last + 1).map(|(first, _)| *first),
+                        };
+                        Met::Gap(Gap { before, behind, place: self.place(start + from as u64) })
+                    }
+                };
+                if visit(met).is_break() {
+                    return Ok(());
                 }
             }
             page = last + 1;
             // Most scans end soon; the long ones read more and more at once.
             stretch_bytes = (stretch_bytes * 2).min(STRETCH_BYTES);
+        }
+        if self.is_cut {
+            let _ = visit(Met::Gap(Gap { before, behind: None, place: self.place(self.entries_end) }));
         }
         Ok(())
     }
@@ -333,6 +415,20 @@ impl Run {
         Ok(())
     }
 
+    /// Reads what the disk has failed to read at once; what it does not give counts as zeros.
+    fn read_leaving_out(&self, start: u64, bytes: &mut [u8]) {
+        let (mut at, mut rest) = (start, bytes);
+        while !rest.is_empty() {
+            let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
+            let (piece, behind) = rest.split_at_mut(length as usize);
+            if let Err(error) = read_exact_at(&*self.file, piece, at) {
+                self.quarantine.report(&format!("piece, unreadable: {error}"), &self.path, at, &[]);
+                piece.fill(0);
+            }
+            (at, rest) = (at + length, behind);
+        }
+    }
+
     /// Checks a value, reporting it where it is damaged.
     fn open_value(&self, start: u64, bytes: &[u8], at: usize, header: &Header) -> Found {
         let value = &bytes[at + entry::HEADER_BYTES..][..header.length as usize];
@@ -356,6 +452,20 @@ impl Run {
         self.has_gaps.store(true, Ordering::Relaxed);
         self.quarantine.report("entry", &self.path, offset, bytes);
     }
+}
+
+/// What a scan meets.
+pub enum Met<'a> {
+    Entry(Seen<'a>),
+    Gap(Gap),
+}
+
+/// Where entries were lost.
+pub struct Gap {
+    pub before: Before,
+    /// The first key that is not lost, or that the lost ones are smaller than.
+    pub behind: Option<Key>,
+    pub place: String,
 }
 
 /// An entry that a scan meets.

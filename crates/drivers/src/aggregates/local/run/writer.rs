@@ -42,7 +42,7 @@ pub struct RunWriter {
     page_start: u64,
     index: Vec<(Key, u64)>,
     hashes: Vec<u64>,
-    deletions: u64,
+    marks: u64,
     last: Option<(Place, MetricId)>,
 }
 
@@ -72,7 +72,7 @@ impl RunWriter {
             page_start: 0,
             index: Vec::new(),
             hashes: Vec::new(),
-            deletions: 0,
+            marks: 0,
             last: None,
         })
     }
@@ -91,7 +91,7 @@ impl RunWriter {
             self.hashes.push(filter::hash(key.metric()));
         }
         self.last = Some((place, key.metric()));
-        self.deletions += u64::from(key.is_deletion());
+        self.marks += u64::from(key.is_mark());
         entry::put(&mut self.buffer, &key, kind, value);
         if self.buffer.len() >= BUFFER_BYTES { self.write_buffer() } else { Ok(()) }
     }
@@ -132,7 +132,7 @@ impl RunWriter {
             filter_bytes: filter.bytes().len() as u64,
             index_checksum: crc_fast::crc32_iscsi(&index),
             filter_checksum: crc_fast::crc32_iscsi(filter.bytes()),
-            deletions: self.deletions,
+            marks: self.marks,
         };
         self.buffer.extend_from_slice(&index);
         self.buffer.extend_from_slice(filter.bytes());

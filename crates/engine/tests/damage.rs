@@ -1,0 +1,335 @@
+//! Damaged aggregates under the engine: what is read is right, or refused by the metric's name; never something older, and the
+//! same after a restart.
+
+#[path = "../../drivers/tests/support/random.rs"]
+mod random;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU16,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use gnudi_drivers::{
+    aggregates::{
+        AggregateStore,
+        local::{LocalAggregates, LocalAggregatesOptions},
+    },
+    incoming::{Batch, memory::MemoryIncoming},
+};
+use gnudi_engine::{Engine, EngineError, MeasuresQuery, OnDamage};
+use gnudi_indexer::{ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric};
+use gnudi_model::{
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, SackCount, Statistic, Timespan,
+    Timestamp,
+};
+use random::Random;
+use uuid::Uuid;
+
+const METRICS: usize = 12;
+/// Of each pass and metric, a second apart: of three passes a block is sealed.
+const POINTS: i64 = 25;
+/// When damage is found. What comes before is older, what comes after newer.
+const FOUND_S: i64 = 1_000_000;
+
+type Series = BTreeMap<i64, f64>;
+
+struct World {
+    folder: tempfile::TempDir,
+    recent_bytes_max: u64,
+    indexer: Arc<dyn Indexer>,
+    incoming: Arc<MemoryIncoming>,
+    policy: ArchivePolicy,
+    /// What was measured: value by second.
+    expected: Vec<Series>,
+}
+
+struct Open {
+    store: Arc<LocalAggregates>,
+    engine: Engine,
+}
+
+fn metric(number: usize) -> MetricId {
+    MetricId(Uuid::from_u128(number as u128 + 1))
+}
+
+impl World {
+    async fn new(recent_bytes_max: u64) -> Self {
+        let indexer = Arc::new(MemoryIndexer::default());
+        let second = Timespan::from_secs(1);
+        let policy = ArchivePolicy {
+            name: "seconds".into(),
+            back_window: 0,
+            aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
+            definition: vec![ArchivePolicyItem::new(Some(second), Some(10_000_000), None).unwrap()],
+        };
+        indexer.create_archive_policy(policy.clone()).await.unwrap();
+        let new = (0..METRICS).map(|number| NewMetric {
+            id: metric(number),
+            creator: "admin".into(),
+            name: None,
+            unit: None,
+            archive_policy_name: "seconds".into(),
+            resource_id: None,
+            created_at: Timestamp::EPOCH,
+        });
+        for created in indexer.create_metrics(new.collect()).await {
+            created.unwrap();
+        }
+        World {
+            folder: tempfile::tempdir().unwrap(),
+            recent_bytes_max,
+            indexer,
+            incoming: Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::MIN), u64::MAX)),
+            policy,
+            expected: vec![Series::new(); METRICS],
+        }
+    }
+
+    fn open(&self, on_damage: OnDamage) -> Open {
+        let options = LocalAggregatesOptions {
+            segment_bytes: 1 << 16,
+            recent_bytes_max: self.recent_bytes_max,
+            unreadable_max: Duration::ZERO,
+            ..LocalAggregatesOptions::default()
+        };
+        let store = LocalAggregates::open(self.folder.path(), &options).unwrap();
+        let engine = Engine::new(self.indexer.clone(), self.incoming.clone(), store.clone(), || {
+            Timestamp::from_secs(FOUND_S)
+        });
+        Open { store, engine: engine.on_damage(on_damage) }
+    }
+
+    /// A pass over some metrics, each with new points from a second on, durable in the end.
+    async fn pass(&mut self, open: &Open, metrics: impl Iterator<Item = usize>, from: i64) {
+        let mut batch = Batch::default();
+        let mut ids = Vec::new();
+        for number in metrics {
+            let points: Vec<Measure> = (from..from + POINTS)
+                .map(|second| {
+                    let value = (number * 7) as f64 + second as f64;
+                    self.expected[number].insert(second, value);
+                    Measure { timestamp: Timestamp::from_secs(second), value }
+                })
+                .collect();
+            batch.push(metric(number), POINTS as u32, |out| gnudi_series::points::encode(&points, out));
+            ids.push(metric(number));
+        }
+        open.engine.append(batch).await.unwrap();
+        open.engine.refresh(&ids, Duration::from_mins(1)).await.unwrap();
+        open.store.sync().await.unwrap();
+    }
+
+    async fn read(&self, open: &Open, number: usize, from: Option<i64>) -> Result<Series, String> {
+        let aggregation =
+            self.policy.aggregation(AggregationMethod::new(Statistic::Sum), Timespan::from_secs(1)).unwrap();
+        let start = from.map(Timestamp::from_secs);
+        let query = MeasuresQuery { aggregations: vec![aggregation], start, stop: None, resample: None };
+        match open.engine.measures(metric(number), &self.policy, &query).await {
+            Ok(mut answers) => {
+                let answer = answers.remove(0);
+                Ok(answer.timestamps.iter().map(|time| time.secs()).zip(answer.values).collect())
+            }
+            Err(error @ EngineError::Damaged { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains(&metric(number).to_string()), "it names the metric: {text}");
+                Err(text)
+            }
+            Err(error) => panic!("neither right nor damaged: {error}"),
+        }
+    }
+
+    /// Reads each metric, all of it and parts: whoever is refused, no answer is wrong. Returns the metrics that were refused, and
+    /// of how many of these the newest points are answered.
+    async fn refused(&self, open: &Open, what: &str) -> (BTreeSet<usize>, usize) {
+        let mut refused = BTreeSet::new();
+        let mut newest_answered = 0;
+        for (number, expected) in self.expected.iter().enumerate() {
+            match self.read(open, number, None).await {
+                Ok(found) => assert_eq!(found, *expected, "{what}: metric {number}"),
+                Err(_) => drop(refused.insert(number)),
+            }
+            let last = expected.keys().last().copied().unwrap_or(0);
+            for from in [last - 200, last - 60, FOUND_S, last] {
+                let part: Series = expected.range(from..).map(|(second, value)| (*second, *value)).collect();
+                match self.read(open, number, Some(from)).await {
+                    Ok(found) => {
+                        assert_eq!(found, part, "{what}: metric {number} from {from}");
+                        newest_answered += usize::from(from == last && refused.contains(&number));
+                    }
+                    Err(_) => {
+                        assert!(refused.contains(&number), "{what}: a part is refused, the whole is not")
+                    }
+                }
+            }
+        }
+        (refused, newest_answered)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = ["log", "runs"]
+            .iter()
+            .flat_map(|dir| std::fs::read_dir(self.folder.path().join(dir)).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| !path.to_str().unwrap().ends_with(".spare") && used(path) > 0)
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn newest(&self, end: &str) -> PathBuf {
+        let files = self.files().into_iter();
+        files.filter(|path| path.to_str().unwrap().ends_with(end) && used(path) > 100).next_back().unwrap()
+    }
+}
+
+/// Without the zeros at the end.
+fn used(path: &Path) -> usize {
+    std::fs::read(path).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+}
+
+fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    edit(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Flip,
+    Zero,
+    Cut,
+}
+
+fn hurt(path: &Path, damage: Damage, random: &mut Random) {
+    let at = random.below(used(path));
+    let length = if random.one_in(2) { 4096 } else { 16 };
+    edit(path, |bytes| {
+        let end = (at + length).min(bytes.len());
+        match damage {
+            Damage::Flip => bytes[at..end.min(at + 16)].iter_mut().for_each(|byte| *byte ^= 0xff),
+            Damage::Zero => bytes[at..end].fill(0),
+            Damage::Cut => bytes.truncate(at),
+        }
+    });
+}
+
+/// Any file of the store is hurt: whatever is answered is right, before and after a restart, and after more measures.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_losses() {
+    let (mut refused_in_all, mut answered_after) = ([0; 3], 0);
+    for seed in 0..90 {
+        let mut random = Random::new(seed);
+        // All in the log; or most in runs; or in runs that are merged.
+        let mut world = World::new([1 << 20, 30_000, 4000][seed as usize % 3]).await;
+        let open = world.open(OnDamage::Refuse);
+        for pass in 0..12 {
+            let metrics: Vec<usize> = (0..METRICS).filter(|_| !random.one_in(3)).collect();
+            world.pass(&open, metrics.into_iter(), pass * POINTS).await;
+        }
+        assert_eq!(world.refused(&open, "unhurt").await.0, BTreeSet::new());
+        drop(open);
+        let files = world.files();
+        let file = &files[random.below(files.len())];
+        let damage = [Damage::Flip, Damage::Zero, Damage::Cut][seed as usize / 3 % 3];
+        hurt(file, damage, &mut random);
+        let what = format!("seed {seed}: {damage:?} of {}", file.display());
+
+        let open = world.open(OnDamage::Refuse);
+        let (refused, _) = world.refused(&open, &what).await;
+        if matches!(damage, Damage::Flip) {
+            assert!(refused.len() <= 4, "{what}: {refused:?}");
+        }
+        drop(open);
+        let open = world.open(OnDamage::Refuse);
+        assert_eq!(world.refused(&open, &format!("{what}, restarted")).await.0, refused, "{what}, restarted");
+        refused_in_all[damage as usize] += refused.len();
+        for pass in 0..4 {
+            world.pass(&open, 0..METRICS, FOUND_S + pass * POINTS).await;
+        }
+        let (refused, answered) = world.refused(&open, &format!("{what}, going on")).await;
+        answered_after += answered;
+        drop(open);
+        let open = world.open(OnDamage::Refuse);
+        assert_eq!(world.refused(&open, &format!("{what}, gone on")).await.0, refused, "{what}, gone on");
+    }
+    let [flips, zeros, cuts] = refused_in_all;
+    assert!(flips > 10 && zeros > 20 && cuts > 40, "the damage hits little: {refused_in_all:?}");
+    assert!(answered_after > 40, "what came after the damage is answered: {answered_after}");
+}
+
+/// The newest file of the log lost its end: the passes that stood there are missed, though older heads are whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_lost_its_end_serves_no_older_heads() {
+    let mut world = World::new(1 << 20).await;
+    let open = world.open(OnDamage::Refuse);
+    world.pass(&open, 0..METRICS, 0).await;
+    let end = used(&world.newest(".log"));
+    world.pass(&open, 3..6, POINTS).await;
+    drop(open);
+    edit(&world.newest(".log"), |bytes| bytes.truncate(end));
+    for _ in 0..2 {
+        let open = world.open(OnDamage::Refuse);
+        assert_eq!(world.refused(&open, "cut").await.0, (3..6).collect());
+    }
+    // A new head is a new head, also after a restart.
+    let open = world.open(OnDamage::Refuse);
+    world.pass(&open, 3..4, FOUND_S).await;
+    drop(open);
+    let open = world.open(OnDamage::Refuse);
+    assert_eq!(world.read(&open, 3, Some(FOUND_S)).await.unwrap().len(), POINTS as usize);
+    assert!(world.read(&open, 3, None).await.is_err());
+}
+
+/// A pass that sealed a block is lost, and a later head is whole: it does not hide that the block is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_blocks() {
+    for sealed_in in [false, true] {
+        let mut world = World::new(1 << 20).await;
+        let open = world.open(OnDamage::Refuse);
+        let mut ends = Vec::new();
+        for pass in 0..5 {
+            world.pass(&open, 0..2, pass * POINTS).await;
+            ends.push(used(&world.newest(".log")));
+        }
+        drop(open);
+        // The third pass has the sixtieth row.
+        let lost = if sealed_in { ends[1]..ends[2] } else { ends[0]..ends[1] };
+        edit(&world.newest(".log"), |bytes| bytes[lost].fill(0));
+        for _ in 0..2 {
+            let open = world.open(OnDamage::Refuse);
+            let refused = world.refused(&open, "a hole").await.0;
+            assert_eq!(refused.len(), if sealed_in { 2 } else { 0 }, "{refused:?}");
+        }
+    }
+}
+
+/// As the operator has chosen: what is left of a metric whose head is lost are its blocks, then also what came later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_is_served_if_it_is_wished() {
+    let mut world = World::new(1 << 20).await;
+    let open = world.open(OnDamage::Refuse);
+    for pass in 0..4 {
+        world.pass(&open, 0..2, pass * POINTS).await;
+    }
+    let end = used(&world.newest(".log"));
+    world.pass(&open, 0..1, 4 * POINTS).await;
+    drop(open);
+    edit(&world.newest(".log"), |bytes| bytes.truncate(end));
+    let sealed: Series = (0..60).map(|second| (second, second as f64)).collect();
+    let open = world.open(OnDamage::Serve);
+    let left = world.read(&open, 0, None).await.unwrap();
+    assert!(left.len() >= 60 && sealed.iter().all(|(second, value)| left[second] == *value), "{left:?}");
+    assert_eq!(world.read(&open, 1, None).await.unwrap(), world.expected[1]);
+    world.pass(&open, 0..1, FOUND_S).await;
+    let after = world.read(&open, 0, None).await.unwrap();
+    assert_eq!(after.len(), left.len() + POINTS as usize);
+    drop(open);
+    // The choice is of reads alone, and can be taken back.
+    let open = world.open(OnDamage::Refuse);
+    let refused = world.read(&open, 0, None).await.unwrap_err();
+    assert!(refused.contains("damaged_metrics"), "it says what can be done: {refused}");
+    assert!(world.read(&open, 0, Some(FOUND_S)).await.is_ok());
+}
