@@ -150,6 +150,49 @@ def test_damage_in_the_aggregates(gnudi, place):
         client.post(f"/v1/metric/{metric}/measures", [{"timestamp": START_S + PUSHES, "value": 1}]).expect(202)
 
 
+def test_what_is_lost_is_told_or_left_out_as_chosen(gnudi):
+    """The log of aggregates lost its end: the metrics that were written there answer so by name, or with what is left."""
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    metrics = fill(server)
+    assert read_all(server, metrics) == (METRICS * PUSHES, [])
+    path = largest_file(server.data_dir / "aggregates")
+    # Zeros that fill the last frame up to a multiple of eight belong to it.
+    end = (used_length(path) + 7) // 8 * 8
+    client, lost = server.client(), metrics[3:8]
+    for metric in lost:
+        client.post(f"/v1/metric/{metric}/measures", [{"timestamp": START_S + PUSHES, "value": 1}]).expect(202)
+        client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum").expect(200)
+    assert server.stop() == 0
+    os.truncate(path, end)
+    server.start()
+    right, errors = read_all(server, metrics)
+    assert len(errors) == len(lost), errors
+    assert right == (METRICS - len(errors)) * PUSHES, "an older state was served"
+    assert all(answer.status == 503 for answer in errors), errors
+    assert all(metric in answer.body.decode() for metric, answer in zip(lost, errors)), errors
+    assert all("damaged_metrics" in answer.body.decode() for answer in errors), errors
+    # New measures are taken, and what comes after the damage is answered.
+    client, later = server.client(), {"timestamp": "now", "value": 7}
+    for metric in metrics:
+        client.post(f"/v1/metric/{metric}/measures", [later]).expect(202)
+    refused = [metric for metric in metrics if not is_answered(client, metric)]
+    assert refused == lost
+    assert server.stop() == 0
+    server.config_path.write_text("[storage]\ndamaged_metrics = serve\n")
+    server.start()
+    client = server.client()
+    assert all(is_answered(client, metric) for metric in metrics)
+    newest = client.get(f"/v1/metric/{refused[0]}/measures?refresh=true&aggregation=sum").expect(200).json()
+    assert [value for _, _, value in newest] == [7], newest
+
+
+def is_answered(client, metric):
+    """Whether the metric's measures are, from the first to the last."""
+    answer = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum")
+    assert answer.status in (200, 503), answer
+    return answer.status == 200
+
+
 def test_a_directory_in_use_is_refused(gnudi):
     from support import gnudi as program
 
