@@ -48,6 +48,9 @@ pub enum Command {
     Backup(BackupArgs),
     /// Make a data directory of a backup.
     Restore(RestoreArgs),
+    /// Read all of an embedded store that no process has open, or of a backup, and say what is damaged. Exit status: 0 nothing, 1
+    /// something is, 2 it cannot be read at all.
+    Verify(VerifyArgs),
     /// Set or delete a user's password in a password file. The password is asked for, or read as a line of standard input.
     Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
@@ -245,6 +248,18 @@ pub struct RestoreArgs {
     pub backup: PathBuf,
     #[command(flatten)]
     pub store: StoreArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Set aside what is damaged, into folders `quarantine` of the data directory, so that the rest is served.
+    #[arg(long)]
+    pub repair: bool,
+    /// Print each finding as an object of JSON, on a line of its own.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => commands::profile::run(&args),
         Command::Backup(args) => commands::backup::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
+        Command::Verify(args) => return commands::verify::run(&args),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
         Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),

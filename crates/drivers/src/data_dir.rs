@@ -16,13 +16,13 @@ use crate::{
 /// What a data directory's layout is called by its first version.
 pub const FORMAT_VERSION: u32 = 1;
 
-const VERSION_FILE: &str = "format-version";
+pub(crate) const VERSION_FILE: &str = "format-version";
 const LOCK_FILE: &str = "lock";
 pub(crate) const INCOMING: &str = "incoming";
 pub(crate) const AGGREGATES: &str = "aggregates";
 pub(crate) const INDEX: &str = "indexer.sqlite";
 /// Which index the rest belongs to: written once that index is complete.
-const INDEX_ID: &str = "index-id";
+pub(crate) const INDEX_ID: &str = "index-id";
 /// What a backup leaves out: what belongs to a process, and the index, which its database copies.
 pub(crate) const NOT_COPIED: &[&str] = &[LOCK_FILE, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
 
@@ -39,15 +39,7 @@ impl DataDir {
         let disk = LocalDisk;
         disk.create_dir(path).map_err(OpenError::io(path))?;
         sync_ancestors(&disk, path)?;
-        let lock_path = path.join(LOCK_FILE);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(OpenError::io(&lock_path))?;
-        // The kernel lets go of it when the process ends, however it ends.
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: path.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: lock_path, source }),
-        }
+        let lock = lock(path)?;
         check_version(&disk, &path.join(VERSION_FILE))?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
@@ -101,6 +93,33 @@ impl DataDir {
             None => LocalDisk.remove(&path).and_then(|()| LocalDisk.sync_dir(&self.path)),
         };
         done.map_err(OpenError::io(&path))
+    }
+}
+
+/// Keeps others from opening the data directory at `path`, without changing it, for as long as the file lives. `None` where nobody
+/// has ever opened it, such as a backup.
+pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
+    let lock_path = path.join(LOCK_FILE);
+    let lock = match File::open(&lock_path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        lock => lock.map_err(OpenError::io(&lock_path))?,
+    };
+    take(path, lock).map(Some)
+}
+
+/// Keeps others from opening the data directory at `path`, which is there, for as long as the file lives.
+pub fn lock(path: &Path) -> Result<File, OpenError> {
+    let lock_path = path.join(LOCK_FILE);
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+    take(path, lock.map_err(OpenError::io(&lock_path))?)
+}
+
+/// The kernel lets go of it when the process ends, however it ends.
+fn take(path: &Path, lock: File) -> Result<File, OpenError> {
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { path: path.join(LOCK_FILE), source }),
     }
 }
 

@@ -17,5 +17,6 @@ pub mod incoming;
 pub mod objects;
 mod quarantine;
 mod segments;
+pub mod verify;
 
 pub use error::OpenError;

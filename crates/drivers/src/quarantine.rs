@@ -20,7 +20,8 @@ pub const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 
 pub struct Quarantine {
     disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    /// Nothing is copied without.
+    dir: Option<PathBuf>,
     found: AtomicU64,
     copied_bytes: Mutex<u64>,
     /// File and offset of what was reported, so that a place that is read again is not.
@@ -28,7 +29,21 @@ pub struct Quarantine {
     /// File and offset of what the disk did not give, and since when.
     unreadable: Mutex<HashMap<(PathBuf, u64), Instant>>,
     unreadable_max: Duration,
+    observer: Option<Observer>,
 }
+
+/// A damaged place, as an observer is told of it.
+pub struct Report {
+    pub what: String,
+    pub file: PathBuf,
+    pub offset: u64,
+    pub length: u64,
+    /// Whether a crash explains it.
+    pub is_expected: bool,
+}
+
+/// Is told of damaged places in place of the program's log.
+pub type Observer = Box<dyn Fn(Report) + Send + Sync>;
 
 /// After so long a place that the disk fails to read counts as damaged.
 pub const UNREADABLE_MAX: Duration = Duration::from_secs(30);
@@ -41,13 +56,21 @@ impl Quarantine {
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         Self {
             disk,
-            dir,
+            dir: Some(dir),
             found: AtomicU64::new(0),
             copied_bytes: Mutex::new(0),
             known: Mutex::default(),
             unreadable: Mutex::default(),
             unreadable_max: UNREADABLE_MAX,
+            observer: None,
         }
+    }
+
+    /// As [`Quarantine::new`], but nothing is logged, `observer` is told, and without `dir` nothing is copied. What the disk does
+    /// not give counts as damaged at once.
+    pub fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>, observer: Observer) -> Self {
+        let unreadable_max = Duration::ZERO;
+        Self { dir, observer: Some(observer), unreadable_max, ..Self::new(disk, PathBuf::new()) }
     }
 
     /// As [`Quarantine::new`], with another time until what the disk does not give counts as damaged.
@@ -80,28 +103,41 @@ impl Quarantine {
         }
         drop(known);
         self.found.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
+        if !self.tell(what, file, offset, bytes, false) {
+            tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
+        }
         self.copy(file, offset, bytes);
     }
 
     /// Copies `bytes` that a crash explains, but damage would too: no alarm, no count.
     pub fn set_aside(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
-        tracing::warn!(file = %file.display(), offset, length = bytes.len(), "{what}, as a crash leaves it: set aside");
+        if !self.tell(what, file, offset, bytes, true) {
+            tracing::warn!(file = %file.display(), offset, length = bytes.len(), "{what}, as a crash leaves it: set aside");
+        }
         self.copy(file, offset, bytes);
     }
 
+    /// Whether somebody observes.
+    fn tell(&self, what: &str, file: &Path, offset: u64, bytes: &[u8], is_expected: bool) -> bool {
+        let Some(observer) = &self.observer else { return false };
+        let length = bytes.len() as u64;
+        observer(Report { what: what.to_owned(), file: file.to_owned(), offset, length, is_expected });
+        true
+    }
+
     fn copy(&self, file: &Path, offset: u64, bytes: &[u8]) {
+        let Some(dir) = &self.dir else { return };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let copy = self.dir.join(format!("{name}.{offset}"));
+        let copy = dir.join(format!("{name}.{offset}"));
         if bytes.is_empty() || read_file(&*self.disk, &copy).is_ok_and(|earlier| earlier == bytes) {
             return;
         }
         let mut copied_bytes = self.copied_bytes.lock();
         if *copied_bytes + bytes.len() as u64 > QUARANTINE_BYTES_MAX {
-            tracing::error!("{} is full: the bytes are not copied", self.dir.display());
+            tracing::error!("{} is full: the bytes are not copied", dir.display());
             return;
         }
-        let copied = self.disk.create_dir(&self.dir).and_then(|()| replace_file(&*self.disk, &copy, bytes));
+        let copied = self.disk.create_dir(dir).and_then(|()| replace_file(&*self.disk, &copy, bytes));
         match copied {
             Ok(()) => *copied_bytes += bytes.len() as u64,
             Err(error) => tracing::error!("the bytes could not be copied to {}: {error}", copy.display()),

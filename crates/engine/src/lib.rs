@@ -23,6 +23,7 @@ mod revival;
 pub mod status;
 mod tasks;
 pub mod units;
+pub mod verify;
 
 pub use about::About;
 pub use cluster::ClusterStatus;

@@ -13,6 +13,7 @@ pub mod serve;
 pub mod split_sacks;
 pub mod status;
 pub mod upgrade;
+pub mod verify;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

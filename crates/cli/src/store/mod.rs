@@ -77,7 +77,7 @@ impl Store {
 }
 
 /// The number of sacks of a new incoming store: what the command line says, else the configuration.
-fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
+pub fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
     let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
     sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
 }

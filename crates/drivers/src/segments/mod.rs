@@ -4,6 +4,7 @@
 //! nothing of what the frames say, holds no index, and has one writer, its owner.
 
 pub mod frame;
+pub(crate) mod mend;
 mod recovery;
 mod segment;
 
@@ -16,12 +17,14 @@ use std::{
 
 use parking_lot::RwLock;
 
-use self::segment::SegmentHeader;
-pub(crate) use self::segment::{file_name, number_of};
 pub use self::{
     frame::{Frame, ItemView},
     recovery::{RecoveredFrame, Tear},
     segment::{SEGMENT_HEADER_BYTES, Segment},
+};
+pub(crate) use self::{
+    recovery::recover,
+    segment::{SegmentHeader, file_name, number_of},
 };
 use crate::{
     OpenError,

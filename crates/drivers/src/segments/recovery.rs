@@ -44,15 +44,20 @@ pub struct RecoveredFrame<'a> {
     pub missing: Option<u32>,
 }
 
-pub(super) struct Recovered {
+/// What a log consists of.
+pub(crate) struct Recovered {
     pub segments: BTreeMap<u32, Arc<Segment>>,
+    /// What the segments' headers say; `None` for a damaged one.
+    pub headers: BTreeMap<u32, Option<SegmentHeader>>,
     pub spares: Vec<PathBuf>,
     pub owner_tag: u64,
     /// The last segment and where its frames end.
     pub last: Option<(u32, u32)>,
 }
 
-pub(super) fn recover(
+/// Reads the log in `dir`, and shows its frames to `visit`, oldest first. Ends the last segment where its frames end, fills torn
+/// frames and removes what is not needed.
+pub(crate) fn recover(
     disk: &dyn Disk,
     dir: &Path,
     tear: Tear,
@@ -72,14 +77,19 @@ pub(super) fn recover(
         }
     }
     numbers.sort_unstable();
-    let mut recovered =
-        Recovered { segments: BTreeMap::new(), spares, owner_tag: known.owner_tag, last: None };
-    let mut headers = BTreeMap::new();
+    let mut recovered = Recovered {
+        segments: BTreeMap::new(),
+        headers: BTreeMap::new(),
+        spares,
+        owner_tag: known.owner_tag,
+        last: None,
+    };
     for &number in &numbers {
         let segment = Segment::open(disk, dir, number).map_err(OpenError::io(dir))?;
-        headers.insert(number, read_header(&segment, quarantine)?);
+        recovered.headers.insert(number, read_header(&segment, quarantine)?);
         recovered.segments.insert(number, Arc::new(segment));
     }
+    let headers = &recovered.headers;
     recovered.owner_tag =
         headers.values().rev().flatten().map(|header| header.owner_tag).next().unwrap_or(known.owner_tag);
     for (&number, segment) in &recovered.segments {

@@ -23,10 +23,12 @@ mod resource_type;
 mod scope;
 mod types;
 mod url;
+mod verify;
 mod writer;
 
 pub use options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
 pub use url::InvalidUrl;
+pub use verify::FileCheck;
 
 use std::{path::Path, sync::Arc};
 

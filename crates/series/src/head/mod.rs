@@ -101,6 +101,12 @@ impl Head {
         (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
     }
 
+    /// Buckets of the granularity that start before this are final: no block is beyond it. `None` where the head does not have it.
+    pub fn final_until(&self, granularity: Timespan) -> Option<Timestamp> {
+        let grain = self.grains.iter().find(|grain| grain.granularity == granularity)?;
+        Some(Timestamp(grain.final_until))
+    }
+
     /// Whether [`Head::oldest_kept`] of any granularity has moved since the head was made or decoded. Where it has not,
     /// no sealed block needs to be looked at.
     pub fn expiry_moved(&self) -> bool {

@@ -12,8 +12,10 @@ mod flush;
 mod merge;
 mod read;
 mod recent;
+pub(crate) mod repair;
 mod roster;
 mod run;
+pub(crate) mod verify;
 
 use std::{
     collections::BTreeSet,

@@ -93,6 +93,21 @@ pub fn decode(payload: &Bytes, position: Position, records: &mut Vec<Record>) ->
     Some(())
 }
 
+/// A part of this length without measures; `None` where there is none of it. It is one entry of no metric, or no entry at all.
+pub fn nothing(length: usize) -> Option<Vec<u8>> {
+    const VARINT_BYTES: usize = 5;
+    let mut out = vec![0; length];
+    if length > 0 {
+        // No metric, no measures, and the rest are its points, whose length is padded.
+        let points = u32::try_from(length.checked_sub(16 + 1 + VARINT_BYTES)?).ok()?;
+        for (index, byte) in out[17..17 + VARINT_BYTES].iter_mut().enumerate() {
+            let is_last = index + 1 == VARINT_BYTES;
+            *byte = (points >> (7 * index)) as u8 & 0x7f | u8::from(!is_last) << 7;
+        }
+    }
+    Some(out)
+}
+
 fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -122,6 +137,19 @@ mod tests {
 
     use super::*;
     use crate::segments::frame::{ITEM_HEADER_BYTES, open_item};
+
+    #[test]
+    fn a_part_without_measures_has_any_length() {
+        for length in (0..2000).chain([100_000]) {
+            let Some(bytes) = nothing(length) else {
+                assert!((1..22).contains(&length), "{length}");
+                continue;
+            };
+            let mut records = Vec::new();
+            decode(&bytes.into(), Position(1), &mut records).unwrap();
+            assert!(records.iter().all(|record| record.measures == 0 && record.metric.0.is_nil()));
+        }
+    }
 
     proptest! {
         #[test]

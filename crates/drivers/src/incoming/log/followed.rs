@@ -32,7 +32,7 @@ const BYTES: usize = 44;
 /// The file among the aggregates.
 const FILE_NAME: &str = "followed-log";
 /// The file beside the log.
-const IDENTITY: &str = "identity";
+pub(super) const IDENTITY: &str = "identity";
 
 /// What is written down among the aggregates, kept up with the log.
 pub struct Following {
@@ -98,17 +98,17 @@ impl Following {
 
 /// A log, and how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Followed {
-    log: Uuid,
+pub(super) struct Followed {
+    pub log: Uuid,
     /// The newest segment that there was.
-    segment: u32,
+    pub segment: u32,
     /// The newest record that was trimmed.
-    position: Position,
+    pub position: Position,
 }
 
 impl Followed {
     /// `None` where `dir` has no such file, or a damaged one, which is reported.
-    fn read(disk: &dyn Disk, dir: &Path, quarantine: &Quarantine) -> Result<Option<Self>, OpenError> {
+    pub fn read(disk: &dyn Disk, dir: &Path, quarantine: &Quarantine) -> Result<Option<Self>, OpenError> {
         let path = dir.join(FILE_NAME);
         let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
         let whole = bytes.len() == BYTES
@@ -130,7 +130,7 @@ impl Followed {
         }))
     }
 
-    fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -169,17 +169,17 @@ impl Followed {
 }
 
 /// `3:8192`: the segment's number, as in its name, and the offset.
-fn place(at: Location) -> String {
+pub(super) fn place(at: Location) -> String {
     format!("{:x}:{}", at.segment, at.offset)
 }
 
 /// The identity of the log in `dir`; `None` where it has none.
-fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Uuid>, OpenError> {
+pub(super) fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Uuid>, OpenError> {
     read_id(disk, &dir.join(IDENTITY), "identity of a log")
 }
 
 /// Gives the log in `dir` an identity.
-fn identify(disk: &dyn Disk, dir: &Path) -> io::Result<Uuid> {
+pub(super) fn identify(disk: &dyn Disk, dir: &Path) -> io::Result<Uuid> {
     let id = Uuid::new_v4();
     replace_file(disk, &dir.join(IDENTITY), format!("{id}\n").as_bytes())?;
     Ok(id)

@@ -13,6 +13,7 @@ mod index;
 mod load;
 mod queue;
 mod read;
+pub(crate) mod verify;
 mod writer;
 
 use std::{

@@ -17,7 +17,8 @@ pub(in crate::sql) use dialect::Dialect;
 pub(in crate::sql) use pool::Pool;
 pub(in crate::sql) use row::Row;
 pub(in crate::sql) use sqlite::{
-    connect_patiently, copy as copy_sqlite, file_fault as sqlite_file_fault, refresh_statistics,
+    connect_patiently, copy as copy_sqlite, file_fault as sqlite_file_fault, log_path as sqlite_log_path,
+    refresh_statistics,
 };
 pub(in crate::sql) use statement::{Statement, Value};
 

@@ -112,7 +112,7 @@ pub(in crate::sql) fn file_fault(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Where `SQLite` keeps the log of a file.
-pub(super) fn log_path(path: &Path) -> PathBuf {
+pub(in crate::sql) fn log_path(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()

@@ -9,6 +9,7 @@ pub mod filter;
 mod heads;
 mod layout;
 mod order;
+pub mod verify;
 mod writer;
 
 use std::{

@@ -1,0 +1,217 @@
+//! `gnudi verify`: reads all of an embedded store that no process has open, or of a backup, and says what is wrong with it;
+//! with `--repair` sets that aside.
+
+use std::{
+    io::IsTerminal as _,
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_drivers::{
+    backup::MANIFEST,
+    data_dir,
+    verify::{self, Finding, PlainFiles, Progress},
+};
+use gnudi_engine::verify::StoreJudge;
+use gnudi_indexer::sql::{FileCheck, SqlIndexer};
+use gnudi_model::SackCount;
+
+use super::backup::{embedded_dir, megabytes};
+use crate::{args::VerifyArgs, config::Config, logging, store::sack_count};
+
+/// How often the progress is told: on a terminal, and otherwise.
+const TOLD_DELAY: Duration = Duration::from_secs(1);
+const TOLD_DELAY_QUIET: Duration = Duration::from_secs(10);
+
+/// Exit codes beside 0.
+const FOUND: u8 = 1;
+const UNREADABLE: u8 = 2;
+
+pub fn run(args: &VerifyArgs) -> ExitCode {
+    match verify(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("gnudi: {error:#}");
+            ExitCode::from(UNREADABLE)
+        }
+    }
+}
+
+/// Prints findings and counts them.
+struct Printer {
+    is_json: bool,
+    damages: u64,
+    leftovers: u64,
+}
+
+impl Printer {
+    fn print(&mut self, finding: &Finding) {
+        if finding.is_leftover {
+            self.leftovers += 1;
+        } else {
+            self.damages += 1;
+        }
+        if self.is_json {
+            println!("{}", finding.to_json());
+        } else {
+            println!("{finding}");
+        }
+    }
+}
+
+fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+    let config = Config::load(args.store.config_file.as_deref())?;
+    logging::start_quietly(&args.store, &config);
+    let dir = embedded_dir(&args.store, &config)?;
+    let index_path = data_dir::index_path(&dir);
+    if !index_path.exists() && !dir.join("incoming").exists() && !dir.join("aggregates").exists() {
+        bail!("{}: no data directory, and no backup", dir.display());
+    }
+    let is_backup = dir.join(MANIFEST).is_file();
+    if is_backup && args.repair {
+        bail!("{} is a backup: restore it, and repair the data directory", dir.display());
+    }
+    let _lock = if args.repair { Some(data_dir::lock(&dir)?) } else { data_dir::lock_unchanged(&dir)? };
+    let began = Instant::now();
+    let runtime = super::runtime(&config, "verify", Some(1))?;
+    let progress = Arc::new(Progress::default());
+    let index_bytes = std::fs::metadata(&index_path).map_or(0, |file| file.len());
+    let ticker = Ticker::start(&progress, verify::store_bytes(&dir) + index_bytes);
+    let mut printer = Printer { is_json: args.json, damages: 0, leftovers: 0 };
+    let mut index = runtime.block_on(SqlIndexer::check_file(&index_path))?;
+    progress.add(1, index_bytes);
+    tell_of_index(&index_path, &index, &mut printer);
+    if args.repair && !index.is_file_whole {
+        let keep = |path: &Path| verify::keep(&dir, path);
+        runtime
+            .block_on(SqlIndexer::repair_file(&index_path, keep))
+            .context("nothing is repaired, for without its index nobody knows the metrics of a store")?;
+        index = runtime.block_on(SqlIndexer::check_file(&index_path))?;
+    }
+    let plain = verify::check_plain_files(&dir, index.cluster_id, &mut |finding| printer.print(&finding))?;
+    let mut judge = StoreJudge::new(index.metrics.as_deref().unwrap_or_default());
+    let has_metrics = index.metrics.is_some();
+    // Without the index nothing is known of metrics: then each of them would be a stranger.
+    let mut tell = |finding: Finding| {
+        if has_metrics || !finding.is_leftover {
+            printer.print(&finding);
+        }
+    };
+    let checked = verify::check(&dir, &mut judge, &progress, &mut tell)?;
+    ticker.stop();
+    print_summary(&printer, &checked, &index, &progress, began);
+    if printer.damages + printer.leftovers == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.repair {
+        return Ok(if printer.damages > 0 { ExitCode::from(FOUND) } else { ExitCode::SUCCESS });
+    }
+    let sacks = sack_count(&config, None);
+    repair(&dir, plain, &index, checked, &judge, sacks, &runtime)
+}
+
+fn tell_of_index(path: &Path, index: &FileCheck, printer: &mut Printer) {
+    let repair = if index.is_file_whole {
+        "none: the row is left as it is"
+    } else {
+        "its indexes are made anew; where that does not help, restore it from a backup of this store"
+    };
+    for fault in &index.faults {
+        printer.print(&Finding::of(path, format!("the index: {fault}"), repair));
+    }
+}
+
+fn print_summary(
+    printer: &Printer,
+    checked: &verify::Checked,
+    index: &FileCheck,
+    progress: &Progress,
+    began: Instant,
+) {
+    let (bytes, files) = progress.so_far();
+    let (heads, blocks) = checked.read();
+    let seconds = began.elapsed().as_secs_f64();
+    let summary = format!(
+        "{} damaged, {} left over: {} files, {}, {} states and {} blocks of {} metrics, {} known as lost from before; {:.1} s, {:.0} MB/s",
+        printer.damages,
+        printer.leftovers,
+        files,
+        megabytes(bytes),
+        heads,
+        blocks,
+        index.metrics.as_ref().map_or(0, Vec::len),
+        checked.known_lost(),
+        seconds,
+        bytes as f64 / 1e6 / seconds
+    );
+    if printer.is_json {
+        eprintln!("{summary}");
+    } else {
+        println!("{summary}");
+    }
+}
+
+fn repair(
+    dir: &Path,
+    plain: PlainFiles,
+    index: &FileCheck,
+    checked: verify::Checked,
+    judge: &StoreJudge,
+    sacks: SackCount,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<ExitCode> {
+    // An index that knows metrics of this store is its own.
+    let is_own = judge.known() > 0 || checked.read().0 == 0;
+    let id = index.cluster_id.filter(|_| is_own);
+    let repaired = runtime.block_on(verify::repair(dir, plain, id, checked, judge, sacks))?;
+    println!(
+        "repaired: {} metrics marked as lost, {} made anew from the log of measures, {} deleted that the index does not know",
+        repaired.lost, repaired.replayed, repaired.deleted
+    );
+    Ok(if !index.faults.is_empty() || !is_own { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+}
+
+/// Tells on standard error how far it has come.
+struct Ticker {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Ticker {
+    fn start(progress: &Arc<Progress>, total_bytes: u64) -> Self {
+        let (stop, stopped) = channel();
+        let progress = Arc::clone(progress);
+        let thread = std::thread::spawn(move || tell_progress(&progress, total_bytes, &stopped));
+        Self { stop, thread }
+    }
+
+    fn stop(self) {
+        self.stop.send(()).ok();
+        self.thread.join().ok();
+    }
+}
+
+fn tell_progress(progress: &Progress, total_bytes: u64, stopped: &Receiver<()>) {
+    let is_terminal = std::io::stderr().is_terminal();
+    let delay = if is_terminal { TOLD_DELAY } else { TOLD_DELAY_QUIET };
+    while stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
+        let (bytes, files) = progress.so_far();
+        let bytes = bytes.min(total_bytes);
+        let line = format!("{files} files, {} of {}", megabytes(bytes), megabytes(total_bytes));
+        if is_terminal {
+            eprint!("\r{line}   ");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+    if is_terminal {
+        eprint!("\r\x1b[K");
+    }
+}

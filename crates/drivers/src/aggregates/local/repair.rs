@@ -1,0 +1,204 @@
+//! Repair of the aggregates, after [`super::verify::check`].
+//!
+//! A damaged run is written anew under its name, with all that is whole; a damaged log becomes a run, after which it is not
+//! needed. What is lost is marked as lost, so that no older value takes its place. Each step ends with one rename that makes it
+//! count, and what it leaves behind the next opening removes; so a repair can be cut off anywhere and begun again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+    sync::Arc,
+};
+
+use gnudi_model::MetricId;
+
+use super::{
+    log_dir,
+    recent::Recent,
+    run::{
+        Found, Order, Place, Range, Run, RunWriter,
+        verify::{Gap, Reading},
+    },
+    runs_dir,
+    verify::{CheckedAggregates, CheckedRun, read_value},
+};
+use crate::{
+    OpenError,
+    aggregates::{entry::Kind, key::Key},
+    disk::{Disk, LocalDisk},
+    segments,
+    verify::keep_copy,
+};
+
+/// What a repair may assume.
+pub(crate) struct Assumptions<'a> {
+    /// All metrics of the index, in the order of their ids.
+    pub metrics: &'a [MetricId],
+    /// Metrics whose heads are lost beside those that the check has found.
+    pub missing: &'a [MetricId],
+    /// Whether all that was ever applied will be applied again: then metrics that have lost something begin anew.
+    pub is_replayed: bool,
+}
+
+/// Repairs the store in `dir`; `checked` is what was found in it.
+pub(crate) fn repair(
+    dir: &Path,
+    checked: &CheckedAggregates,
+    assumptions: &Assumptions<'_>,
+) -> Result<(), OpenError> {
+    for dir in [runs_dir(dir), log_dir(dir)] {
+        LocalDisk.create_dir(&dir).map_err(OpenError::io(&dir))?;
+    }
+    for run in checked.runs.iter().filter(|run| run.is_damaged) {
+        rewrite(dir, run, assumptions).map_err(OpenError::io(&run.run.path))?;
+    }
+    for range in &checked.missing {
+        fill_in(dir, *range, assumptions).map_err(OpenError::io(runs_dir(dir)))?;
+    }
+    let lost = lost_heads(checked, assumptions);
+    let is_needed = checked.is_log_damaged || !checked.wrong_blocks.is_empty() || !lost.is_empty();
+    if is_needed { end_log(dir, checked, &lost, assumptions).map_err(OpenError::io(dir)) } else { Ok(()) }
+}
+
+/// Metrics whose newest head must not be believed, wherever it is.
+fn lost_heads(checked: &CheckedAggregates, assumptions: &Assumptions<'_>) -> BTreeSet<MetricId> {
+    let mut lost: BTreeSet<MetricId> =
+        checked.wrong_heads.iter().chain(assumptions.missing).copied().collect();
+    if !assumptions.is_replayed {
+        return lost;
+    }
+    if checked.is_log_damaged || !checked.missing.is_empty() {
+        // Whose they were is not known.
+        lost.extend(assumptions.metrics);
+    }
+    lost.extend(checked.lost_heads.iter().chain(&checked.lost_blocks));
+    for run in &checked.runs {
+        for gap in &run.gaps {
+            lost.extend(heads_in(&run.run, gap, assumptions.metrics).map(|key| key.metric()));
+            lost.extend(gap.after.into_iter().chain(gap.before).map(|key| key.metric()));
+        }
+    }
+    lost
+}
+
+/// Heads of known metrics that may have been in a gap of a run.
+fn heads_in<'a>(run: &'a Run, gap: &Gap, metrics: &'a [MetricId]) -> impl Iterator<Item = Key> + 'a {
+    let place = |key: &Key| run.order.place(key);
+    let (after, before) = (gap.after.map(|key| place(&key)), gap.before.map(|key| place(&key)));
+    let is_within = move |key: &Key| {
+        let here = place(key);
+        after.is_none_or(|after| after < here) && before.is_none_or(|before| here < before)
+    };
+    let may_be = |metric: &MetricId| run.may_contain(*metric);
+    metrics.iter().copied().filter(may_be).map(Key::head).filter(is_within)
+}
+
+/// Marks for metrics of which blocks may have been in a gap.
+fn losses(gap: &Gap) -> impl Iterator<Item = Key> {
+    let after = gap.after.filter(|key| !key.is_deletion());
+    let before = gap.before.filter(|key| key.as_block().is_some());
+    let metrics: BTreeSet<MetricId> = after.into_iter().chain(before).map(|key| key.metric()).collect();
+    metrics.into_iter().map(Key::loss)
+}
+
+/// Writes a run anew.
+fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> io::Result<()> {
+    let run = &damaged.run;
+    let mut lost: Vec<Key> = Vec::new();
+    if !assumptions.is_replayed {
+        for gap in &damaged.gaps {
+            lost.extend(heads_in(run, gap, assumptions.metrics));
+            lost.extend(losses(gap));
+        }
+    }
+    keep_copy(dir, &run.path)?;
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), run.range)?;
+    let written = copy(run, in_order(lost), &mut writer);
+    if written.is_err() {
+        writer.abandon();
+        return written;
+    }
+    writer.finish().map(|_| ())
+}
+
+/// In the order of a new run, each once.
+fn in_order(mut keys: Vec<Key>) -> Vec<Key> {
+    keys.sort_unstable_by_key(|key| Order::NEW.place(key));
+    keys.dedup();
+    keys
+}
+
+/// Copies what is whole, with `lost` in its places.
+fn copy(run: &Run, lost: Vec<Key>, writer: &mut RunWriter) -> io::Result<()> {
+    let mut reading = Reading::new(run)?;
+    let mut lost = lost.into_iter().peekable();
+    while let Some(entry) = reading.next()? {
+        let place = Order::NEW.place(&entry.key);
+        while let Some(key) = lost.next_if(|key| Order::NEW.place(key) <= place) {
+            if key != entry.key {
+                writer.push(key, Kind::Damaged, b"")?;
+            }
+        }
+        match entry.found {
+            Found::Value(bytes) => writer.push(entry.key, Kind::Value, &bytes)?,
+            Found::Tombstone => writer.push(entry.key, Kind::Tombstone, b"")?,
+            Found::Damaged(_) => writer.push(entry.key, Kind::Damaged, b"")?,
+        }
+    }
+    lost.try_for_each(|key| writer.push(key, Kind::Damaged, b""))
+}
+
+/// Writes a run in place of one that is missing: all metrics may have lost something in it.
+fn fill_in(dir: &Path, range: Range, assumptions: &Assumptions<'_>) -> io::Result<()> {
+    let mut lost = Vec::new();
+    if !assumptions.is_replayed {
+        lost.extend(assumptions.metrics.iter().copied().map(Key::head));
+        lost.extend(assumptions.metrics.iter().copied().map(Key::loss));
+    }
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), range)?;
+    for key in in_order(lost) {
+        writer.push(key, Kind::Damaged, b"")?;
+    }
+    writer.finish().map(|_| ())
+}
+
+/// Writes a run of the log, newer than all others, with marks for what is lost, and removes the log.
+fn end_log(
+    dir: &Path,
+    checked: &CheckedAggregates,
+    lost_heads: &BTreeSet<MetricId>,
+    assumptions: &Assumptions<'_>,
+) -> io::Result<()> {
+    let low = checked.runs.last().map_or(0, |checked| checked.run.range.high) + 1;
+    let range = Range { low, high: checked.segments.keys().next_back().copied().unwrap_or(0).max(low) };
+    // What begins anew is deleted: it hides all that is older.
+    let mark = if assumptions.is_replayed { Key::deletion } else { Key::head };
+    let is_kept = |key: &Key| !assumptions.is_replayed || !lost_heads.contains(&key.metric());
+    let wrong = checked.wrong_blocks.iter().copied().filter(is_kept);
+    let lost = lost_heads.iter().copied().map(mark).chain(wrong);
+    let layer = checked.layer.sorted().into_iter().filter(|(key, _)| is_kept(key));
+    // What is lost takes the place of what the log has.
+    let all = layer.map(|(key, recent)| (key, Some(recent))).chain(lost.map(|key| (key, None)));
+    let all: BTreeMap<Place, (Key, Option<Recent>)> =
+        all.map(|(key, recent)| (Order::NEW.place(&key), (key, recent))).collect();
+    for segment in checked.segments.values() {
+        keep_copy(dir, &segment.path)?;
+    }
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), range)?;
+    for (key, recent) in all.into_values() {
+        let value = recent.and_then(|recent| read_value(&checked.segments, &key, recent));
+        match (recent, value) {
+            (_, Some(bytes)) => writer.push(key, Kind::Value, &bytes)?,
+            (Some(Recent::Tombstone), _) => writer.push(key, Kind::Tombstone, b"")?,
+            (None, _) if key.is_deletion() => writer.push(key, Kind::Tombstone, b"")?,
+            _ => writer.push(key, Kind::Damaged, b"")?,
+        }
+    }
+    writer.finish()?;
+    let log = log_dir(dir);
+    for number in checked.segments.keys() {
+        LocalDisk.remove(&log.join(segments::file_name(*number)))?;
+    }
+    LocalDisk.sync_dir(&log)
+}

@@ -1,0 +1,404 @@
+//! Verification of the aggregates: reads every entry of every run and of the log once, side by side in the order of their keys, and
+//! shows the newest of each key to a [`Judge`].
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use gnudi_model::MetricId;
+
+use super::{
+    log_dir, open_runs,
+    recent::{Layer, Recent},
+    roster::Roster,
+    run::{
+        Found, Order, Place, Range, Run, file_name,
+        verify::{Gap, Reading},
+    },
+    runs_dir,
+};
+use crate::{
+    OpenError,
+    aggregates::key::{KEY_BYTES, Key},
+    incoming::log::verify::{observed, told},
+    quarantine::Report,
+    segments::{
+        self, OwnerState, Segment, Tear,
+        frame::{ITEM_HEADER_BYTES, open_item},
+    },
+    verify::{Finding, Judge, ReadOnlyDisk, Tell, Verdict},
+};
+
+/// What is known of a store after [`check`]; what its repair needs.
+pub(crate) struct CheckedAggregates {
+    /// Oldest first.
+    pub runs: Vec<CheckedRun>,
+    /// Segments of the log, of which the newest layer was made.
+    pub segments: BTreeMap<u32, Arc<Segment>>,
+    pub layer: Layer,
+    /// Whether the log itself is damaged.
+    pub is_log_damaged: bool,
+    /// Runs that are missing.
+    pub missing: Vec<Range>,
+    /// Whose newest value is not right, though its checksum is.
+    pub wrong_heads: Vec<MetricId>,
+    pub wrong_blocks: Vec<Key>,
+    /// Metrics of which a newest block is lost.
+    pub lost_blocks: Vec<MetricId>,
+    /// Metrics that the index does not know.
+    pub strangers: Vec<MetricId>,
+    /// Metrics whose newest head is lost.
+    pub lost_heads: Vec<MetricId>,
+    /// Values whose loss was known from before.
+    pub known_lost: u64,
+    pub heads: u64,
+    pub blocks: u64,
+}
+
+/// A run, and what is damaged in it.
+pub(crate) struct CheckedRun {
+    pub run: Arc<Run>,
+    pub gaps: Vec<Gap>,
+    /// Whether the file must be written anew.
+    pub is_damaged: bool,
+}
+
+impl CheckedAggregates {
+    /// Whether blocks are lost, or something of which it is not known what it was.
+    pub fn has_lost(&self) -> bool {
+        self.is_log_damaged
+            || !self.missing.is_empty()
+            || !self.lost_blocks.is_empty()
+            || self.runs.iter().any(|run| !run.gaps.is_empty())
+    }
+}
+
+const LOST_HEAD: &str = "the newest state of the metric is lost";
+const REPAIR_VALUE: &str = "the file is kept in the quarantine and written anew; the value is marked as lost, so that no older one takes its place";
+const REPAIR_LOG: &str = "the log is kept in the quarantine; what is whole is written to a run";
+
+/// Checks the store in `dir`.
+pub(crate) fn check(
+    disk: &ReadOnlyDisk,
+    dir: &Path,
+    judge: &mut dyn Judge,
+    tell: Tell<'_>,
+) -> Result<CheckedAggregates, OpenError> {
+    let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
+    let quarantine = Arc::new(quarantine);
+    let runs = open_runs(disk, &runs_dir(dir), &quarantine)?;
+    let mut checked = CheckedAggregates {
+        runs: Vec::new(),
+        segments: BTreeMap::new(),
+        layer: Layer::default(),
+        is_log_damaged: false,
+        missing: missing_runs(&runs),
+        wrong_heads: Vec::new(),
+        wrong_blocks: Vec::new(),
+        lost_blocks: Vec::new(),
+        strangers: Vec::new(),
+        lost_heads: Vec::new(),
+        known_lost: 0,
+        heads: 0,
+        blocks: 0,
+    };
+    let reports: Vec<Report> = std::mem::take(&mut *reports.lock());
+    for run in runs {
+        let mut is_damaged = false;
+        for report in reports.iter().filter(|report| report.file == run.path) {
+            is_damaged = true;
+            let what = format!("damaged {}: no entry is lost by it", report.what);
+            let repair = "the file is kept in the quarantine and written anew";
+            tell(Finding::of(&run.path, what, repair).at(report.offset));
+        }
+        checked.runs.push(CheckedRun { run, gaps: Vec::new(), is_damaged });
+    }
+    for range in &checked.missing {
+        let what = "a run is missing: every metric without a newer state may have lost its newest one";
+        let repair = "such metrics are marked as lost";
+        tell(Finding::of(&runs_dir(dir).join(file_name(*range)), what, repair));
+    }
+    check_log(disk, dir, &mut checked, tell)?;
+    walk(&mut checked, judge, tell)?;
+    Ok(checked)
+}
+
+/// The ranges of segments that no run holds, though a newer one is there.
+fn missing_runs(runs: &[Arc<Run>]) -> Vec<Range> {
+    let mut next = 1;
+    let mut missing = Vec::new();
+    for run in runs {
+        if run.range.low > next {
+            missing.push(Range { low: next, high: run.range.low - 1 });
+        }
+        next = run.range.high + 1;
+    }
+    missing
+}
+
+/// Reads the log into a layer.
+fn check_log(
+    disk: &ReadOnlyDisk,
+    dir: &Path,
+    checked: &mut CheckedAggregates,
+    tell: Tell<'_>,
+) -> Result<(), OpenError> {
+    let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
+    let done = checked.runs.last().map_or(0, |checked| checked.run.range.high);
+    let known = OwnerState { done, ..OwnerState::default() };
+    let layer = &mut checked.layer;
+    let log = log_dir(dir);
+    let roster = Roster::open(Arc::new(disk.clone()), &log, done);
+    let (_, mut expected) = roster.map_err(OpenError::io(&log))?;
+    let mut gone = Vec::new();
+    let recovered = segments::recover(disk, &log, Tear::Cut, known, &quarantine, &mut |frame| {
+        gone.extend(expected.before(frame.at).into_iter().inspect(|gone| layer.lose(gone)));
+        let listed = expected.within(frame.at, frame.bytes.len());
+        layer.recover(&frame, &listed);
+    })?;
+    gone.extend(expected.rest().into_iter().inspect(|gone| layer.lose(gone)));
+    if let Some(first) = gone.first() {
+        checked.is_log_damaged = true;
+        let path = log.join(segments::file_name(first.at.segment));
+        let what = format!("{} values that were written to the log are not in it", gone.len());
+        tell(Finding::of(&path, what, REPAIR_LOG).at(first.at.offset.into()));
+    }
+    for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
+        checked.is_log_damaged = true;
+        tell(Finding { repair: REPAIR_LOG.to_owned(), ..told(&report) });
+    }
+    let mut next = done + 1;
+    for number in recovered.segments.keys() {
+        if *number > next {
+            checked.is_log_damaged = true;
+            let path = log_dir(dir).join(segments::file_name(next));
+            let what = "a segment of the log is missing: what was written to it is lost";
+            tell(Finding::of(&path, what, REPAIR_LOG));
+        }
+        next = number + 1;
+    }
+    checked.segments = recovered.segments;
+    Ok(())
+}
+
+/// One of the sources, with its next entry.
+struct Source<'a> {
+    reader: Reader<'a>,
+    next: Option<Next>,
+    gaps: Vec<Gap>,
+    is_damaged: bool,
+}
+
+enum Reader<'a> {
+    Run(Box<Reading<'a>>),
+    Layer(VecDeque<(Key, Recent)>, &'a BTreeMap<u32, Arc<Segment>>),
+}
+
+struct Next {
+    place: Place,
+    key: Key,
+    state: State,
+    /// File and offset.
+    at: (PathBuf, u64),
+}
+
+enum State {
+    Value(Bytes),
+    Gone,
+    Lost,
+    LostBefore,
+}
+
+impl Source<'_> {
+    fn advance(&mut self, tell: Tell<'_>) -> Result<(), OpenError> {
+        self.next = match &mut self.reader {
+            Reader::Run(reading) => {
+                let path = &reading.run.path;
+                let entry = reading.next().map_err(OpenError::io(path))?;
+                let next = entry.map(|entry| Next {
+                    place: Order::NEW.place(&entry.key),
+                    key: entry.key,
+                    state: match entry.found {
+                        Found::Value(bytes) => State::Value(bytes.into()),
+                        Found::Tombstone => State::Gone,
+                        Found::Damaged(_) if entry.was_known => State::LostBefore,
+                        Found::Damaged(_) => State::Lost,
+                    },
+                    at: (path.clone(), entry.offset),
+                });
+                for gap in reading.take_gaps() {
+                    tell(gap_finding(reading.run, &gap));
+                    self.gaps.push(gap);
+                }
+                next
+            }
+            Reader::Layer(entries, segments) => entries.pop_front().map(|(key, recent)| {
+                let (at, state) = recent_state(&key, recent, segments);
+                Next { place: Order::NEW.place(&key), key, state, at }
+            }),
+        };
+        Ok(())
+    }
+}
+
+/// What an entry of the log says, and where it is.
+fn recent_state(
+    key: &Key,
+    recent: Recent,
+    segments: &BTreeMap<u32, Arc<Segment>>,
+) -> ((PathBuf, u64), State) {
+    let path = |number: u32| segments.get(&number).map(|segment| segment.path.clone()).unwrap_or_default();
+    match recent {
+        Recent::Tombstone => (Default::default(), State::Gone),
+        Recent::Damaged(at) => ((path(at.segment), at.offset.into()), State::Lost),
+        Recent::Value(at, length) => {
+            let value = read_value(segments, key, recent);
+            let place = (path(at.segment), at.offset.into());
+            debug_assert!(length as usize >= KEY_BYTES);
+            (place, value.map_or(State::Lost, State::Value))
+        }
+    }
+}
+
+/// A value in the log; `None` where it is damaged.
+pub(super) fn read_value(segments: &BTreeMap<u32, Arc<Segment>>, key: &Key, recent: Recent) -> Option<Bytes> {
+    let Recent::Value(at, length) = recent else { return None };
+    let item = Bytes::from(segments.get(&at.segment)?.read_item(at.offset, length).ok()?);
+    let (_, payload) = open_item(&item)?;
+    payload.starts_with(key.bytes()).then(|| item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
+}
+
+/// Reads everything, newest of each key first, and tells of what is damaged.
+fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) -> Result<(), OpenError> {
+    let runs: Vec<Arc<Run>> = checked.runs.iter().map(|checked| Arc::clone(&checked.run)).collect();
+    let segments = checked.segments.clone();
+    let readings: Vec<Reading<'_>> = runs
+        .iter()
+        .map(|run| Reading::new(run).map_err(OpenError::io(&run.path)))
+        .collect::<Result<_, _>>()?;
+    let layer = Reader::Layer(checked.layer.sorted().into(), &segments);
+    let readers = readings.into_iter().map(|reading| Reader::Run(Box::new(reading))).chain([layer]);
+    let mut sources: Vec<Source<'_>> =
+        readers.map(|reader| Source { reader, next: None, gaps: Vec::new(), is_damaged: false }).collect();
+    for source in &mut sources {
+        source.advance(tell)?;
+    }
+    let mut deleted: Option<(MetricId, usize)> = None;
+    let smallest = |sources: &[Source<'_>]| {
+        sources.iter().filter_map(|source| source.next.as_ref()).map(|next| (next.place, next.key)).min()
+    };
+    while let Some((place, key)) = smallest(&sources) {
+        let mut newest = None;
+        for (age, source) in sources.iter_mut().enumerate().rev() {
+            if source.next.as_ref().is_some_and(|next| next.place == place) {
+                let next = source.next.take().expect("just seen");
+                if matches!(next.state, State::Lost) {
+                    source.is_damaged = true;
+                    tell(lost(&next, newest.is_some()));
+                }
+                newest = newest.or(Some((age, next)));
+                source.advance(tell)?;
+            }
+        }
+        let (age, next) = newest.expect("some source has the smallest key");
+        if key.is_deletion() {
+            deleted = Some((key.metric(), age));
+        }
+        let hidden = deleted.is_some_and(|(metric, by)| metric == key.metric() && age < by);
+        if !hidden {
+            judge_entry(checked, judge, &next, tell);
+        }
+    }
+    checked.is_log_damaged |= sources.last().is_some_and(|layer| layer.is_damaged);
+    for (source, run) in sources.into_iter().zip(&mut checked.runs) {
+        if let Reader::Run(reading) = &source.reader
+            && reading.is_index_wrong()
+            && !run.is_damaged
+        {
+            let what = "index or filter do not fit the entries";
+            tell(Finding::of(&reading.run.path, what, "the file is written anew"));
+            run.is_damaged = true;
+        }
+        run.is_damaged |= source.is_damaged || !source.gaps.is_empty();
+        run.gaps = source.gaps;
+    }
+    Ok(())
+}
+
+/// Of a value whose checksum is wrong.
+fn lost(next: &Next, is_hidden: bool) -> Finding {
+    let what = match next.key.as_block() {
+        _ if is_hidden => "a value is damaged; a newer one is there".to_owned(),
+        Some(block) => format!(
+            "the block of {} s from {} to {} is lost",
+            block.granularity.0 as f64 / 1e9,
+            block.first.to_iso_micros(),
+            block.last.to_iso_micros()
+        ),
+        None if next.key.is_loss() => "blocks of the metric are lost".to_owned(),
+        None => LOST_HEAD.to_owned(),
+    };
+    Finding::of(&next.at.0, what, REPAIR_VALUE).at(next.at.1).of_metric(next.key.metric())
+}
+
+fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Next, tell: Tell<'_>) {
+    let (key, metric) = (&next.key, next.key.metric());
+    let finding =
+        |what: String, repair: &str| Finding::of(&next.at.0, what, repair).at(next.at.1).of_metric(metric);
+    match (&next.state, key.as_block()) {
+        (State::Gone, _) => {}
+        (State::Lost, None) if key.is_loss() => checked.lost_blocks.push(metric),
+        (State::Lost, None) => {
+            checked.lost_heads.push(metric);
+            judge.lost_head(metric);
+        }
+        (State::LostBefore, _) => {
+            checked.known_lost += 1;
+            if key.is_head() {
+                checked.lost_heads.push(metric);
+                judge.lost_head(metric);
+            }
+        }
+        (State::Lost, Some(_)) => checked.lost_blocks.push(metric),
+        (State::Value(_), None) if key.is_mark() => {}
+        (State::Value(bytes), None) => {
+            checked.heads += 1;
+            match judge.head(metric, bytes) {
+                Verdict::Right => {}
+                Verdict::NoMetric => {
+                    checked.strangers.push(metric);
+                    let what = "the index does not know the metric of this state".to_owned();
+                    tell(finding(what, "it is deleted").left_over());
+                }
+                Verdict::Wrong(reason) => {
+                    checked.wrong_heads.push(metric);
+                    tell(finding(format!("{LOST_HEAD}: {reason}"), "the metric is marked as lost"));
+                }
+            }
+        }
+        (State::Value(bytes), Some(block)) => {
+            checked.blocks += 1;
+            if let Err(reason) = judge.block(&block, bytes) {
+                checked.wrong_blocks.push(*key);
+                checked.lost_blocks.push(metric);
+                tell(finding(format!("a block is lost: {reason}"), "it is marked as lost"));
+            }
+        }
+    }
+}
+
+fn gap_finding(run: &Run, gap: &Gap) -> Finding {
+    let around = |key: Option<Key>| key.map_or("the end".to_owned(), |key| key.metric().to_string());
+    let what = format!(
+        "{} damaged bytes: the states and blocks that were in them are lost, of metrics from {} to {} in the order of the file",
+        gap.end - gap.start,
+        around(gap.after),
+        around(gap.before)
+    );
+    Finding::of(&run.path, what, REPAIR_GAP).at(gap.start)
+}
+
+const REPAIR_GAP: &str = "the file is kept in the quarantine and written anew; metrics of which nothing newer is known are marked as lost";

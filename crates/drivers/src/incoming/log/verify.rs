@@ -1,0 +1,374 @@
+//! Verification and repair of the incoming log.
+//!
+//! Checked are the segments with all of their frames and items, the list of trimmed positions, the log's identity, and what the
+//! aggregates know of the log. A repair keeps every record that is whole at its position.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use gnudi_model::{MetricId, SackCount};
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::{
+    checkpoint,
+    entries::{self, SackExtent},
+    followed::{Followed, IDENTITY, identify, identity, place},
+};
+use crate::{
+    OpenError,
+    disk::{Disk, LocalDisk},
+    incoming::Position,
+    quarantine::{Quarantine, Report},
+    segments::{
+        Location, OwnerState, RecoveredFrame, SEGMENT_HEADER_BYTES, SegmentHeader, Tear,
+        frame::{FRAME_HEADER_BYTES, ITEM_HEADER_BYTES},
+        mend::{Hole, LeftItem, mend},
+        recover,
+    },
+    verify::{Finding, Logged, ReadOnlyDisk, Tell},
+};
+
+/// Of the frame that stands where the log has lost its end: longer than one that only marks a sync.
+const LOST_END_BYTES: u32 = 64;
+/// What a segment has at most without any record: its header and some marks.
+const EMPTY_SEGMENT_END: u32 = SEGMENT_HEADER_BYTES + 512;
+
+/// What the log says, for the comparison with the heads.
+pub(crate) struct CheckedLog {
+    pub logged: HashMap<MetricId, Logged>,
+    /// All records behind it that there ever were are in the log, whole.
+    pub complete_behind: Position,
+    /// The newest segment of which a head may have applied records, as far as the log and what is known of it tell.
+    pub newest_segment: u32,
+    /// Whether something is damaged.
+    pub is_damaged: bool,
+}
+
+type Reports = Arc<Mutex<Vec<Report>>>;
+
+/// A quarantine that tells `reports`, and copies to `dir` if there is one.
+pub(crate) fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>) -> (Quarantine, Reports) {
+    let reports = Reports::default();
+    let told = Arc::clone(&reports);
+    (Quarantine::observed(disk, dir, Box::new(move |report| told.lock().push(report))), reports)
+}
+
+/// Checks the log in `dir`, which the aggregates in `followed_in` follow.
+pub(crate) fn check(
+    disk: &ReadOnlyDisk,
+    dir: &Path,
+    followed_in: &Path,
+    tell: Tell<'_>,
+) -> Result<CheckedLog, OpenError> {
+    let mut damaged = false;
+    let tell: Tell<'_> = &mut |finding: Finding| {
+        damaged |= !finding.is_leftover;
+        tell(finding);
+    };
+    let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
+    let trimmed = checkpoint::read(disk, dir, &quarantine)?;
+    let followed = Followed::read(disk, followed_in, &quarantine)?;
+    for report in reports.lock().drain(..) {
+        let repair = "it is set aside; what is in the log is applied again, which changes nothing";
+        tell(Finding::of(&report.file, format!("damaged {}", report.what), repair));
+    }
+    let found = match identity(disk, dir) {
+        Ok(found) => found,
+        Err(OpenError::Invalid { path, reason }) => {
+            tell(Finding::of(&path, reason, "it is set aside and written anew"));
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let mut newest = trimmed.iter().flatten().copied().max().unwrap_or_default();
+    let mut logged: HashMap<MetricId, Logged> = HashMap::new();
+    let mut holes = HashSet::new();
+    let (mut records_damaged, mut records) = (Vec::new(), Vec::new());
+    let recovered = recover(disk, dir, Tear::KeepWhole, OwnerState::default(), &quarantine, &mut |frame| {
+        // What a repair has put in the place of what was lost.
+        if frame.items.is_empty() && frame.bytes.len() > FRAME_HEADER_BYTES {
+            holes.insert(frame.at.segment);
+        }
+        for item in frame.items {
+            let part = SackExtent::of_item(item);
+            let at = Location { offset: frame.at.offset + item.offset, ..frame.at };
+            let start = item.offset as usize + ITEM_HEADER_BYTES;
+            let payload = Bytes::copy_from_slice(&frame.bytes[start..start + item.length as usize]);
+            records.clear();
+            if entries::decode(&payload, Position(at.pack()), &mut records).is_none() {
+                records_damaged.push(at);
+            }
+            let is_trimmed = trimmed.as_ref().and_then(|trimmed| trimmed.get(usize::from(part.sack.0)));
+            let is_trimmed = is_trimmed.is_some_and(|trimmed| trimmed.0 >= at.pack());
+            for record in &records {
+                let logged = logged.entry(record.metric).or_default();
+                logged.newest = record.position;
+                // Without measures nothing is written.
+                if is_trimmed && record.measures > 0 {
+                    logged.applied = record.position;
+                }
+            }
+            if records.iter().all(|record| record.metric.0.is_nil()) {
+                holes.insert(frame.at.segment);
+            }
+        }
+    })?;
+    for at in records_damaged {
+        let path = dir.join(crate::segments::file_name(at.segment));
+        tell(Finding::of(&path, "a record of unknown form", "it is set aside").at(at.offset.into()));
+    }
+    for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
+        holes.extend(report.file.file_name().and_then(|name| crate::segments::number_of(name.to_str()?)));
+        tell(told(&report));
+    }
+    let (last, end) = recovered.last.unwrap_or_default();
+    let lost = lost_segments(&recovered.headers, trimmed.is_some().then_some(newest));
+    for number in &lost {
+        let path = dir.join(crate::segments::file_name(*number));
+        let what =
+            "a segment is missing, and its measures with it: none of them were in the aggregates for certain";
+        tell(Finding::of(&path, what, "the log goes on without it"));
+    }
+    newest.0 = newest.0.max(followed.map_or(0, |followed| followed.position.0));
+    let end = Location { segment: last, offset: end };
+    let is_whole = check_end(dir, followed, found, end, newest, tell);
+    let first_whole = recovered.headers.keys().rev().take_while(|number| !holes.contains(*number));
+    let complete_behind =
+        if is_whole { complete_behind(&recovered.headers, first_whole.copied()) } else { Position(u64::MAX) };
+    let newest_segment =
+        last.max(Location::unpack(newest.0).segment).max(followed.map_or(0, |followed| followed.segment));
+    Ok(CheckedLog { logged, complete_behind, newest_segment, is_damaged: damaged })
+}
+
+/// What a report of the recovery means.
+pub(crate) fn told(report: &Report) -> Finding {
+    let (what, repair) = match report.what.as_str() {
+        "frame" => (
+            format!("{} damaged bytes: what was in them is lost", report.length),
+            "they are set aside, and what is left beside them stays",
+        ),
+        "segment header" => ("damaged header of a segment".to_owned(), "it is written anew"),
+        other => (format!("damaged {other}"), "what is left stays"),
+    };
+    Finding::of(&report.file, what, repair).at(report.offset)
+}
+
+/// Segments that a later one names as the one before it, which had records, and which were never trimmed.
+fn lost_segments(headers: &BTreeMap<u32, Option<SegmentHeader>>, trimmed: Option<Position>) -> Vec<u32> {
+    let Some(trimmed) = trimmed else { return Vec::new() };
+    let is_lost = |header: &&SegmentHeader| {
+        header.previous > Location::unpack(trimmed.0).segment
+            && header.previous_end > EMPTY_SEGMENT_END
+            && !headers.contains_key(&header.previous)
+    };
+    headers.values().flatten().filter(is_lost).map(|header| header.previous).collect()
+}
+
+/// Compares where the log ends with what the aggregates have followed; false where something is lost behind it.
+fn check_end(
+    dir: &Path,
+    followed: Option<Followed>,
+    found: Option<Uuid>,
+    end: Location,
+    newest: Position,
+    tell: Tell<'_>,
+) -> bool {
+    let repair = "the log goes on behind all that was ever applied";
+    if let (Some(followed), Some(found)) = (followed, found)
+        && followed.log != found
+    {
+        let what = format!(
+            "another log ({found}) than the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost",
+            followed.log
+        );
+        tell(Finding::of(&dir.join(IDENTITY), what, repair));
+        false
+    } else if end.pack() < newest.0 {
+        let (end, newest) = (place(end), place(Location::unpack(newest.0)));
+        let what = format!(
+            "the log ends at position {end}, but was processed up to {newest}: its end is lost, and with it measures that were not yet processed"
+        );
+        tell(Finding::of(dir, what, repair));
+        false
+    } else {
+        true
+    }
+}
+
+/// Of the whole segments at the end of the log, newest first: the place behind which nothing is missing.
+fn complete_behind(
+    headers: &BTreeMap<u32, Option<SegmentHeader>>,
+    whole: impl Iterator<Item = u32>,
+) -> Position {
+    let mut complete = Position(u64::MAX);
+    let mut wanted = None;
+    for number in whole {
+        if wanted.is_some_and(|wanted| wanted != number) {
+            break;
+        }
+        let Some(Some(header)) = headers.get(&number) else { break };
+        complete = Position(Location { segment: number, offset: 0 }.pack());
+        if header.previous == 0 {
+            // A log that took the place of another begins with a higher number.
+            return if number == 1 { Position(0) } else { complete };
+        }
+        wanted = Some(header.previous);
+    }
+    complete
+}
+
+/// Repairs the log in `dir`. `forget_trimmed`: everything in the log is applied again. `newest_segment`: the log goes on behind it.
+/// `sacks`: how many there are, should nothing else tell.
+pub(crate) fn repair(
+    dir: &Path,
+    followed_in: &Path,
+    newest_segment: u32,
+    forget_trimmed: bool,
+    sacks: SackCount,
+) -> Result<(), OpenError> {
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let quarantine_dir = dir.join("quarantine");
+    disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    disk.create_dir(followed_in).map_err(OpenError::io(followed_in))?;
+    let (quarantine, reports) = observed(Arc::clone(&disk), Some(quarantine_dir));
+    let trimmed = checkpoint::read(&*disk, dir, &quarantine)?;
+    let newest = trimmed.as_ref().map(|trimmed| trimmed.iter().copied().max().unwrap_or_default());
+    let sacks = trimmed.as_ref().map_or(u64::from(sacks.get()), |trimmed| trimmed.len() as u64);
+    let followed = Followed::read(&*disk, followed_in, &quarantine)?;
+    let processed = followed.map(|followed| followed.position).max(newest);
+    mend_segments(&disk, dir, sacks, newest, processed, &quarantine, &reports)?;
+    if (trimmed.is_none() || forget_trimmed) && dir.join(checkpoint::FILE_NAME).exists() {
+        set_aside(dir, &dir.join(checkpoint::FILE_NAME)).map_err(OpenError::io(dir))?;
+    }
+    if matches!(identity(&*disk, dir), Err(OpenError::Invalid { .. })) {
+        set_aside(dir, &dir.join(IDENTITY)).map_err(OpenError::io(dir))?;
+        if let Some(followed) = followed {
+            let id = format!("{}\n", followed.log);
+            crate::disk::replace_file(&*disk, &dir.join(IDENTITY), id.as_bytes())
+                .map_err(OpenError::io(dir))?;
+        }
+    }
+    let log = match identity(&*disk, dir)? {
+        Some(log) => log,
+        None => identify(&*disk, dir).map_err(OpenError::io(dir))?,
+    };
+    let position = followed.map_or(Position(0), |followed| followed.position);
+    let segment = newest_segment.max(followed.map_or(0, |followed| followed.segment));
+    Followed { log, segment, position }.write(&*disk, followed_in).map_err(OpenError::io(followed_in))
+}
+
+/// Moves a file to the quarantine of `dir`.
+pub(crate) fn set_aside(dir: &Path, file: &Path) -> io::Result<()> {
+    crate::verify::keep_copy(dir, file)?;
+    LocalDisk.remove(file)?;
+    LocalDisk.sync_dir(crate::disk::parent_of(file))
+}
+
+/// Puts whole frames where the segments are damaged, and writes damaged headers anew.
+fn mend_segments(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    sacks: u64,
+    trimmed: Option<Position>,
+    followed: Option<Position>,
+    quarantine: &Quarantine,
+    reports: &Reports,
+) -> Result<(), OpenError> {
+    let mut left: BTreeMap<Location, Vec<LeftItem>> = BTreeMap::new();
+    let known = OwnerState { owner_tag: sacks, ..OwnerState::default() };
+    let recovered = recover(&**disk, dir, Tear::KeepWhole, known, quarantine, &mut |frame| {
+        let is_hole = reports.lock().last().is_some_and(|report| is_at(report, &frame));
+        if is_hole {
+            left.insert(frame.at, items_of(&frame));
+        }
+    })?;
+    if let Some((number, end)) = recovered.last
+        && followed.is_some_and(|followed| Location { segment: number, offset: end }.pack() < followed.0)
+    {
+        // What was behind is lost: from now on the log tells so.
+        let segment = &recovered.segments[&number];
+        let hole = Hole {
+            start: segment.at(end.max(SEGMENT_HEADER_BYTES)),
+            length: LOST_END_BYTES,
+            left: Vec::new(),
+        };
+        mend(&*segment.file, &hole, entries::nothing)
+            .and_then(|_| segment.file.sync_data())
+            .map_err(OpenError::io(&segment.path))?;
+    }
+    let mut ends: BTreeMap<u32, u32> = BTreeMap::new();
+    for header in recovered.headers.values().flatten() {
+        ends.insert(header.previous, header.previous_end);
+    }
+    let lost = lost_segments(&recovered.headers, trimmed);
+    for (number, segment) in &recovered.segments {
+        let failed = || OpenError::io(&segment.path);
+        let promised = ends.get(number).copied().unwrap_or(0);
+        let length = u32::try_from(segment.file.len().map_err(failed())?).unwrap_or(u32::MAX);
+        let mut holes: Vec<(u32, u32)> = reports
+            .lock()
+            .iter()
+            .filter(|report| report.file == segment.path && !report.is_expected && report.what == "frame")
+            .map(|report| (report.offset as u32, (report.offset + report.length) as u32))
+            .collect();
+        if promised > length {
+            // What was cut off is part of the last hole, or one of its own.
+            match holes.last_mut().filter(|(_, end)| *end == length) {
+                Some((_, end)) => *end = promised,
+                None => holes.push((length.max(SEGMENT_HEADER_BYTES), promised)),
+            }
+        }
+        let mut is_changed = !holes.is_empty();
+        for (start, end) in holes {
+            let start = segment.at(start);
+            let left = left.remove(&start).unwrap_or_default();
+            let hole = Hole { start, length: end - start.offset, left };
+            mend(&*segment.file, &hole, entries::nothing).map_err(failed())?;
+        }
+        let header = recovered.headers.get(number).copied().flatten();
+        if let Some(header) = header.filter(|header| lost.contains(&header.previous)) {
+            // There is nothing in front of it any more.
+            let header = SegmentHeader { previous_end: SEGMENT_HEADER_BYTES, ..header };
+            header.write(&*segment.file).map_err(failed())?;
+            is_changed = true;
+        }
+        if header.is_none() {
+            let previous = recovered.segments.range(..number).next_back();
+            let previous_end = previous.map_or(Ok(0), |(_, segment)| segment.file.len()).map_err(failed())?;
+            let header = SegmentHeader {
+                number: *number,
+                // Also of one that is gone: what is left is not the beginning of the log.
+                previous: previous.map_or(number - 1, |(number, _)| *number),
+                previous_end: previous_end as u32,
+                previous_synced: true,
+                owner_tag: recovered.owner_tag,
+            };
+            header.write(&*segment.file).map_err(failed())?;
+            is_changed = true;
+        }
+        if is_changed {
+            segment.file.sync_data().map_err(failed())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_at(report: &Report, frame: &RecoveredFrame<'_>) -> bool {
+    let number = report.file.file_name().and_then(|name| crate::segments::number_of(name.to_str()?));
+    report.what == "frame" && number == Some(frame.at.segment) && report.offset == u64::from(frame.at.offset)
+}
+
+fn items_of(frame: &RecoveredFrame<'_>) -> Vec<LeftItem> {
+    let item = |item: &crate::segments::ItemView| {
+        let start = item.offset as usize + ITEM_HEADER_BYTES;
+        let payload = frame.bytes[start..start + item.length as usize].to_vec();
+        LeftItem { offset: item.offset, tag: item.tag, payload }
+    };
+    frame.items.iter().map(item).collect()
+}

@@ -1,0 +1,113 @@
+//! Puts whole frames where a log is damaged, so that it reads without damage from then on.
+//!
+//! Positions are places in the log. So what is left of a damaged frame stays where it is: its items are bound together anew, with
+//! items between them that say nothing. Where nothing is left, an empty frame covers the place. Writing is repeatable: items that
+//! are left are written over with the same bytes.
+
+use std::io::{self, IoSlice};
+
+use super::{
+    Location, SEGMENT_HEADER_BYTES,
+    frame::{FRAME_HEADER_BYTES, Frame, ITEM_HEADER_BYTES, filler},
+};
+use crate::disk::{DiskFile, write_all_at};
+
+/// A damaged place of a segment.
+pub(crate) struct Hole {
+    pub start: Location,
+    pub length: u32,
+    /// What is left in it, in order.
+    pub left: Vec<LeftItem>,
+}
+
+/// An item that is whole.
+pub(crate) struct LeftItem {
+    /// From the hole's start.
+    pub offset: u32,
+    pub tag: u64,
+    pub payload: Vec<u8>,
+}
+
+/// The payload of an item of this length that says nothing, if there is one; of length 0 there is.
+pub(crate) type Nothing = fn(usize) -> Option<Vec<u8>>;
+
+/// Writes a whole frame over a hole of `file`, not yet durable. False where it is too short for one.
+pub(crate) fn mend(file: &dyn DiskFile, hole: &Hole, nothing: Nothing) -> io::Result<bool> {
+    let length = hole.length as usize;
+    if length < FRAME_HEADER_BYTES {
+        return Ok(false);
+    }
+    let rebuilt = rebuilt(hole, nothing).filter(|frame| frame.len() == length);
+    let mut frame = rebuilt.unwrap_or_else(|| filler(length));
+    // Nothing is known of what was synced before it: frames behind it tell.
+    frame.stamp(hole.start, hole.start.offset - SEGMENT_HEADER_BYTES);
+    write_all_at(file, &mut [IoSlice::new(frame.bytes())], hole.start.offset.into())?;
+    Ok(true)
+}
+
+fn rebuilt(hole: &Hole, nothing: Nothing) -> Option<Frame> {
+    hole.left.first()?;
+    let mut frame = Frame::with_capacity(hole.length as usize);
+    for left in &hole.left {
+        fill_up(&mut frame, left.offset as usize, nothing)?;
+        frame.push(left.tag, |out| out.extend_from_slice(&left.payload));
+    }
+    fill_up(&mut frame, hole.length as usize, nothing)?;
+    Some(frame)
+}
+
+/// Adds items that say nothing up to `end`.
+fn fill_up(frame: &mut Frame, end: usize, nothing: Nothing) -> Option<()> {
+    while frame.len() < end {
+        let room = (end - frame.len()).checked_sub(ITEM_HEADER_BYTES)?;
+        let payload = nothing(room).unwrap_or_default();
+        frame.push(0, |out| out.extend_from_slice(&payload));
+    }
+    (frame.len() == end).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        disk::{Disk as _, LocalDisk, read_file},
+        segments::frame::{FrameHeader, ItemView, items},
+    };
+
+    fn nothing(length: usize) -> Option<Vec<u8>> {
+        (length == 0 || length >= 24).then(|| vec![0; length])
+    }
+
+    /// Whatever items are left of a frame, they are there again, at their places.
+    #[test]
+    fn what_is_left_stays_at_its_place() {
+        let at = Location { segment: 3, offset: SEGMENT_HEADER_BYTES };
+        let mut frame = Frame::with_capacity(0);
+        for (tag, length) in [(1, 30), (2, 24), (3, 100), (4, 8)] {
+            frame.push(tag, |out| out.resize(length, tag as u8));
+        }
+        let whole = items(frame.bytes());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        for kept in 0..16_u32 {
+            let file = LocalDisk.create(&path).unwrap();
+            let is_kept = |item: &&ItemView| kept >> (item.tag - 1) & 1 == 1;
+            let left = whole.iter().filter(is_kept).map(|item| {
+                let start = item.offset as usize + ITEM_HEADER_BYTES;
+                let payload = frame.bytes()[start..start + item.length as usize].to_vec();
+                LeftItem { offset: item.offset, tag: item.tag, payload }
+            });
+            let hole = Hole { start: at, length: frame.len() as u32, left: left.collect() };
+            assert!(mend(&*file, &hole, nothing).unwrap());
+            let bytes = read_file(&LocalDisk, &path).unwrap().split_off(SEGMENT_HEADER_BYTES as usize);
+            let header = FrameHeader::parse(&bytes, at).unwrap();
+            assert_eq!(header.length, frame.len());
+            let found = if header.items == 0 { Vec::new() } else { items(&bytes) };
+            assert!(header.matches(&found), "{kept:b}");
+            // The last item is too short for one that says nothing in its place: then the frame is given up as a whole.
+            let expected =
+                if kept & 8 == 0 && kept > 0 { Vec::new() } else { whole.iter().filter(is_kept).collect() };
+            assert!(expected.iter().all(|item| found.contains(item)), "{kept:b}: {found:?}");
+        }
+    }
+}

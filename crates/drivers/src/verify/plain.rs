@@ -1,0 +1,80 @@
+//! The small files of a data directory: its format's version, and which index it belongs to.
+
+use std::{io::ErrorKind, path::Path};
+
+use uuid::Uuid;
+
+use super::{Finding, Tell, keep_copy};
+use crate::{
+    OpenError,
+    data_dir::{FORMAT_VERSION, INDEX_ID, VERSION_FILE},
+    disk::{Disk as _, LocalDisk, read_id, read_if_there, replace_file},
+};
+
+/// What is wrong with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlainFiles {
+    version: bool,
+    index_id: bool,
+}
+
+/// Checks the small files of the data directory `dir`, whose index has the id `index`, if it can be read.
+pub fn check(dir: &Path, index: Option<Uuid>, tell: Tell<'_>) -> Result<PlainFiles, OpenError> {
+    let mut wrong = PlainFiles::default();
+    let path = dir.join(VERSION_FILE);
+    let version = read_if_there(&LocalDisk, &path)?;
+    let version = version.map(|bytes| String::from_utf8_lossy(&bytes).trim().parse::<u32>().ok());
+    match version {
+        Some(Some(found)) if found > FORMAT_VERSION => {
+            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
+        }
+        Some(Some(_)) => {}
+        Some(None) => {
+            wrong.version = true;
+            tell(Finding::of(
+                &path,
+                "no format version: the store is not opened",
+                "it is set aside and written anew",
+            ));
+        }
+        None => {
+            wrong.version = true;
+            tell(Finding::of(&path, "missing", "it is written anew").left_over());
+        }
+    }
+    let path = dir.join(INDEX_ID);
+    let what = match (read_id(&LocalDisk, &path, "id of an index"), index) {
+        (Err(OpenError::Invalid { reason, .. }), _) => reason,
+        (Err(error), _) => return Err(error),
+        (Ok(Some(found)), Some(index)) if found != index => {
+            format!("the measures belong to the index {found}, but the one beside them is {index}")
+        }
+        _ => return Ok(wrong),
+    };
+    wrong.index_id = true;
+    let repair = "it is set aside and written anew, if the index knows metrics of this store";
+    tell(Finding::of(&path, format!("{what}: the store is not opened"), repair));
+    Ok(wrong)
+}
+
+impl PlainFiles {
+    /// Writes anew what is wrong; the store belongs to `index`, if that is certain.
+    pub(super) fn repair(self, dir: &Path, index: Option<Uuid>) -> Result<(), OpenError> {
+        let mut texts = Vec::new();
+        if self.version {
+            texts.push((VERSION_FILE, format!("{FORMAT_VERSION}\n")));
+        }
+        if let Some(index) = index.filter(|_| self.index_id) {
+            texts.push((INDEX_ID, format!("{index}\n")));
+        }
+        for (name, text) in texts {
+            let path = dir.join(name);
+            match keep_copy(dir, &path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                kept => kept.map_err(OpenError::io(&path))?,
+            }
+            replace_file(&LocalDisk, &path, text.as_bytes()).map_err(OpenError::io(&path))?;
+        }
+        LocalDisk.sync_dir(dir).map_err(OpenError::io(dir))
+    }
+}

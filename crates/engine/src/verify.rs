@@ -1,0 +1,129 @@
+//! Reads heads and blocks for the verification of a store (`gnudi_drivers::verify`), and compares them with the index and with what
+//! the log of measures tells.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::BlockKey,
+    incoming::Position,
+    verify::{Judge, Logged, Verdict},
+};
+use gnudi_model::{MetricId, MetricStatus};
+use gnudi_series::{block, head::Head};
+
+/// See the module.
+#[derive(Default)]
+pub struct StoreJudge {
+    /// In the order of their ids.
+    metrics: Vec<MetricId>,
+    /// Those that are being deleted, in the same order.
+    deleted: Vec<MetricId>,
+    logged: HashMap<MetricId, Logged>,
+    has_applied_others: bool,
+    applied_max: Position,
+    /// The head that came last.
+    head: Option<(MetricId, Head)>,
+    stale: Vec<(MetricId, String)>,
+    known: u64,
+}
+
+impl StoreJudge {
+    /// `metrics`: all of the index, in the order of their ids.
+    pub fn new(metrics: &[(MetricId, MetricStatus)]) -> Self {
+        let is_deleted = |(_, status): &&(MetricId, MetricStatus)| *status == MetricStatus::Delete;
+        Self {
+            metrics: metrics.iter().map(|(metric, _)| *metric).collect(),
+            deleted: metrics.iter().filter(is_deleted).map(|(metric, _)| *metric).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// How many heads belong to metrics of the index.
+    pub fn known(&self) -> u64 {
+        self.known
+    }
+
+    fn is_known(&self, metric: MetricId) -> bool {
+        self.metrics.binary_search(&metric).is_ok()
+    }
+}
+
+impl Judge for StoreJudge {
+    fn head(&mut self, metric: MetricId, bytes: &Bytes) -> Verdict {
+        self.head = None;
+        let logged = self.logged.remove(&metric).unwrap_or_default();
+        let head = match Head::decode(bytes) {
+            Ok(head) => head,
+            Err(error) => return Verdict::Wrong(error.to_string()),
+        };
+        self.applied_max = self.applied_max.max(Position(head.applied()));
+        self.has_applied_others |= head.applied() > logged.newest.0;
+        if !self.is_known(metric) {
+            return Verdict::NoMetric;
+        }
+        self.known += 1;
+        if head.applied() < logged.applied.0 {
+            let (found, wanted) = (head.applied(), logged.applied.0);
+            return Verdict::Wrong(format!(
+                "it has applied measures up to position {found}, but those up to {wanted} were processed"
+            ));
+        }
+        self.head = Some((metric, head));
+        Verdict::Right
+    }
+
+    fn lost_head(&mut self, metric: MetricId) {
+        self.head = None;
+        self.logged.remove(&metric);
+    }
+
+    fn block(&mut self, key: &BlockKey, bytes: &Bytes) -> Result<(), String> {
+        let extent = block::extent(bytes).map_err(|error| error.to_string())?;
+        if (extent.granularity, extent.first, extent.last) != (key.granularity, key.first, key.last) {
+            return Err("it is another one than its name says".to_owned());
+        }
+        if let Some((metric, head)) = &self.head
+            && *metric == key.metric
+            // One that began after a loss may have begun before its blocks.
+            && head.lost_before().is_none()
+            && head.final_until(key.granularity).is_some_and(|until| key.last >= until)
+            && self.stale.last().is_none_or(|(last, _)| last != metric)
+        {
+            let reason = format!("a block up to {} is newer than it", key.last.to_iso_micros());
+            self.stale.push((*metric, reason));
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, logged: HashMap<MetricId, Logged>) {
+        self.logged = logged;
+    }
+
+    fn has_applied_others(&self) -> bool {
+        self.has_applied_others
+    }
+
+    fn missing(&mut self) -> Vec<(MetricId, String)> {
+        let mut missing = std::mem::take(&mut self.stale);
+        for (metric, logged) in std::mem::take(&mut self.logged) {
+            let position = logged.applied;
+            if position > Position(0) && self.is_known(metric) && self.deleted.binary_search(&metric).is_err()
+            {
+                let reason =
+                    format!("there is none, but measures up to position {} were processed", position.0);
+                missing.push((metric, reason));
+            }
+        }
+        missing.sort_unstable();
+        missing
+    }
+
+    fn applied_max(&self) -> Position {
+        self.applied_max
+    }
+
+    fn metrics(&self) -> &[MetricId] {
+        &self.metrics
+    }
+}

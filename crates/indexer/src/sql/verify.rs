@@ -1,0 +1,214 @@
+//! Verification of an index's `SQLite` file that nobody has open, without changing it, and its repair.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures_util::TryStreamExt as _;
+use gnudi_model::{MetricId, MetricStatus};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection,
+    sqlite::SqliteConnectOptions,
+};
+use uuid::Uuid;
+
+use super::{
+    OpenError, SqlIndexer,
+    database::{sqlite_file_fault, sqlite_log_path},
+    failure,
+};
+
+/// More faults than anybody reads are not asked for.
+const FAULTS_MAX: usize = 100;
+/// Beside the index: what a repair is working on.
+const MENDING_SUFFIX: &str = ".mending";
+
+/// What was found in an index.
+#[derive(Debug, Default)]
+pub struct FileCheck {
+    /// What is wrong; nothing where it is empty.
+    pub faults: Vec<String>,
+    /// Whether the faults are all of rows that refer to others that are gone; the file itself is whole.
+    pub is_file_whole: bool,
+    pub cluster_id: Option<Uuid>,
+    /// All metrics, in the order of their ids; `None` where they cannot be read.
+    pub metrics: Option<Vec<(MetricId, MetricStatus)>>,
+}
+
+impl SqlIndexer {
+    /// Checks the index in the file `path`: its structure, its references, and reads the metrics' ids. Where it has a log, a copy
+    /// of both in the system's directory for temporary files is read.
+    pub async fn check_file(path: &Path) -> Result<FileCheck, OpenError> {
+        let failed = |error: io::Error| OpenError::Database {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        };
+        if let Some(fault) = sqlite_file_fault(path).map_err(failed)? {
+            return Ok(FileCheck { faults: vec![fault], ..FileCheck::default() });
+        }
+        let copy = Copy::of(path).map_err(failed)?;
+        let options = match &copy {
+            Some(copy) => SqliteConnectOptions::new().filename(copy.path()),
+            // Nothing but this file has the index: not even a lock is wanted.
+            None => SqliteConnectOptions::new().filename(path).read_only(true).immutable(true),
+        };
+        let mut found = FileCheck::default();
+        match options.create_if_missing(false).disable_statement_logging().connect().await {
+            Ok(mut connection) => {
+                check(&mut connection, &mut found).await;
+                connection.close().await.ok();
+            }
+            Err(error) => found.faults.push(failure::reason(&error)),
+        }
+        Ok(found)
+    }
+
+    /// Makes a damaged file anew of the rows in its tables, in a copy which then takes the file's place; `keep` is called before.
+    /// Fails, and leaves the file as it is, where not all rows can be read.
+    pub async fn repair_file(
+        path: &Path,
+        keep: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), OpenError> {
+        let failed = |reason: String| OpenError::Database { path: path.display().to_string(), reason };
+        let mut mending = path.as_os_str().to_owned();
+        mending.push(MENDING_SUFFIX);
+        let mending = PathBuf::from(mending);
+        let mended = match rebuild(path, &mending).await {
+            Ok(()) => Self::check_file(&mending).await?.is_file_whole,
+            Err(error) => {
+                tracing::warn!("the index cannot be made anew: {}", failure::reason(&error));
+                false
+            }
+        };
+        if !mended {
+            fs::remove_file(&mending).ok();
+            return Err(failed("it cannot be repaired: restore it from a backup of this store".to_owned()));
+        }
+        let replace = || {
+            fs::File::open(&mending)?.sync_all()?;
+            keep(path)?;
+            fs::rename(&mending, path)?;
+            path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
+        };
+        replace().map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Makes the new index `to` of the rows that the tables of `from` have; its indexes are not read.
+async fn rebuild(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
+    if let Err(error) = fs::remove_file(to)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error.into());
+    }
+    let open = |path: &Path| SqliteConnectOptions::new().filename(path).disable_statement_logging();
+    // As any start does: then one file is the whole index.
+    let mut damaged = open(from).connect().await?;
+    let folded = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut damaged).await;
+    let schema = sqlx::query_as::<_, (String, String, String)>(
+        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type <> 'table', rowid",
+    );
+    let schema = schema.fetch_all(&mut damaged).await;
+    damaged.close().await?;
+    folded?;
+    let mut connection = open(to).create_if_missing(true).foreign_keys(false).connect().await?;
+    sqlx::query("ATTACH ? AS damaged")
+        .bind(from.to_string_lossy().into_owned())
+        .execute(&mut connection)
+        .await?;
+    sqlx::raw_sql("BEGIN").execute(&mut connection).await?;
+    for (kind, name, sql) in schema? {
+        // Also the statements of earlier versions: they are what the file has.
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
+        if kind == "table" {
+            let name = name.replace('"', "\"\"");
+            // With a condition, or SQLite would copy its indexes as they are.
+            let copy = format!(
+                "INSERT INTO main.\"{name}\" SELECT * FROM damaged.\"{name}\" NOT INDEXED WHERE true"
+            );
+            sqlx::raw_sql(AssertSqlSafe(copy)).execute(&mut connection).await?;
+        }
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+    connection.close().await
+}
+
+async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
+    found.is_file_whole = true;
+    let texts =
+        sqlx::query_scalar::<_, String>("PRAGMA integrity_check(100)").fetch_all(&mut *connection).await;
+    match texts {
+        Ok(texts) => found.faults.extend(texts.into_iter().filter(|text| text != "ok")),
+        Err(error) => found.faults.push(failure::reason(&error)),
+    }
+    found.is_file_whole &= found.faults.is_empty();
+    match sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *connection).await {
+        Ok(rows) => {
+            let name =
+                |row: &sqlx::sqlite::SqliteRow, at: usize| row.try_get::<String, _>(at).unwrap_or_default();
+            let fault =
+                |row| format!("a row of {} refers to one of {} that is gone", name(row, 0), name(row, 2));
+            found.faults.extend(rows.iter().take(FAULTS_MAX).map(fault));
+        }
+        Err(error) if found.is_file_whole => {
+            found.is_file_whole = false;
+            found.faults.push(failure::reason(&error));
+        }
+        Err(_) => {}
+    }
+    let id =
+        sqlx::query_scalar::<_, Vec<u8>>("SELECT id FROM cluster").fetch_optional(&mut *connection).await;
+    found.cluster_id = id.ok().flatten().and_then(|id| Uuid::from_slice(&id).ok());
+    match metrics(connection).await {
+        Ok(metrics) => found.metrics = Some(metrics),
+        Err(error) if found.is_file_whole => {
+            found.is_file_whole = false;
+            found.faults.push(failure::reason(&error));
+        }
+        Err(_) => {}
+    }
+}
+
+async fn metrics(connection: &mut SqliteConnection) -> Result<Vec<(MetricId, MetricStatus)>, sqlx::Error> {
+    let mut metrics = Vec::new();
+    let mut rows = sqlx::query("SELECT id, status FROM metric ORDER BY id").fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let id = Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let status = if row.try_get::<i64, _>(1)? == 0 { MetricStatus::Active } else { MetricStatus::Delete };
+        metrics.push((MetricId(id), status));
+    }
+    drop(rows);
+    metrics.sort_unstable_by_key(|(metric, _)| *metric);
+    Ok(metrics)
+}
+
+/// A copy of an index that has a log: reading that would change both.
+struct Copy {
+    dir: PathBuf,
+}
+
+impl Copy {
+    /// `None` where there is no log.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let log = sqlite_log_path(path);
+        if !fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            return Ok(None);
+        }
+        let copy = Self { dir: std::env::temp_dir().join(format!("gnudi-verify-{}", Uuid::new_v4())) };
+        fs::create_dir(&copy.dir)?;
+        fs::copy(path, copy.path())?;
+        fs::copy(&log, sqlite_log_path(&copy.path()))?;
+        Ok(Some(copy))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.dir).ok();
+    }
+}
