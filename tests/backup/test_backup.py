@@ -3,51 +3,18 @@
 import copy
 import itertools
 
-import pytest
-
+from backup.copies import CONFIG, TIMEOUT_S, back_up, backups
 from crash import load
-from support.gnudi import Gnudi, run
+from support.gnudi import run
 from support.http import create_metric
 from support.process import wait_until
 
-# Flushes and merges go on all the time.
-CONFIG = "[storage]\nrecent_bytes_max = 200000\n"
 WRITERS = 3
 METRICS_PER_WRITER = 3
 BACKUPS = 4
 REQUESTS_BETWEEN = 60
-TIMEOUT_S = 120
 # Seconds behind those of the load, each used once.
 LATER_S = itertools.count(10_000_000)
-
-
-def back_up(server, place):
-    """Makes a backup and answers what the command printed."""
-    done = run("backup", place, "--data-dir", server.data_dir, timeout_s=TIMEOUT_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def backups(place):
-    return sorted(path for path in place.iterdir() if path.is_dir())
-
-
-@pytest.fixture
-def restored(tmp_path):
-    """Restores a backup and starts a server on it."""
-    servers = []
-
-    def start(backup):
-        server = Gnudi(tmp_path / f"restored-{len(servers)}", config=CONFIG)
-        servers.append(server)
-        done = run("restore", backup, "--data-dir", server.data_dir, timeout_s=TIMEOUT_S)
-        assert done.returncode == 0, done.stderr
-        return server.start()
-
-    yield start
-    for server in servers:
-        if server.process is not None and server.process.running():
-            server.kill()
 
 
 def start_writers(server):

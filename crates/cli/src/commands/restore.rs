@@ -3,7 +3,7 @@
 use anyhow::Result;
 use gnudi_drivers::backup::{newest, restore};
 
-use super::backup::{embedded_dir, megabytes};
+use super::backup::{Progress, embedded_dir, megabytes};
 use crate::{args::RestoreArgs, config::Config, logging};
 
 pub fn run(args: &RestoreArgs) -> Result<()> {
@@ -11,7 +11,9 @@ pub fn run(args: &RestoreArgs) -> Result<()> {
     logging::start(&args.store, &config);
     let data_dir = embedded_dir(&args.store, &config)?;
     let backup = newest(&args.backup)?;
-    let bytes = restore(&backup, &data_dir, &mut |file| tracing::debug!(file = %file.display(), "copied"))?;
-    println!("{}: {} from {}", data_dir.display(), megabytes(bytes), backup.display());
+    let mut progress = Progress::new("restore");
+    let figures = restore(&backup, &data_dir, &mut |figures| progress.tell(figures))?;
+    let (files, size) = (figures.files, megabytes(figures.copied_bytes));
+    println!("{}: {files} files, {size} from {}", data_dir.display(), backup.display());
     Ok(())
 }

@@ -2,28 +2,31 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
-    path::{Path, PathBuf},
+    io::{self, ErrorKind, Read as _, Write as _},
+    os::unix::fs::{FileExt, MetadataExt as _},
+    path::Path,
 };
 
-const CHUNK_BYTES: usize = 1 << 20;
+use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes of a file that went into a backup, by how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes {
-    pub copied: u64,
-    pub linked: u64,
-}
+use crate::disk::with_suffix;
+
+const CHUNK_BYTES: usize = 1 << 20;
+/// What a file is called while it is copied as a whole.
+const COPYING_SUFFIX: &str = ".copying";
+
+/// Told how many more bytes have been copied or read.
+pub type OnBytes<'a> = &'a mut dyn FnMut(u64);
 
 /// Copies a file to which somebody appends, and answers its length; `None`, and no copy, where it is gone or has been given
-/// another name meanwhile.
+/// another name meanwhile. The copy has the time of change that the file had before.
 ///
 /// The end is read first. What is written is written front to back, so all that stands in front of a byte that was read is
 /// there when it is read: the copy has no hole, only an end.
-pub fn copy_growing(from: &Path, to: &Path) -> io::Result<Option<u64>> {
+pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<Option<u64>> {
     let Some(source) = open_if_there(from)? else { return Ok(None) };
-    let length = source.metadata()?.len();
+    let metadata = source.metadata()?;
+    let length = metadata.len();
     let copy = File::create_new(to)?;
     copy.set_len(length)?;
     let mut buffer = vec![0; CHUNK_BYTES];
@@ -37,8 +40,10 @@ pub fn copy_growing(from: &Path, to: &Path) -> io::Result<Option<u64>> {
         if chunk.iter().any(|byte| *byte != 0) {
             copy.write_all_at(chunk, start)?;
         }
+        on_bytes(end - start);
         end = start;
     }
+    copy.set_modified(metadata.modified()?)?;
     copy.sync_all()?;
     if names_file(from, &source)? {
         Ok(Some(length))
@@ -59,37 +64,74 @@ pub fn copy_small(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     Ok(Some(bytes.len() as u64))
 }
 
-/// Shares a file that never changes, or copies it where another file system is in between and none of `earlier` is a copy of it.
-/// `None` where it is gone.
-pub fn link_or_copy(from: &Path, to: &Path, earlier: &[PathBuf]) -> io::Result<Option<Bytes>> {
-    let Some(source) = open_if_there(from)? else { return Ok(None) };
-    let metadata = source.metadata()?;
-    let linked = Bytes { copied: 0, linked: metadata.len() };
+/// Shares `from` under the name `to`; false where that is not possible: another file system, or one without links.
+pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::hard_link(from, to) {
-        Ok(()) => return Ok(Some(linked)),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // Another file system, or one without links.
-        Err(_) => {}
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
+        Err(_) => Ok(false),
     }
-    for copy in earlier {
-        let is_same = fs::metadata(copy).is_ok_and(|copy| {
-            copy.len() == metadata.len()
-                && (copy.mtime(), copy.mtime_nsec()) == (metadata.mtime(), metadata.mtime_nsec())
-        });
-        if is_same && fs::hard_link(copy, to).is_ok() {
-            return Ok(Some(linked));
-        }
-    }
-    copy_whole(source, to)?;
-    Ok(Some(Bytes { copied: metadata.len(), linked: 0 }))
 }
 
-/// Copies an open file with its time of change, by which a later backup knows it again.
-pub fn copy_whole(mut source: File, to: &Path) -> io::Result<()> {
-    let mut copy = File::create_new(to)?;
-    io::copy(&mut source, &mut copy)?;
+/// Copies a file that does not change, with its time of change, by which a later backup knows it again. The copy has its name
+/// once it is durable. Answers the checksum of what was copied.
+pub fn copy_whole(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<u32> {
+    let mut source = File::open(from)?;
+    let temporary = with_suffix(to, COPYING_SUFFIX);
+    let mut copy = File::create(&temporary)?;
+    let checksum = read_through(&mut source, &mut |chunk| {
+        copy.write_all(chunk)?;
+        on_bytes(chunk.len() as u64);
+        Ok(())
+    })?;
     copy.set_modified(source.metadata()?.modified()?)?;
-    copy.sync_all()
+    copy.sync_all()?;
+    fs::rename(&temporary, to)?;
+    Ok(checksum)
+}
+
+/// The CRC32C of a file.
+pub fn checksum(path: &Path, on_bytes: OnBytes<'_>) -> io::Result<u32> {
+    read_through(&mut File::open(path)?, &mut |chunk| {
+        on_bytes(chunk.len() as u64);
+        Ok(())
+    })
+}
+
+/// Shows a file chunk by chunk, and answers its CRC32C.
+fn read_through(file: &mut File, visit: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<u32> {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    let mut buffer = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(digest.finalize() as u32),
+            Ok(count) => {
+                digest.update(&buffer[..count]);
+                visit(&buffer[..count])?;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether two files have the same length and time of change.
+pub fn looks_alike(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    let time = |file: &fs::Metadata| (file.len(), file.mtime(), file.mtime_nsec());
+    time(one) == time(other)
+}
+
+/// Whether both are names of one file.
+pub fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// What a name names; `None` where there is none.
+pub fn metadata_if_there(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        metadata => metadata.map(Some),
+    }
 }
 
 fn open_if_there(path: &Path) -> io::Result<Option<File>> {
@@ -102,11 +144,7 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 /// Whether the name still belongs to the open file.
 fn names_file(path: &Path, file: &File) -> io::Result<bool> {
     let open = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(metadata_if_there(path)?.is_some_and(|named| is_same_file(&named, &open)))
 }
 
 /// Fills as much of `buffer` as the file has from `offset` on.
@@ -133,10 +171,12 @@ mod tests {
     fn a_growing_file_is_copied_and_one_that_is_renamed_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        assert_eq!(copy_growing(&from, &to).unwrap(), None);
+        assert_eq!(copy_growing(&from, &to, &mut |_| {}).unwrap(), None);
         let bytes: Vec<u8> = (0..CHUNK_BYTES * 2 + 5).map(|at| (at % 251) as u8).collect();
         fs::write(&from, &bytes).unwrap();
-        assert_eq!(copy_growing(&from, &to).unwrap(), Some(bytes.len() as u64));
+        let mut told = 0;
+        let copied = copy_growing(&from, &to, &mut |bytes| told += bytes).unwrap();
+        assert_eq!((copied, told), (Some(bytes.len() as u64), bytes.len() as u64));
         assert_eq!(fs::read(&to).unwrap(), bytes);
         let open = File::open(&from).unwrap();
         assert!(names_file(&from, &open).unwrap());
@@ -150,19 +190,22 @@ mod tests {
     fn what_never_changes_is_shared() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        assert_eq!(link_or_copy(&from, &to, &[]).unwrap(), None);
+        assert_eq!(link(&from, &to).unwrap_err().kind(), ErrorKind::NotFound);
         fs::write(&from, b"entries").unwrap();
-        assert_eq!(link_or_copy(&from, &to, &[]).unwrap(), Some(Bytes { copied: 0, linked: 7 }));
-        assert_eq!(fs::metadata(&from).unwrap().ino(), fs::metadata(&to).unwrap().ino());
+        assert!(link(&from, &to).unwrap());
+        assert!(is_same_file(&fs::metadata(&from).unwrap(), &fs::metadata(&to).unwrap()));
     }
 
     #[test]
-    fn a_copy_keeps_its_time_of_change() {
+    fn a_copy_keeps_its_time_of_change_and_tells_its_checksum() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::write(&from, b"entries").unwrap();
-        copy_whole(File::open(&from).unwrap(), &to).unwrap();
-        let (from, to) = (fs::metadata(from).unwrap(), fs::metadata(to).unwrap());
-        assert_eq!((from.mtime(), from.mtime_nsec(), from.len()), (to.mtime(), to.mtime_nsec(), to.len()));
+        let copied = copy_whole(&from, &to, &mut |_| {}).unwrap();
+        assert_eq!(copied, crc_fast::crc32_iscsi(b"entries"));
+        assert_eq!(checksum(&to, &mut |_| {}).unwrap(), copied);
+        assert!(looks_alike(&fs::metadata(&from).unwrap(), &fs::metadata(&to).unwrap()));
+        fs::write(&from, b"Entries").unwrap();
+        assert!(!looks_alike(&fs::metadata(&from).unwrap(), &fs::metadata(&to).unwrap()));
     }
 }

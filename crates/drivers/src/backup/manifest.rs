@@ -9,27 +9,54 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{file_names, sync_dir};
+use super::sync_dir;
 use crate::OpenError;
 
 /// The name of the manifest in a backup.
 pub const MANIFEST: &str = "backup.json";
-/// What this program writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 1;
+/// What this program writes, and the newest that it reads. The first one had no checksums.
+const FORMAT_VERSION: u32 = 2;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: u32,
-    /// Bytes of each file, by its path within the backup.
-    pub files: BTreeMap<PathBuf, u64>,
+    /// By the path within the backup.
+    pub files: BTreeMap<PathBuf, Entry>,
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "EntryForm")]
+pub(super) struct Entry {
+    pub bytes: u64,
+    /// CRC32C of all of it; `None` in a backup of the first format.
+    pub checksum: Option<u32>,
+    /// Whether the store does not change the file any more.
+    pub is_final: bool,
+}
+
+/// Both formats: an object, or the length alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum EntryForm {
+    Length(u64),
+    Whole { bytes: u64, checksum: u32, is_final: bool },
+}
+
+impl From<EntryForm> for Entry {
+    fn from(form: EntryForm) -> Self {
+        match form {
+            EntryForm::Length(bytes) => Self { bytes, checksum: None, is_final: false },
+            EntryForm::Whole { bytes, checksum, is_final } => {
+                Self { bytes, checksum: Some(checksum), is_final }
+            }
+        }
+    }
 }
 
 impl Manifest {
-    /// Of all files below `dir`.
-    pub fn of(dir: &Path) -> io::Result<Self> {
-        let mut files = BTreeMap::new();
-        collect(dir, Path::new(""), &mut files)?;
-        Ok(Self { format_version: FORMAT_VERSION, files })
+    pub fn new(files: BTreeMap<PathBuf, Entry>) -> Self {
+        Self { format_version: FORMAT_VERSION, files }
     }
 
     /// Writes it into `dir`, durably, together with the names of all files.
@@ -54,11 +81,17 @@ impl Manifest {
         if manifest.format_version > FORMAT_VERSION {
             return Err(OpenError::TooNew { path, found: manifest.format_version, known: FORMAT_VERSION });
         }
-        for (file, bytes) in &manifest.files {
+        for (file, entry) in &manifest.files {
+            let is_within = file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+            if !is_within {
+                let reason = format!("it names {}, which is not a file of the backup", file.display());
+                return Err(OpenError::Invalid { path, reason });
+            }
             let path = dir.join(file);
             let found = fs::metadata(&path).map_err(OpenError::io(&path))?.len();
-            if found != *bytes {
-                let reason = format!("{found} bytes, but {MANIFEST} says {bytes}: the backup is damaged");
+            if found != entry.bytes {
+                let reason =
+                    format!("{found} bytes, but {MANIFEST} says {}: the backup is damaged", entry.bytes);
                 return Err(OpenError::Invalid { path, reason });
             }
         }
@@ -66,16 +99,57 @@ impl Manifest {
     }
 }
 
-fn collect(root: &Path, below: &Path, files: &mut BTreeMap<PathBuf, u64>) -> io::Result<()> {
-    let dir = root.join(below);
-    for name in file_names(&dir)? {
-        files.insert(below.join(&name), fs::metadata(dir.join(&name))?.len());
-    }
-    for entry in fs::read_dir(&dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            collect(root, &below.join(entry.file_name()), files)?;
+impl Entry {
+    /// Refuses the file `path`, which was read with this checksum, if it is another than it was.
+    pub fn check(&self, path: &Path, found: u32) -> Result<(), OpenError> {
+        match self.checksum.filter(|wanted| *wanted != found) {
+            None => Ok(()),
+            Some(wanted) => {
+                let reason = format!(
+                    "the checksum is {found:08x}, but {MANIFEST} says {wanted:08x}: the backup is damaged"
+                );
+                Err(OpenError::Invalid { path: path.to_owned(), reason })
+            }
         }
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_formats_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), "1234").unwrap();
+        let path = dir.path().join(MANIFEST);
+        fs::write(&path, r#"{"format_version": 1, "files": {"a": 4}}"#).unwrap();
+        let old = Manifest::read(dir.path()).unwrap().files[Path::new("a")];
+        assert_eq!(old, Entry { bytes: 4, checksum: None, is_final: false });
+        old.check(&path, 7).expect("nothing to compare with");
+        let entry = Entry { bytes: 4, checksum: Some(7), is_final: true };
+        let new = Manifest::new([("a".into(), entry)].into());
+        new.write(dir.path()).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), new);
+        entry.check(&path, 7).unwrap();
+        assert!(entry.check(&path, 8).unwrap_err().to_string().contains("the checksum is 00000008"));
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for (text, reason) in [
+            ("{", "not a manifest"),
+            (r#"{"format_version": 3, "files": {}}"#, "3"),
+            (
+                r#"{"format_version": 2, "files": {"../a": {"bytes": 0, "checksum": 0, "is_final": true}}}"#,
+                "../a",
+            ),
+            (r#"{"format_version": 2, "files": {"a": {"bytes": 5, "checksum": 0, "is_final": true}}}"#, "a"),
+        ] {
+            fs::write(dir.path().join(MANIFEST), text).unwrap();
+            let error = Manifest::read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Backups of an embedded store, also of one that a server has open, and putting one back.
 //!
 //! A place of backups is a directory; each backup in it is a directory of its own, with the layout of a data directory and
-//! [`MANIFEST`], which is written last. A backup without one is not whole, and the next backup removes it.
+//! [`MANIFEST`], which is written last and has the checksum of each file. A backup without one is not whole: the next backup takes
+//! from it what it can use, and removes it.
 //!
 //! Nothing is asked of the server: files are copied in an order in which every state that the copy can catch is one that a
 //! crash could have left.
@@ -9,7 +10,7 @@
 //! 1. The log of measures, before the aggregates: what is trimmed from it meanwhile is in aggregates that are copied later.
 //! 2. The log of aggregates, before the runs: what is released from it meanwhile is in a run that is copied later.
 //! 3. The runs. They never change, so they are linked where the file system allows it; of an earlier backup otherwise, if it
-//!    has them.
+//!    has them. Of the logs' segments that do not change any more, the copies of an earlier backup are linked (`earlier`).
 //! 4. The index, by its database (the caller's): every metric whose measures were copied is in it, unless it was deleted.
 //!
 //! Invariant: all that was acknowledged before the backup began is in it, once. What was acknowledged while it was made may
@@ -17,19 +18,21 @@
 //! exceeds all positions that the aggregates carry.
 
 mod copy;
+mod earlier;
 mod manifest;
 mod restore;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
 };
 
 use self::{
-    copy::{copy_growing, copy_small, link_or_copy},
-    manifest::Manifest,
+    copy::{checksum, copy_growing, copy_small, copy_whole, link, metadata_if_there},
+    earlier::Earlier,
+    manifest::{Entry, Manifest},
 };
 pub use self::{
     manifest::MANIFEST,
@@ -49,21 +52,30 @@ const LOCK_FILE: &str = "lock";
 /// How often the runs are listed again because merges went on; each time all but the new ones are there already.
 const LISTINGS_MAX: usize = 100;
 
-/// What was done for a backup.
+/// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub files: u64,
+    /// Of files that were written anew.
     pub copied_bytes: u64,
-    /// Of files that the backup shares with the store or with an earlier backup.
-    pub linked_bytes: u64,
+    /// Of files that are shared with the store or with an earlier backup.
+    pub kept_bytes: u64,
+    /// Read for their checksums.
+    pub checked_bytes: u64,
 }
+
+/// Told again and again how far it is: after each file, and each mebibyte of it.
+pub type OnProgress<'a> = &'a mut dyn FnMut(&Figures);
 
 /// A backup that is being made. Dropped before [`Backup::finish`], it leaves a directory that the next one removes.
 pub struct Backup {
     place: PathBuf,
     name: String,
-    /// Earlier backups, newest first.
-    earlier: Vec<PathBuf>,
+    earlier: Earlier,
+    /// What is known of files that are there.
+    known: BTreeMap<PathBuf, Entry>,
+    /// Files that the store does not change any more.
+    finals: BTreeSet<PathBuf>,
     figures: Figures,
     _lock: File,
 }
@@ -81,30 +93,26 @@ impl Backup {
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: place.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: lock_path, source }),
         }
-        let mut earlier = Vec::new();
-        for entry in fs::read_dir(place).map_err(OpenError::io(place))? {
-            let path = entry.map_err(OpenError::io(place))?.path();
-            if path.join(MANIFEST).is_file() {
-                earlier.push(path);
-            } else if path.to_string_lossy().ends_with(PARTIAL_SUFFIX) {
-                fs::remove_dir_all(&path).map_err(OpenError::io(&path))?;
-            }
-        }
-        earlier.sort();
-        earlier.reverse();
         let backup = Self {
             place: place.to_owned(),
             name: name.to_owned(),
-            earlier,
+            earlier: Earlier::find(place)?,
+            known: BTreeMap::new(),
+            finals: BTreeSet::new(),
             figures: Figures::default(),
             _lock: lock,
         };
-        if backup.path().exists() {
+        if backup.path().exists() || backup.partial().exists() {
             let reason = "there is a backup of this name already".to_owned();
             return Err(OpenError::Invalid { path: backup.path(), reason });
         }
         make_dir(&backup.partial()).map_err(OpenError::io(backup.partial()))?;
         Ok(backup)
+    }
+
+    /// What is wrong with earlier backups in the same place, from which nothing is taken.
+    pub fn damaged(&self) -> &[OpenError] {
+        &self.earlier.damaged
     }
 
     /// Where the backup will be.
@@ -121,31 +129,29 @@ impl Backup {
         self.place.join(format!("{}{PARTIAL_SUFFIX}", self.name))
     }
 
-    /// Copies all but the index of the store in `data_dir`. `progress` is told each file's name when it is there.
-    pub fn copy_store(&mut self, data_dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), OpenError> {
-        let to = self.partial();
-        self.copy_plain_files(data_dir, &to, progress)?;
-        let (incoming, incoming_copy) = (data_dir.join(data_dir::INCOMING), to.join(data_dir::INCOMING));
-        self.copy_plain_files(&incoming, &incoming_copy, progress)?;
-        self.copy_log(&incoming, &incoming_copy, progress)?;
-        let (aggregates, aggregates_copy) =
-            (data_dir.join(data_dir::AGGREGATES), to.join(data_dir::AGGREGATES));
-        self.copy_log(&log_dir(&aggregates), &log_dir(&aggregates_copy), progress)?;
-        self.copy_runs(&runs_dir(&aggregates), &runs_dir(&aggregates_copy), progress)?;
+    /// Copies all but the index of the store in `data_dir`.
+    pub fn copy_store(&mut self, data_dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
+        self.copy_plain_files(data_dir, Path::new(""), progress)?;
+        let incoming = Path::new(data_dir::INCOMING);
+        self.copy_plain_files(data_dir, incoming, progress)?;
+        self.copy_log(data_dir, incoming, progress)?;
+        let aggregates = Path::new(data_dir::AGGREGATES);
+        self.copy_log(data_dir, &log_dir(aggregates), progress)?;
+        self.copy_runs(data_dir, &runs_dir(aggregates), progress)?;
         // After the runs: what they say of the store is not older than the store.
-        self.copy_plain_files(&aggregates, &aggregates_copy, progress)?;
-        segments::continue_behind(&incoming, &incoming_copy)
+        self.copy_plain_files(data_dir, aggregates, progress)?;
+        segments::continue_behind(&data_dir.join(incoming), &self.partial().join(incoming))
     }
 
-    /// Small files that are replaced as a whole: versions, identities, checkpoints.
+    /// The small files in the folder `dir` that are replaced as a whole: versions, identities, checkpoints.
     fn copy_plain_files(
         &mut self,
-        from: &Path,
-        to: &Path,
-        progress: &mut dyn FnMut(&str),
+        data_dir: &Path,
+        dir: &Path,
+        progress: OnProgress<'_>,
     ) -> Result<(), OpenError> {
-        make_dir(to).map_err(OpenError::io(to))?;
-        for name in file_names(from).map_err(OpenError::io(from))? {
+        let (from, to) = self.folders(data_dir, dir)?;
+        for name in file_names(&from).map_err(OpenError::io(&from))? {
             let is_plain = segments::number_of(&name).is_none()
                 && !data_dir::NOT_COPIED.contains(&name.as_str())
                 && ![".tmp", ".spare", ".unreadable"].iter().any(|suffix| name.ends_with(suffix));
@@ -155,83 +161,177 @@ impl Backup {
             if let Some(bytes) =
                 copy_small(&from.join(&name), &to.join(&name)).map_err(OpenError::io(from.join(&name)))?
             {
-                self.count(&name, bytes, 0, progress);
+                self.figures.files += 1;
+                self.figures.copied_bytes += bytes;
+                progress(&self.figures);
             }
         }
         Ok(())
     }
 
-    /// The segments of a log, oldest first, so that only the last one can end in the middle.
-    fn copy_log(&mut self, from: &Path, to: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), OpenError> {
-        make_dir(to).map_err(OpenError::io(to))?;
-        for number in segments::numbers(from).map_err(OpenError::io(from))? {
-            let name = segments::file_name(number);
-            let copied = copy_growing(&from.join(&name), &to.join(&name));
-            if let Some(bytes) = copied.map_err(OpenError::io(from.join(&name)))? {
-                self.count(&name, bytes, 0, progress);
+    /// The segments of the log in the folder `dir`, oldest first, so that only the last one can end in the middle. The others
+    /// do not change: of those that an earlier backup has, its copies are kept. (The store's own files are written again
+    /// one day, so they are not shared.)
+    fn copy_log(&mut self, data_dir: &Path, dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
+        let (from, to) = self.folders(data_dir, dir)?;
+        let numbers = segments::numbers(&from).map_err(OpenError::io(&from))?;
+        for number in &numbers {
+            let name = segments::file_name(*number);
+            let (from, to, file) = (from.join(&name), to.join(&name), dir.join(&name));
+            let Some(now) = metadata_if_there(&from).map_err(OpenError::io(&from))? else { continue };
+            let is_final = Some(number) != numbers.last();
+            let kept = if is_final { self.earlier.link_whole(&file, &now, &to) } else { None };
+            if let Some(entry) = kept {
+                self.kept(&file, &now, Some(entry), progress);
+                continue;
+            }
+            let figures = &mut self.figures;
+            let copied = copy_growing(&from, &to, &mut |bytes| {
+                figures.copied_bytes += bytes;
+                progress(figures);
+            });
+            if copied.map_err(OpenError::io(&from))?.is_some() {
+                self.figures.files += 1;
+                if is_final {
+                    self.finals.insert(file);
+                }
             }
         }
         Ok(())
     }
 
-    /// The runs that together have everything: a listing counts once it is the same before and after its files are there, since
-    /// a merged run appears before those that it replaces go.
-    fn copy_runs(&mut self, from: &Path, to: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), OpenError> {
-        make_dir(to).map_err(OpenError::io(to))?;
+    /// The runs in the folder `dir` that together have everything: a listing counts once it is the same before and after its files
+    /// are there, since a merged run appears before those that it replaces go.
+    fn copy_runs(&mut self, data_dir: &Path, dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
+        let (from, to) = self.folders(data_dir, dir)?;
         let mut there = BTreeSet::new();
         for _ in 0..LISTINGS_MAX {
-            let listed = run_files(from).map_err(OpenError::io(from))?;
+            let listed = run_files(&from).map_err(OpenError::io(&from))?;
             for name in &listed {
-                if !there.contains(name) && self.copy_run(from, to, name, progress)? {
+                if !there.contains(name)
+                    && self
+                        .copy_run(&from.join(name), &to.join(name), &dir.join(name), progress)
+                        .map_err(OpenError::io(from.join(name)))?
+                {
                     there.insert(name.clone());
                 }
             }
-            if run_files(from).map_err(OpenError::io(from))? == listed && listed.is_subset(&there) {
+            if run_files(&from).map_err(OpenError::io(&from))? == listed && listed.is_subset(&there) {
                 for replaced in there.difference(&listed) {
                     fs::remove_file(to.join(replaced)).map_err(OpenError::io(to.join(replaced)))?;
+                    self.known.remove(&dir.join(replaced));
                 }
                 return Ok(());
             }
         }
         let reason = format!("its files changed {LISTINGS_MAX} times while they were copied: try again");
-        Err(OpenError::Invalid { path: from.to_owned(), reason })
+        Err(OpenError::Invalid { path: from, reason })
     }
 
-    /// Whether it was still there.
+    /// Shares the run with the store, or with an earlier backup, or copies it. False where it is gone.
     fn copy_run(
         &mut self,
         from: &Path,
         to: &Path,
-        name: &str,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<bool, OpenError> {
-        let relative = runs_dir(Path::new(data_dir::AGGREGATES)).join(name);
-        let earlier: Vec<PathBuf> = self.earlier.iter().map(|backup| backup.join(&relative)).collect();
-        let done = link_or_copy(&from.join(name), &to.join(name), &earlier);
-        let Some(bytes) = done.map_err(OpenError::io(from.join(name)))? else { return Ok(false) };
-        self.count(name, bytes.copied, bytes.linked, progress);
-        Ok(true)
+        file: &Path,
+        progress: OnProgress<'_>,
+    ) -> io::Result<bool> {
+        let Some(now) = metadata_if_there(from)? else { return Ok(false) };
+        self.finals.insert(file.to_owned());
+        match link(from, to) {
+            Ok(true) => {
+                let entry = self.earlier.entry_of(file, &now);
+                self.kept(file, &now, entry, progress);
+                return Ok(true);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            shared => drop(shared?),
+        }
+        if let Some(entry) = self.earlier.link(file, &now, to) {
+            self.kept(file, &now, entry, progress);
+            return Ok(true);
+        }
+        let figures = &mut self.figures;
+        let copied = copy_whole(from, to, &mut |bytes| {
+            figures.copied_bytes += bytes;
+            progress(figures);
+        });
+        match copied {
+            Ok(checksum) => {
+                let entry = Entry { bytes: now.len(), checksum: Some(checksum), is_final: true };
+                self.known.insert(file.to_owned(), entry);
+                self.figures.files += 1;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
-    fn count(&mut self, name: &str, copied: u64, linked: u64, progress: &mut dyn FnMut(&str)) {
+    /// A file is shared, of which an earlier manifest may say something.
+    fn kept(&mut self, file: &Path, now: &fs::Metadata, entry: Option<Entry>, progress: OnProgress<'_>) {
+        self.finals.insert(file.to_owned());
+        if let Some(entry) = entry.filter(|entry| entry.checksum.is_some()) {
+            self.known.insert(file.to_owned(), entry);
+        }
         self.figures.files += 1;
-        self.figures.copied_bytes += copied;
-        self.figures.linked_bytes += linked;
-        progress(name);
+        self.figures.kept_bytes += now.len();
+        progress(&self.figures);
     }
 
-    /// Makes the backup durable and gives it its name, once the index is in its place.
-    pub fn finish(mut self) -> Result<Figures, OpenError> {
+    /// The folder `dir` of the store, and that of the backup, which is made.
+    fn folders(&self, data_dir: &Path, dir: &Path) -> Result<(PathBuf, PathBuf), OpenError> {
+        let (from, to) = (data_dir.join(dir), self.partial().join(dir));
+        make_dir(&to).map_err(OpenError::io(&to))?;
+        Ok((from, to))
+    }
+
+    /// Makes the backup durable and gives it its name, once the index is in its place. Reads all files for their checksums, but for
+    /// those whose checksums an earlier backup has.
+    pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
         let (partial, path) = (self.partial(), self.path());
         let index = self.index();
-        let index_bytes = fs::metadata(&index).map_err(OpenError::io(&index))?.len();
-        self.count(data_dir::INDEX, index_bytes, 0, &mut |_| {});
-        let manifest = Manifest::of(&partial).map_err(OpenError::io(&partial))?;
-        manifest.write(&partial).map_err(OpenError::io(&partial))?;
+        self.figures.copied_bytes += fs::metadata(&index).map_err(OpenError::io(&index))?.len();
+        self.figures.files += 1;
+        let mut names = BTreeSet::new();
+        collect(&partial, Path::new(""), &mut names).map_err(OpenError::io(&partial))?;
+        let mut files = BTreeMap::new();
+        for file in names {
+            let entry = match self.known.get(&file) {
+                Some(entry) => *entry,
+                None => self.examine(&file, progress).map_err(OpenError::io(partial.join(&file)))?,
+            };
+            files.insert(file, entry);
+        }
+        Manifest::new(files).write(&partial).map_err(OpenError::io(&partial))?;
         fs::rename(&partial, &path).map_err(OpenError::io(&path))?;
         sync_dir(&self.place).map_err(OpenError::io(&self.place))?;
+        self.earlier.remove_interrupted()?;
         Ok(self.figures)
     }
+
+    fn examine(&mut self, file: &Path, progress: OnProgress<'_>) -> io::Result<Entry> {
+        let (path, figures) = (self.partial().join(file), &mut self.figures);
+        let checksum = checksum(&path, &mut |bytes| {
+            figures.checked_bytes += bytes;
+            progress(figures);
+        })?;
+        let is_final = self.finals.contains(file);
+        Ok(Entry { bytes: fs::metadata(&path)?.len(), checksum: Some(checksum), is_final })
+    }
+}
+
+/// The files below a directory, by their paths within it.
+fn collect(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    let dir = root.join(below);
+    files.extend(file_names(&dir)?.into_iter().map(|name| below.join(name)));
+    for entry in fs::read_dir(&dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            collect(root, &below.join(entry.file_name()), files)?;
+        }
+    }
+    Ok(())
 }
 
 /// A directory for its owner only, and its parents, durably.

@@ -1,12 +1,12 @@
 //! Putting a backup back: into a data directory that is not there yet, whole or not at all.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
-use super::{MANIFEST, copy::copy_whole, make_dir, manifest::Manifest, sync_dir};
+use super::{Figures, MANIFEST, OnProgress, copy::copy_whole, make_dir, manifest::Manifest, sync_dir};
 use crate::{
     OpenError,
     disk::{parent_of, with_suffix},
@@ -33,36 +33,68 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
     })
 }
 
-/// Copies `backup` to `data_dir`, which must be missing or empty, and answers its bytes. What an interrupted call left
-/// behind is removed.
-pub fn restore(backup: &Path, data_dir: &Path, progress: &mut dyn FnMut(&Path)) -> Result<u64, OpenError> {
+/// Copies `backup` to `data_dir`, which must be missing or empty. Nothing is changed there before all files have been found
+/// to be what the manifest says. What an interrupted call left behind is removed.
+pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
     let manifest = Manifest::read(backup)?;
-    match fs::remove_dir(data_dir) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
-            let reason = "not empty: a backup is restored into a directory of its own".to_owned();
-            return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
-        }
-        Err(source) => return Err(OpenError::Io { path: data_dir.to_owned(), source }),
-    }
+    check_empty(data_dir)?;
     let restoring = with_suffix(data_dir, RESTORING_SUFFIX);
-    if restoring.exists() {
-        fs::remove_dir_all(&restoring).map_err(OpenError::io(&restoring))?;
-    }
-    for file in manifest.files.keys() {
-        let to = restoring.join(file);
-        let dir = to.parent().expect("a file lies in a directory");
-        make_dir(dir).map_err(OpenError::io(dir))?;
-        let source = File::open(backup.join(file)).map_err(OpenError::io(backup.join(file)))?;
-        copy_whole(source, &to).map_err(OpenError::io(&to))?;
-        progress(file);
-    }
-    for dir in manifest.files.keys().filter_map(|file| file.parent()) {
-        sync_dir(&restoring.join(dir)).map_err(OpenError::io(restoring.join(dir)))?;
-    }
+    remove_if_there(&restoring)?;
+    let figures = match copy_files(&manifest, backup, &restoring, progress) {
+        Ok(figures) => figures,
+        Err(error) => {
+            // What is left is removed by the next call.
+            remove_if_there(&restoring).ok();
+            return Err(error);
+        }
+    };
     fs::rename(&restoring, data_dir).map_err(OpenError::io(data_dir))?;
     let parent = parent_of(data_dir);
     sync_dir(parent).map_err(OpenError::io(parent))?;
-    Ok(manifest.files.values().sum())
+    Ok(figures)
+}
+
+fn check_empty(data_dir: &Path) -> Result<(), OpenError> {
+    match fs::read_dir(data_dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        entries => match entries.map_err(OpenError::io(data_dir))?.next() {
+            None => Ok(()),
+            Some(_) => {
+                let reason = "not empty: a backup is restored into a directory of its own".to_owned();
+                Err(OpenError::Invalid { path: data_dir.to_owned(), reason })
+            }
+        },
+    }
+}
+
+fn remove_if_there(dir: &Path) -> Result<(), OpenError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(OpenError::io(dir)),
+    }
+}
+
+/// Copies all files durably, and checks what was read.
+fn copy_files(
+    manifest: &Manifest,
+    backup: &Path,
+    to: &Path,
+    progress: OnProgress<'_>,
+) -> Result<Figures, OpenError> {
+    let mut figures = Figures::default();
+    for (file, entry) in &manifest.files {
+        let (from, to) = (backup.join(file), to.join(file));
+        let dir = to.parent().expect("a file lies in a directory");
+        make_dir(dir).map_err(OpenError::io(dir))?;
+        let copied = copy_whole(&from, &to, &mut |bytes| {
+            figures.copied_bytes += bytes;
+            progress(&figures);
+        });
+        entry.check(&from, copied.map_err(OpenError::io(&from))?)?;
+        figures.files += 1;
+    }
+    for dir in manifest.files.keys().filter_map(|file| file.parent()) {
+        sync_dir(&to.join(dir)).map_err(OpenError::io(to.join(dir)))?;
+    }
+    Ok(figures)
 }
