@@ -195,7 +195,10 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     registry.register_log(&elsewhere).await.unwrap();
     let log = registered(&server.url(), &registry).await;
     assert!(append(&log).await > far);
-    assert_eq!(registry.logs().len(), 4);
+    let logs = registry.logs();
+    assert_eq!(logs.len(), 4);
+    // Also above the clock by more than a failover adds: what takes its place begins above it.
+    assert!(append(&log).await < logs[3].floor && logs[3].first < logs[3].floor);
     // Beyond what scripts can count to.
     let beyond = registry.logs()[3].successor(Uuid::new_v4(), "bucket".to_owned());
     registry.register_log(&RegisteredLog { floor: Position(1 << 53), ..beyond }).await.unwrap();

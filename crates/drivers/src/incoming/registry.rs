@@ -9,7 +9,8 @@
 //! 2. No position is used in a generation above its floor: the floor is raised before.
 //! 3. Positions of a generation begin above the floors of those before it.
 //!
-//! Redis keeps 2 without raising the floor: its positions follow its clock, above which a log begins that takes the place of another.
+//! A log of objects reserves numbers before it uses them. Positions in Redis follow its clock, or the last one; the floor is kept a day
+//! above both.
 //!
 //! What a driver finds in place of its log, and what it does then, is the driver's (`objects::registration`, `redis::registration`). The
 //! embedded store has one process and files of its own (`log::followed`).
@@ -29,7 +30,7 @@ use crate::coordination::CoordinationError;
 
 /// So far above the clock a log begins where nothing tells how far the one before it came: positions in Redis follow its clock, and
 /// are some hours ahead of it after failovers.
-const AHEAD_OF_CLOCK: Duration = Duration::from_hours(24);
+pub(super) const AHEAD_OF_CLOCK: Duration = Duration::from_hours(24);
 
 /// A log, as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,12 +16,12 @@ mod scripts;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Numbering, Sack, SackCount};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::RwLock;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
@@ -92,6 +92,8 @@ struct Store {
     root_tag: Tag,
     tags: Vec<Tag>,
     numbering: RwLock<Numbering>,
+    /// Why this log is not the one that is followed any more.
+    replaced: OnceLock<String>,
     backlog: Mutex<Option<(Instant, Backlog)>>,
 }
 
@@ -192,6 +194,7 @@ impl RedisIncoming {
             root_tag,
             tags: layout::group_tags(&options.prefix, root.groups),
             numbering: RwLock::new(root.numbering),
+            replaced: OnceLock::new(),
             backlog: Mutex::new(None),
             options,
         });
@@ -204,7 +207,8 @@ impl RedisIncoming {
         }
         if let Some(registry) = registry {
             let registered = store.register(&*registry).await;
-            registered.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+            let log = registered.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+            tokio::spawn(Store::keep_ahead(Arc::downgrade(&store), registry, log));
         }
         let (queue, queued) = mpsc::channel(append::QUEUE_BATCHES_MAX);
         let queued = Arc::new(Mutex::new(queued));
@@ -262,6 +266,10 @@ fn check(root: &Root, options: &RedisIncomingOptions, cluster: Uuid) -> Result<(
 
 #[async_trait]
 impl Incoming for RedisIncoming {
+    fn fault(&self) -> Option<Fault> {
+        self.store.replaced.get().map(|_| Fault::Ended("the log in Redis that this process follows"))
+    }
+
     fn numbering(&self) -> Numbering {
         self.store.numbering()
     }
@@ -269,6 +277,9 @@ impl Incoming for RedisIncoming {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         if batch.entries.is_empty() {
             return Ok(());
+        }
+        if let Some(reason) = self.store.replaced.get() {
+            return Err(IncomingError::Poisoned(reason.clone()));
         }
         let late = || IncomingError::Unavailable(format!("{} is behind", self.store.client.place()));
         let deadline = Instant::now() + 2 * self.store.client_timeout();

@@ -1,7 +1,13 @@
 //! Which log this server holds: its identity lies in the record of the sacks.
 //!
 //! Positions follow the server's clock, so those of a server that was emptied, or holds an older copy, are above the ones before by
-//! themselves. Above those of a log in another store they are raised.
+//! themselves. Above those of a log in another store they are raised. The floor in the registry is kept ahead of them by far more than
+//! a failover adds.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use gnudi_model::SackCount;
 use redis::Value;
@@ -12,12 +18,14 @@ use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{
         IncomingError, Position,
-        registry::{LogRegistry, RegisteredLog, succeed, unavailable},
+        registry::{AHEAD_OF_CLOCK, LogRegistry, RegisteredLog, above_clock, succeed, unavailable},
     },
 };
 
 /// Scripts count in doubles.
 const POSITION_MAX: Position = Position(1 << 53);
+/// How often the floor is raised.
+const FLOOR_DELAY: Duration = Duration::from_secs(2);
 
 /// How many sacks a new log has: as many as the one before.
 pub(super) async fn sacks(
@@ -31,7 +39,7 @@ pub(super) async fn sacks(
 impl Store {
     /// Registers the log of this server as the one that is followed, unless it is; and has its positions be above those of the ones
     /// before.
-    pub(super) async fn register(&self, registry: &dyn LogRegistry) -> Result<(), IncomingError> {
+    pub(super) async fn register(&self, registry: &dyn LogRegistry) -> Result<RegisteredLog, IncomingError> {
         let identity = self.identity().await?;
         let place = format!("{}, prefix {}", self.client.place(), self.options.prefix);
         let log = loop {
@@ -61,15 +69,51 @@ impl Store {
                 POSITION_MAX.0, log.first.0
             )));
         }
-        let sacks = self.numbering().count;
-        let raised = registry.raise_log(log.generation, Position(0), Position(0), sacks).await;
-        raised.map_err(|error| unavailable(&error))?;
         if log.first > Position(0) {
             let raise =
                 |tag: &Tag| Call::script(&self.scripts.raise, tag).key(tag.key(":m")).arg(log.first.0);
             self.all(Confirm::Replicas, self.tags.iter().map(raise).collect()).await?;
         }
+        self.raise_floor(registry, &log).await?;
+        Ok(log)
+    }
+
+    /// Keeps the floor ahead of the positions. Where another log is followed now, nothing is taken any more.
+    async fn raise_floor(
+        &self,
+        registry: &dyn LogRegistry,
+        log: &RegisteredLog,
+    ) -> Result<(), IncomingError> {
+        let last = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("last");
+        let mut reached = 0;
+        for answer in self.all(Confirm::Master, self.tags.iter().map(last).collect()).await? {
+            let last: Option<u64> = redis::from_redis_value(answer)
+                .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
+            reached = reached.max(last.unwrap_or(0));
+        }
+        let floor = Position(reached + AHEAD_OF_CLOCK.as_micros() as u64).max(above_clock());
+        let (reached, sacks) = (Position(reached), self.numbering().count);
+        let raised = registry.raise_log(log.generation, reached, floor, sacks).await;
+        if !raised.map_err(|error| unavailable(&error))? && self.replaced.get().is_none() {
+            let reason = format!("another log has taken the place of log {log}");
+            tracing::error!(
+                "{}: {reason}: nothing is accepted until this process is started anew",
+                self.client.place()
+            );
+            let _ = self.replaced.set(reason);
+        }
         Ok(())
+    }
+
+    /// Keeps the floor ahead until the driver is dropped.
+    pub(super) async fn keep_ahead(store: Weak<Store>, registry: Arc<dyn LogRegistry>, log: RegisteredLog) {
+        loop {
+            tokio::time::sleep(FLOOR_DELAY).await;
+            let Some(store) = store.upgrade() else { return };
+            if let Err(error) = store.raise_floor(&*registry, &log).await {
+                tracing::debug!(%error, "the floor of positions is not raised");
+            }
+        }
     }
 
     /// The identity that the first to ask gave the log.
