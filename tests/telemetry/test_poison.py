@@ -127,7 +127,7 @@ def test_a_change_that_the_store_refuses_is_set_aside(rabbitmq, gnudi, agent):
     refused = minute(1, "x" * 300)
     raw_bus(rabbitmq, [(QUEUE, refused)])
     headers = aside(rabbitmq, 1)[refused]
-    assert "is refused" in headers["reason"] and headers["queue"] == QUEUE, headers
+    assert "at most 255" in headers["reason"] and headers["queue"] == QUEUE, headers
     raw_bus(rabbitmq, [(QUEUE, minute(2, "new"))])
     shown = lambda: client.get(f"/v1/resource/image/{resource_id(600)}").expect(200).json()["name"]
     wait_until(lambda: shown() == "new", TIMEOUT_S, "the new name")
