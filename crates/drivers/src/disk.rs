@@ -24,12 +24,12 @@ pub trait Disk: Send + Sync + 'static {
     /// Creates one directory, for its owner only, in a parent that exists.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
     /// Creates a directory and its parents, and makes their names durable. One that exists is no error; its parent is synced all
-    /// the same, for whoever created it may have died before doing so.
+    /// the same, for whoever created it may have died before doing so. So is that of the first parent that exists.
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         let parent = parent_of(dir);
         let is_new = !self.is_dir(dir);
         if is_new {
-            if !self.is_dir(parent) {
+            if parent != dir {
                 self.create_dir(parent)?;
             }
             match self.make_dir(dir) {
@@ -49,6 +49,18 @@ pub trait Disk: Send + Sync + 'static {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The space of the file system of a directory. Not every disk knows.
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        Err(io::Error::new(ErrorKind::Unsupported, format!("the space of {} is not known", dir.display())))
+    }
+}
+
+/// The space of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub total_bytes: u64,
+    /// For this program; what only root may use is not counted.
+    pub free_bytes: u64,
 }
 
 /// An open file, read and written at offsets.
@@ -216,6 +228,12 @@ impl Disk for LocalDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         fs::File::open(dir)?.sync_all()
     }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let stat = rustix::fs::statvfs(dir)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        Ok(Space { total_bytes: bytes(stat.f_blocks), free_bytes: bytes(stat.f_bavail) })
+    }
 }
 
 struct LocalFile(fs::File);
@@ -319,9 +337,11 @@ pub(crate) mod tests {
         let root = folder.path();
         let (disk, dir) = (Recorder::default(), root.join("a/b/c"));
         disk.create_dir(&dir).unwrap();
+        let above = format!("sync {}", root.parent().unwrap().display());
         let wanted =
             ["make ROOT/a", "sync ROOT", "make ROOT/a/b", "sync ROOT/a", "make ROOT/a/b/c", "sync ROOT/a/b"];
-        assert_eq!(disk.take(root), wanted);
+        let done = disk.take(root);
+        assert_eq!((&done[0], &done[1..]), (&above, &wanted.map(str::to_owned)[..]));
         assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
         // Whoever created it may have died before the sync.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();

@@ -200,6 +200,9 @@ async fn run(seed: u64, durability: Durability, kills: bool) {
         } else {
             run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
         }
+        if run.kills && run.random.one_in(3) {
+            run.disk.lose_pages(run.random.below(10));
+        }
         // The power may go while the log is being opened.
         if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
             run.check(&log).await;
@@ -260,6 +263,7 @@ proptest! {
         runtime.block_on(run(seed, Durability::Sync, false));
     }
 
+    /// Also where a sync that lost pages came before the kill.
     #[test]
     fn kills_before_a_power_cut_lose_nothing_acknowledged(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

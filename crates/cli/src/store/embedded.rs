@@ -54,6 +54,7 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
     if known.is_none() && (incoming.has_had_records() || figures.runs + figures.recent_entries > 0) {
         check_index(&dir)?;
     }
+    SqlIndexer::write_log_again(&dir.indexer()).with_context(|| dir.indexer().display().to_string())?;
     let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
     match known {
         Some(known) if known != sql.cluster_id() => {

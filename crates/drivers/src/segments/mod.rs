@@ -221,14 +221,14 @@ impl SegmentLog {
     fn undo<T>(&mut self, error: io::Error) -> Result<T, WriteError> {
         let file = &self.active.segment.file;
         file.truncate(u64::from(self.active.end))
-            .and_then(|()| file.sync_data())
+            .and_then(|()| self.active.segment.sync())
             .map_err(WriteError::Broken)?;
         Err(WriteError::NoSpace(error))
     }
 
     /// Makes all that was written durable. After an error the log must not be written any more.
     pub fn sync(&mut self) -> io::Result<()> {
-        self.active.segment.file.sync_data()?;
+        self.active.segment.sync()?;
         self.active.synced = self.active.end;
         Ok(())
     }

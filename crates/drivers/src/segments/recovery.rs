@@ -5,8 +5,17 @@
 //! A frame says how many bytes before it were not yet synced when it was written. So a hole with a frame behind it that
 //! was written after a sync of that hole is damage: the bytes were durable once. A hole with later frames that
 //! were all written before the next sync may be a tear: none of them was promised to anybody.
+//!
+//! What lies beyond the last sync that the frames of a segment prove is written once more. It may be all there is of a sync that
+//! failed: Linux then keeps the bytes for readers and counts them as written, so that a later sync succeeds without them. The last
+//! segment is the only one that can have such bytes: a full one has been synced, and none of its syncs has failed.
 
-use std::{collections::BTreeMap, io::IoSlice, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, IoSlice},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     Location, OwnerState, SPARE_SUFFIX,
@@ -17,7 +26,7 @@ use super::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, write_all_at},
+    disk::{Disk, read_exact_at, write_all_at},
     quarantine::Quarantine,
 };
 
@@ -97,14 +106,29 @@ pub(crate) fn recover(
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
         let scan = Scan::new(segment, successor, is_last, tear, recovered.owner_tag, quarantine)?;
-        let end = scan.run(visit)?;
+        let Found { end, proven } = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
+            write_again(segment, proven, end).map_err(OpenError::io(&segment.path))?;
             segment.file.sync_data().map_err(OpenError::io(&segment.path))?;
             recovered.last = Some((number, end));
         }
     }
     Ok(recovered)
+}
+
+/// How much is written again at once.
+const REWRITE_BYTES: usize = 1 << 20;
+
+/// Writes bytes of a segment as they are read, for the next sync. What cannot be read stays as it is.
+fn write_again(segment: &Segment, from: u32, to: u32) -> io::Result<()> {
+    for start in (from..to).step_by(REWRITE_BYTES) {
+        let mut bytes = vec![0; REWRITE_BYTES.min((to - start) as usize)];
+        if read_exact_at(&*segment.file, &mut bytes, start.into()).is_ok() {
+            write_all_at(&*segment.file, &mut [IoSlice::new(&bytes)], start.into())?;
+        }
+    }
+    Ok(())
 }
 
 /// `None` where it is damaged, which is reported: the frames speak for themselves.
@@ -136,6 +160,12 @@ struct Scan<'a> {
     tear: Tear,
     owner_tag: u64,
     quarantine: &'a Quarantine,
+}
+
+/// What was found of a segment: where its frames end, and up to where they prove that a sync succeeded.
+struct Found {
+    end: u32,
+    proven: u32,
 }
 
 /// What stands at an offset.
@@ -172,11 +202,14 @@ impl<'a> Scan<'a> {
         Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine })
     }
 
-    /// Shows the frames and returns where they end.
-    fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<u32, OpenError> {
-        let mut offset = SEGMENT_HEADER_BYTES;
+    /// Shows the frames.
+    fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<Found, OpenError> {
+        let (mut offset, mut proven) = (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES);
         while offset < self.limit {
             let sight = self.look(offset)?;
+            if let Sight::Whole(header, _) | Sight::Damaged(header, _) = &sight {
+                proven = proven.max(offset - header.unsynced.min(offset));
+            }
             if let Sight::Whole(header, items) = &sight {
                 self.show(offset, header.length, items, Some(0), visit)?;
                 offset += header.length as u32;
@@ -197,13 +230,13 @@ impl<'a> Scan<'a> {
                 self.damage(offset, hole_end, sight, synced, visit)?;
             } else if next.is_none() || self.tear == Tear::Cut {
                 self.torn_tail(offset, &sight)?;
-                return Ok(offset);
+                return Ok(Found { end: offset, proven });
             } else {
                 self.torn_frame(offset, hole_end)?;
             }
             offset = hole_end;
         }
-        Ok(offset.min(self.limit))
+        Ok(Found { end: offset.min(self.limit), proven })
     }
 
     fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {

@@ -18,6 +18,8 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
+
 use super::{
     Location,
     frame::{self, ITEM_HEADER_BYTES, u32_at, u64_at},
@@ -37,6 +39,8 @@ pub struct Segment {
     pub number: u32,
     pub path: PathBuf,
     pub file: Arc<dyn DiskFile>,
+    /// Whether a sync has failed. Held during a sync.
+    sync_failed: Mutex<bool>,
     /// Whether the disk failed to read some of it: then the file is kept when its frames are no longer needed.
     pub unreadable: AtomicBool,
 }
@@ -107,7 +111,17 @@ impl SegmentHeader {
 
 impl Segment {
     pub fn new(number: u32, file: Arc<dyn DiskFile>, path: PathBuf) -> Self {
-        Self { number, path, file, unreadable: AtomicBool::new(false) }
+        Self { number, path, file, sync_failed: Mutex::new(false), unreadable: AtomicBool::new(false) }
+    }
+
+    /// Makes all that was written durable. Linux reports a write-back error once, and lets later syncs succeed without the bytes:
+    /// so after one that failed all others fail, those of other threads included.
+    pub fn sync(&self) -> io::Result<()> {
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(io::Error::other("an earlier sync of the file has failed"));
+        }
+        self.file.sync_data().inspect_err(|_| *failed = true)
     }
 
     pub fn open(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Self> {

@@ -6,3 +6,4 @@ pub mod log_of_objects;
 pub mod proxy;
 pub mod random;
 pub mod sim_disk;
+pub mod sim_inode;

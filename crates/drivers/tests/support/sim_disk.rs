@@ -1,25 +1,31 @@
 //! A disk in memory that can lose its power, run full, and fail any operation.
 //!
 //! It keeps what was synced, and of what was not, after a power cut, an arbitrary part: each write may be there, be missing
-//! or be torn at any sector, whatever came before or after it; of a directory's unsynced changes some first ones.
+//! or be torn at any sector, whatever came before or after it; of a directory's unsynced changes some first ones. A directory
+//! whose own name is lost takes all that is in it along.
+//!
+//! A process may be killed before the power goes: what it wrote is there for the next one, and still not on the disk. A sync
+//! may fail as Linux has it fail: the bytes stay in memory, count as written back, and no later sync writes them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{self, ErrorKind, IoSlice},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use gnudi_drivers::disk::{Disk, DiskFile};
+use gnudi_drivers::disk::{Disk, DiskFile, Space};
 use parking_lot::Mutex;
 
-use super::random::Random;
-
-const SECTOR_BYTES: usize = 512;
+use super::{
+    random::Random,
+    sim_inode::{Change, Inode},
+};
 
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    MakeDir,
     Create,
     Write,
     SyncData,
@@ -43,10 +49,15 @@ struct State {
     inodes: HashMap<u64, Inode>,
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
+    /// The root is always there.
+    dirs: BTreeSet<PathBuf>,
+    durable_dirs: BTreeSet<PathBuf>,
     name_changes: Vec<NameChange>,
     made: u64,
     faults: Vec<Fault>,
     batch_write_fault: Option<ErrorKind>,
+    /// Syncs that still succeed before one loses what it should write.
+    pages_lost_after: Option<usize>,
     capacity: Option<usize>,
     /// Changing operations left until the power goes.
     power_left: Option<u64>,
@@ -72,20 +83,8 @@ impl Fault {
     }
 }
 
-#[derive(Clone, Default)]
-struct Inode {
-    durable: Vec<u8>,
-    current: Vec<u8>,
-    pending: Vec<Change>,
-}
-
-#[derive(Clone)]
-enum Change {
-    Write(usize, Vec<u8>),
-    Length(usize),
-}
-
 enum NameChange {
+    MakeDir(PathBuf),
     Add(PathBuf, u64),
     Remove(PathBuf),
     Rename(PathBuf, PathBuf, u64),
@@ -94,14 +93,16 @@ enum NameChange {
 impl NameChange {
     fn dir(&self) -> &Path {
         match self {
-            NameChange::Add(path, _) | NameChange::Remove(path) | NameChange::Rename(path, _, _) => {
-                path.parent().expect("a file lies in a directory")
-            }
+            NameChange::MakeDir(path)
+            | NameChange::Add(path, _)
+            | NameChange::Remove(path)
+            | NameChange::Rename(path, _, _) => path.parent().expect("a file lies in a directory"),
         }
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>, dirs: &mut BTreeSet<PathBuf>) {
         match self {
+            NameChange::MakeDir(path) => drop(dirs.insert(path.clone())),
             NameChange::Add(path, inode) => drop(names.insert(path.clone(), *inode)),
             NameChange::Remove(path) => drop(names.remove(path)),
             NameChange::Rename(from, to, inode) => {
@@ -109,45 +110,6 @@ impl NameChange {
                 names.insert(to.clone(), *inode);
             }
         }
-    }
-}
-
-impl Inode {
-    fn write(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
-        if bytes.len() < offset + data.len() {
-            bytes.resize(offset + data.len(), 0);
-        }
-        bytes[offset..offset + data.len()].copy_from_slice(data);
-    }
-
-    /// The state after a power cut: the durable bytes with some of the changes, some of those torn.
-    fn after_cut(&self, random: &mut Random) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
-        for change in &self.pending {
-            match change {
-                Change::Length(length) => {
-                    if !random.one_in(3) {
-                        bytes.resize(*length, 0);
-                    }
-                }
-                Change::Write(offset, data) => match random.below(3) {
-                    0 => {}
-                    1 => Self::write(&mut bytes, *offset, data),
-                    _ => {
-                        let mut at = 0;
-                        while at < data.len() {
-                            let sector_end = (offset + at) / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
-                            let end = (sector_end - offset).min(data.len());
-                            if random.one_in(2) {
-                                Self::write(&mut bytes, offset + at, &data[at..end]);
-                            }
-                            at = end;
-                        }
-                    }
-                },
-            }
-        }
-        bytes
     }
 }
 
@@ -168,7 +130,12 @@ impl SimDisk {
         self.0.lock().faults.push(Fault { operation, after: 0, error, lasting: false, name_end });
     }
 
-    /// Whether all faults have struck.
+    /// The `after`-th next sync of a file's bytes fails, and they are lost: those who read see them until the power is cut, and
+    /// later syncs succeed without writing them.
+    pub fn lose_pages(&self, after: usize) {
+        self.0.lock().pages_lost_after = Some(after);
+    }
+
     /// From now on these bytes of a file cannot be read, as a bad sector's.
     pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) {
         let mut state = self.0.lock();
@@ -181,6 +148,7 @@ impl SimDisk {
         self.0.lock().panics_at_write = true;
     }
 
+    /// Whether all faults have struck.
     pub fn is_healed(&self) -> bool {
         self.0.lock().faults.is_empty()
     }
@@ -222,6 +190,7 @@ impl SimDisk {
         state.is_kill = false;
         state.power_left = None;
         state.faults.clear();
+        state.pages_lost_after = None;
     }
 
     /// How many files were ever made.
@@ -307,10 +276,11 @@ impl State {
             let left = kept.get_mut(change.dir()).unwrap();
             if *left > 0 {
                 *left -= 1;
-                change.apply(&mut self.durable_names);
+                change.apply(&mut self.durable_names, &mut self.durable_dirs);
             }
         }
-        self.names = self.durable_names.clone();
+        self.lose_unreachable();
+        (self.names, self.dirs) = (self.durable_names.clone(), self.durable_dirs.clone());
         // In a fixed order, so that a seed gives the same cut each time.
         let mut numbers: Vec<u64> = self.inodes.keys().copied().collect();
         numbers.sort_unstable();
@@ -321,6 +291,31 @@ impl State {
         }
         let named: Vec<u64> = self.names.values().copied().collect();
         self.inodes.retain(|number, _| named.contains(number));
+    }
+
+    /// What lies in directories whose own names are lost is lost.
+    fn lose_unreachable(&mut self) {
+        let mut reachable = BTreeSet::new();
+        // Parents come before what is in them.
+        for dir in &self.durable_dirs {
+            let parent = dir.parent().expect("the root is not listed");
+            if parent.parent().is_none() || reachable.contains(parent) {
+                reachable.insert(dir.clone());
+            }
+        }
+        self.durable_dirs = reachable;
+        let dirs = &self.durable_dirs;
+        self.durable_names.retain(|path, _| path.parent().is_some_and(|dir| dirs.contains(dir)));
+    }
+
+    fn is_dir(&self, dir: &Path) -> bool {
+        dir.parent().is_none() || self.dirs.contains(dir)
+    }
+
+    /// Refuses names in a directory that is not there.
+    fn check_parent(&self, path: &Path) -> io::Result<()> {
+        let is_there = path.parent().is_some_and(|dir| self.is_dir(dir));
+        if is_there { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
     }
 
     fn inode(&self, path: &Path) -> io::Result<u64> {
@@ -334,7 +329,7 @@ impl State {
     }
 
     fn change_names(&mut self, change: NameChange) {
-        change.apply(&mut self.names);
+        change.apply(&mut self.names, &mut self.dirs);
         self.name_changes.push(change);
     }
 }
@@ -342,19 +337,26 @@ impl State {
 impl Disk for SimDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let state = self.0.lock();
+        if !state.is_dir(dir) {
+            return Err(ErrorKind::NotFound.into());
+        }
         let names = state.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
     }
 
-    fn is_dir(&self, _dir: &Path) -> bool {
-        true
+    fn is_dir(&self, dir: &Path) -> bool {
+        self.0.lock().is_dir(dir)
     }
 
-    fn make_dir(&self, _dir: &Path) -> io::Result<()> {
-        unreachable!("every directory is there")
-    }
-
-    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let boot = state.boot;
+        state.operate(Operation::MakeDir, boot, Some(dir))?;
+        state.check_parent(dir)?;
+        if state.is_dir(dir) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        state.change_names(NameChange::MakeDir(dir.to_owned()));
         Ok(())
     }
 
@@ -362,6 +364,7 @@ impl Disk for SimDisk {
         let mut state = self.0.lock();
         let boot = state.boot;
         state.operate(Operation::Create, boot, Some(path))?;
+        state.check_parent(path)?;
         let inode = if let Ok(inode) = state.inode(path) {
             let content = state.inodes.get_mut(&inode).unwrap();
             content.current.clear();
@@ -400,16 +403,27 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn space(&self, _dir: &Path) -> io::Result<Space> {
+        let state = self.0.lock();
+        let total = state.capacity.unwrap_or(usize::MAX >> 1);
+        let free_bytes = total.saturating_sub(state.used()) as u64;
+        Ok(Space { total_bytes: total as u64, free_bytes })
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.0.lock();
         let boot = state.boot;
         state.operate(Operation::SyncDir, boot, Some(dir))?;
+        if !state.is_dir(dir) {
+            return Err(ErrorKind::NotFound.into());
+        }
         let (synced, rest) =
             std::mem::take(&mut state.name_changes).into_iter().partition(|change| change.dir() == dir);
         state.name_changes = rest;
         let synced: Vec<NameChange> = synced;
+        let State { durable_names, durable_dirs, .. } = &mut *state;
         for change in synced {
-            change.apply(&mut state.durable_names);
+            change.apply(durable_names, durable_dirs);
         }
         Ok(())
     }
@@ -479,9 +493,14 @@ impl DiskFile for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.operate(Operation::SyncData, |_, inode| {
-            inode.durable.clone_from(&inode.current);
-            inode.pending.clear();
+        self.operate(Operation::SyncData, |state, inode| {
+            let is_due = state.pages_lost_after == Some(0);
+            state.pages_lost_after = state.pages_lost_after.and_then(|after| after.checked_sub(1));
+            if is_due {
+                inode.lose_pages();
+                return Err(io::Error::other("the disk lost pages"));
+            }
+            inode.sync();
             Ok(())
         })
     }

@@ -38,7 +38,7 @@ use uuid::Uuid;
 use crate::{Indexer, IndexerError};
 use database::{
     Checkpoints, Connection, Connector, Dialect, Pool, Purpose, Row, Statement, connect_patiently,
-    copy_sqlite, refresh_statistics,
+    copy_sqlite, refresh_statistics, write_sqlite_log_again,
 };
 use failure::indexer_error;
 use interner::Texts;
@@ -124,6 +124,12 @@ impl SqlIndexer {
         let failed = |reason: String| OpenError::Database { path: from.display().to_string(), reason };
         copy_sqlite(from, to).await.map_err(|error| failed(failure::reason(&error)))?;
         std::fs::File::open(to).and_then(|file| file.sync_all()).map_err(|error| failed(error.to_string()))
+    }
+
+    /// To be called before the index in the `SQLite` file `path` is opened, by the only process that may have it open: makes
+    /// durable what a commit whose sync failed has left in memory.
+    pub fn write_log_again(path: &Path) -> std::io::Result<()> {
+        write_sqlite_log_again(path)
     }
 
     /// What is wrong with the file of an index that was complete once, as far as its length tells; `None` if nothing is.

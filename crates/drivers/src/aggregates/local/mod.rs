@@ -499,7 +499,7 @@ impl Shared {
             (log.log.sync_point(), log.roster.take())
         };
         // Not holding the log: others write on meanwhile.
-        point.segment.file.sync_data().map_err(|error| self.fail(WriteError::Broken(error)))?;
+        point.segment.sync().map_err(|error| self.fail(WriteError::Broken(error)))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let mut log = self.log.lock();
         // Linux reports a write-back error to one fsync only. The sync of a full segment may have got it; it held the log until

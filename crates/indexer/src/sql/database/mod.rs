@@ -18,7 +18,7 @@ pub(in crate::sql) use pool::Pool;
 pub(in crate::sql) use row::Row;
 pub(in crate::sql) use sqlite::{
     connect_patiently, copy as copy_sqlite, file_fault as sqlite_file_fault, log_path as sqlite_log_path,
-    refresh_statistics,
+    refresh_statistics, write_log_again as write_sqlite_log_again,
 };
 pub(in crate::sql) use statement::{Statement, Value};
 

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, ErrorKind, Read as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -109,6 +110,24 @@ pub(in crate::sql) fn file_fault(path: &Path) -> io::Result<Option<String>> {
     let has_log = std::fs::metadata(log_path(path)).is_ok_and(|log| log.len() > 0);
     let is_short = is_told && !has_log && length < wanted;
     Ok(is_short.then(|| format!("is cut short: {length} of {wanted} bytes are left")))
+}
+
+/// Writes the log of a file that nobody has open as it is read, and syncs it. A commit whose sync failed may have left its
+/// bytes in memory only, where Linux counts them as written: `SQLite` would take them for durable, and build on them.
+pub(in crate::sql) fn write_log_again(path: &Path) -> io::Result<()> {
+    const PIECE_BYTES: usize = 1 << 20;
+    let log = match File::options().read(true).write(true).open(log_path(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        log => log?,
+    };
+    let length = log.metadata()?.len();
+    let mut piece = vec![0; PIECE_BYTES];
+    for start in (0..length).step_by(PIECE_BYTES) {
+        let piece = &mut piece[..(length - start).min(PIECE_BYTES as u64) as usize];
+        log.read_exact_at(piece, start)?;
+        log.write_all_at(piece, start)?;
+    }
+    log.sync_data()
 }
 
 /// Where `SQLite` keeps the log of a file.

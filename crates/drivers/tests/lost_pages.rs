@@ -1,0 +1,152 @@
+//! A sync fails and loses what it should have written, as Linux does: the bytes can be read, and later syncs succeed without
+//! them. Then the process ends, another one relies on what it finds, and the power is cut. And directories: their names are
+//! lost with all that is in them, unless whoever finds them makes them durable.
+
+mod support;
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    OpenError,
+    aggregates::{
+        AggregateStore, Fence, MetricWrite, StoreError,
+        local::{LocalAggregates, LocalAggregatesOptions},
+    },
+    incoming::{
+        Batch, Incoming, IncomingError, Position,
+        log::{LocalIncoming, LocalIncomingOptions},
+    },
+};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use support::sim_disk::SimDisk;
+use uuid::Uuid;
+
+const DIR: &str = "/new/levels/store";
+/// The operations of a first start, and more.
+const OPERATIONS: u64 = 40;
+
+fn metric(id: u32) -> MetricId {
+    MetricId(Uuid::from_u128(id.into()))
+}
+
+fn open_log(disk: &SimDisk) -> Result<Arc<LocalIncoming>, OpenError> {
+    let sack_count = SackCount(1.try_into().unwrap());
+    let options =
+        LocalIncomingOptions { sack_count, segment_bytes: 1 << 16, ..LocalIncomingOptions::default() };
+    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options)
+}
+
+async fn append(log: &LocalIncoming, id: u32) -> Result<(), IncomingError> {
+    let mut batch = Batch::default();
+    batch.push(metric(id), id, |out| out.resize(5000, id as u8));
+    log.append(batch).await
+}
+
+async fn ids(log: &LocalIncoming) -> Vec<u32> {
+    let sack = Sack { count: SackCount(1.try_into().unwrap()), id: SackId(0) };
+    let records = log.pending(sack, Position(0), usize::MAX).await.unwrap().records;
+    records.iter().map(|record| record.measures).collect()
+}
+
+fn open_store(disk: &SimDisk) -> Result<Arc<LocalAggregates>, OpenError> {
+    let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new(DIR), &options)
+}
+
+async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
+    let head = Bytes::from(vec![id as u8; 5000]);
+    let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
+    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
+}
+
+async fn is_there(store: &LocalAggregates, id: u32) -> bool {
+    let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
+    head.is_some_and(|head| head == vec![id as u8; 5000])
+}
+
+/// The process is killed; what it wrote is there for the next one.
+fn kill<T>(disk: &SimDisk, process: T) {
+    disk.kill_after(0);
+    drop(process);
+    disk.restart(0);
+}
+
+#[tokio::test]
+async fn the_log_keeps_what_it_has_found_after_a_sync_that_lost_pages() {
+    for seed in 0..40 {
+        let disk = SimDisk::default();
+        let log = open_log(&disk).unwrap();
+        append(&log, 1).await.unwrap();
+        disk.lose_pages(0);
+        assert!(matches!(append(&log, 2).await, Err(IncomingError::Poisoned(_))));
+        kill(&disk, log);
+        let log = open_log(&disk).unwrap();
+        let mut promised = ids(&log).await;
+        assert_eq!(promised, [1, 2], "the lost bytes can be read");
+        append(&log, 3).await.unwrap();
+        promised.push(3);
+        disk.restart(seed);
+        drop(log);
+        let log = open_log(&disk).unwrap();
+        assert_eq!((ids(&log).await, log.figures().damaged), (promised, 0), "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn aggregates_keep_what_they_have_found_after_a_sync_that_lost_pages() {
+    for seed in 0..40 {
+        let disk = SimDisk::default();
+        let store = open_store(&disk).unwrap();
+        write(&store, 1).await.unwrap();
+        store.sync().await.unwrap();
+        write(&store, 2).await.unwrap();
+        disk.lose_pages(0);
+        store.sync().await.unwrap_err();
+        kill(&disk, store);
+        let store = open_store(&disk).unwrap();
+        assert!(is_there(&store, 2).await, "the lost bytes can be read");
+        // Now the log of measures may forget what they were made of.
+        store.sync().await.unwrap();
+        disk.restart(seed);
+        drop(store);
+        let store = open_store(&disk).unwrap();
+        for id in [1, 2] {
+            assert!(is_there(&store, id).await, "seed {seed}: {id} is lost");
+        }
+        assert_eq!(store.figures().damaged, 0, "seed {seed}");
+    }
+}
+
+/// The process is killed at any operation of a first start, in which it makes the directories.
+#[tokio::test]
+async fn what_lies_in_new_directories_survives_a_kill_and_a_power_cut() {
+    let mut kills = 0;
+    for operations in 1..OPERATIONS {
+        for seed in 0..5 {
+            let disk = SimDisk::default();
+            disk.kill_after(operations);
+            kills += usize::from(open_log(&disk).is_err());
+            disk.restart(seed);
+            let log = open_log(&disk).unwrap();
+            append(&log, 1).await.unwrap();
+            disk.restart(seed);
+            drop(log);
+            let log = open_log(&disk).expect("the log after the power cut");
+            assert_eq!(ids(&log).await, [1], "operations {operations}, seed {seed}");
+
+            let disk = SimDisk::default();
+            disk.kill_after(operations);
+            kills += usize::from(open_store(&disk).is_err());
+            disk.restart(seed);
+            let store = open_store(&disk).unwrap();
+            write(&store, 1).await.unwrap();
+            store.sync().await.unwrap();
+            disk.restart(seed);
+            drop(store);
+            let store = open_store(&disk).expect("the store after the power cut");
+            assert!(is_there(&store, 1).await, "operations {operations}, seed {seed}");
+        }
+    }
+    assert!(kills > 100, "{kills} starts were cut short");
+}
