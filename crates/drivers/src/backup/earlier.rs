@@ -25,6 +25,12 @@ pub(super) struct Earlier {
     pub damaged: Vec<OpenError>,
 }
 
+/// A file that is shared with an earlier backup.
+pub(super) struct Linked {
+    /// What the manifest says of it, if there is one.
+    pub entry: Option<Entry>,
+}
+
 impl Earlier {
     pub fn find(place: &Path) -> Result<Self, OpenError> {
         let mut found = Self::default();
@@ -54,12 +60,13 @@ impl Earlier {
         })
     }
 
-    /// Shares `file` of an earlier backup, which looks as `now`, under the name `to`. What its manifest says of it, for an
-    /// interrupted one nothing; `None` where there is none.
-    pub fn link(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Option<Entry>> {
-        let whole = self.link_whole(file, now, to).map(Some);
+    /// Shares `file` of an earlier backup, which looks as `now`, under the name `to`, also of one that was interrupted; `None`
+    /// where there is none.
+    pub fn link(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Linked> {
+        let whole = self.link_whole(file, now, to).map(|entry| Linked { entry: Some(entry) });
         whole.or_else(|| {
-            self.interrupted.iter().any(|dir| link_alike(&dir.join(file), now, to)).then_some(None)
+            let found = self.interrupted.iter().any(|dir| link_alike(&dir.join(file), now, to));
+            found.then_some(Linked { entry: None })
         })
     }
 

@@ -247,8 +247,8 @@ impl Backup {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             shared => drop(shared?),
         }
-        if let Some(entry) = self.earlier.link(file, &now, to) {
-            self.kept(file, &now, entry, progress);
+        if let Some(linked) = self.earlier.link(file, &now, to) {
+            self.kept(file, &now, linked.entry, progress);
             return Ok(true);
         }
         let figures = &mut self.figures;

@@ -55,16 +55,15 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
 }
 
 fn check_empty(data_dir: &Path) -> Result<(), OpenError> {
-    match fs::read_dir(data_dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        entries => match entries.map_err(OpenError::io(data_dir))?.next() {
-            None => Ok(()),
-            Some(_) => {
-                let reason = "not empty: a backup is restored into a directory of its own".to_owned();
-                Err(OpenError::Invalid { path: data_dir.to_owned(), reason })
-            }
-        },
+    let mut entries = match fs::read_dir(data_dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(OpenError::io(data_dir))?,
+    };
+    if entries.next().is_some() {
+        let reason = "not empty: a backup is restored into a directory of its own".to_owned();
+        return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
     }
+    Ok(())
 }
 
 fn remove_if_there(dir: &Path) -> Result<(), OpenError> {
