@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use gnudi_drivers::{aggregates::local::LocalAggregates, incoming::log::LocalIncoming};
+use gnudi_drivers::{aggregates::local::LocalAggregates, incoming::log::LocalIncoming, reserve::Reserve};
 use gnudi_engine::Engine;
 use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
 use prometheus_client::{
@@ -18,7 +18,7 @@ pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     /// Of the embedded store.
-    local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>)>,
+    local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>, Reserve)>,
 }
 
 impl StoreFigures {
@@ -26,7 +26,10 @@ impl StoreFigures {
         StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
-            local: store.local.as_ref().map(|local| (local.incoming.clone(), local.aggregates.clone())),
+            local: store
+                .local
+                .as_ref()
+                .map(|local| (local.incoming.clone(), local.aggregates.clone(), local.reserve.clone())),
         }
     }
 }
@@ -48,8 +51,9 @@ impl Collector for StoreFigures {
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
-        let Some((incoming, aggregates)) = &self.local else { return Ok(()) };
+        let Some((incoming, aggregates, reserve)) = &self.local else { return Ok(()) };
         encode_log(&mut encoder, incoming)?;
+        encode_reserve(&mut encoder, reserve)?;
         encode_aggregates(&mut encoder, aggregates)
     }
 }
@@ -66,6 +70,16 @@ fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt:
     gauge(encoder, "gnudi_incoming_poisoned", "1 once a disk failure has stopped the log", poisoned)
 }
 
+fn encode_reserve(encoder: &mut DescriptorEncoder, reserve: &Reserve) -> fmt::Result {
+    let space = reserve.figures();
+    let help = "Free on the disk of the data directory, beside the reserve";
+    gauge(encoder, "gnudi_disk_free_bytes", help, space.free_bytes as f64)?;
+    let help = "Reserved on it for deletions, the index and acknowledgements";
+    gauge(encoder, "gnudi_disk_reserve_bytes", help, space.wanted_bytes as f64)?;
+    let help = "What of it is held now: 0 while the disk is full";
+    gauge(encoder, "gnudi_disk_reserve_held_bytes", help, space.held_bytes as f64)
+}
+
 fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregates) -> fmt::Result {
     let store = aggregates.figures();
     let bytes = (store.log_bytes + store.run_bytes) as f64;
@@ -73,6 +87,10 @@ fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregat
     counter(encoder, "gnudi_aggregates_syncs", "Syncs of the aggregates", store.syncs as f64)?;
     counter(encoder, "gnudi_aggregates_flushes", "Logs sorted into a run", store.flushes as f64)?;
     counter(encoder, "gnudi_aggregates_merges", "Merges of runs", store.merges as f64)?;
+    let waited = store.merges_waited as f64;
+    counter(encoder, "gnudi_aggregates_merges_waited", "Merges that waited for space", waited)?;
+    let waits = f64::from(u8::from(store.merge_waits));
+    gauge(encoder, "gnudi_aggregates_merge_waits", "1 while a merge waits for space", waits)?;
     counter(encoder, "gnudi_aggregates_damaged", "Damaged places found", store.damaged as f64)?;
     gauge(encoder, "gnudi_aggregates_runs", "Runs there are", store.runs as f64)?;
     gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk, is_foreign, read_file, read_id, replace_file},
+    reserve,
 };
 
 /// What a data directory's layout is called by its first version.
@@ -24,7 +25,8 @@ pub(crate) const INDEX: &str = "indexer.sqlite";
 /// Which index the rest belongs to: written once that index is complete.
 pub(crate) const INDEX_ID: &str = "index-id";
 /// What a backup leaves out: what belongs to a process, and the index, which its database copies.
-pub(crate) const NOT_COPIED: &[&str] = &[LOCK_FILE, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
+pub(crate) const NOT_COPIED: &[&str] =
+    &[LOCK_FILE, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
 
 /// A data directory that belongs to this process for as long as this lives.
 pub struct DataDir {

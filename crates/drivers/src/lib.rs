@@ -16,6 +16,7 @@ mod fence;
 pub mod incoming;
 pub mod objects;
 mod quarantine;
+pub mod reserve;
 mod segments;
 pub mod verify;
 

@@ -10,10 +10,12 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
     aggregates::local::{LocalAggregates, LocalAggregatesOptions},
     data_dir::DataDir,
+    disk::{Disk as _, LocalDisk},
     incoming::log::{Durability, LocalIncoming, LocalIncomingOptions},
+    reserve::Reserve,
 };
 use gnudi_engine::Engine;
-use gnudi_indexer::sql::{SqlIndexer, SqliteOptions};
+use gnudi_indexer::sql::{DiskSpace, SqlIndexer, SqliteOptions};
 use gnudi_model::SackCount;
 
 use super::{Local, Store, cached, on_damage, sack_count};
@@ -30,6 +32,9 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
             check_index(&dir)?;
         }
     }
+    let reserved_bytes = config.size("storage", "disk_reserve_bytes") as u64;
+    let reserve = Reserve::open(Arc::new(LocalDisk), path, reserved_bytes)?;
+    let segment_bytes = segment_bytes(path);
     let incoming = LocalIncoming::open(
         &dir.incoming(),
         &LocalIncomingOptions {
@@ -38,7 +43,9 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
                 Some("os") => Durability::Os,
                 _ => Durability::Sync,
             },
+            segment_bytes,
             followed_in: Some(dir.aggregates()),
+            reserve: reserve.clone(),
             backlog_bytes_max: config.size("incoming", "backlog_bytes_max") as u64,
             ..LocalIncomingOptions::default()
         },
@@ -46,7 +53,9 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
     let aggregates = LocalAggregates::open(
         &dir.aggregates(),
         &LocalAggregatesOptions {
+            segment_bytes,
             recent_bytes_max: config.size("storage", "recent_bytes_max") as u64,
+            reserve: reserve.clone(),
             ..LocalAggregatesOptions::default()
         },
     )?;
@@ -55,7 +64,9 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         check_index(&dir)?;
     }
     SqlIndexer::write_log_again(&dir.indexer()).with_context(|| dir.indexer().display().to_string())?;
-    let sql = SqlIndexer::open(&SqliteOptions::new(dir.indexer())).await?;
+    let space: Option<Arc<dyn DiskSpace>> = Some(Arc::new(Space(reserve.clone())));
+    let sqlite = SqliteOptions { space, ..SqliteOptions::new(dir.indexer()) };
+    let sql = SqlIndexer::open(&sqlite).await?;
     match known {
         Some(known) if known != sql.cluster_id() => {
             bail!(
@@ -75,8 +86,31 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         engine,
         indexer,
         incoming: incoming.clone(),
-        local: Some(Local { incoming, aggregates, _dir: dir }),
+        local: Some(Local { incoming, aggregates, reserve, _dir: dir }),
     })
+}
+
+/// What the index asks of the reserve.
+#[derive(Debug)]
+struct Space(Reserve);
+
+impl DiskSpace for Space {
+    fn is_short(&self) -> bool {
+        self.0.is_short()
+    }
+
+    fn make_room(&self) {
+        self.0.release();
+    }
+}
+
+/// The size of the log files: less on a small file system, which two logs with a few files each must not fill.
+fn segment_bytes(dir: &Path) -> u32 {
+    const BYTES_MIN: u64 = 1 << 20;
+    const BYTES_MAX: u64 = 64 << 20;
+    const PART_MAX: u64 = 16;
+    let total = LocalDisk.space(dir).map_or(u64::MAX, |space| space.total_bytes);
+    ((total / PART_MAX).clamp(BYTES_MIN, BYTES_MAX) >> 20 << 20) as u32
 }
 
 /// Refuses an index that is gone, or a part of it.

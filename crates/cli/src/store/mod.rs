@@ -17,6 +17,7 @@ use gnudi_drivers::{
     aggregates::local::LocalAggregates,
     data_dir::DataDir,
     incoming::{Incoming, log::LocalIncoming},
+    reserve::Reserve,
 };
 use gnudi_engine::{Engine, OnDamage};
 use gnudi_indexer::{
@@ -43,6 +44,7 @@ pub struct Store {
 pub struct Local {
     pub incoming: Arc<LocalIncoming>,
     pub aggregates: Arc<LocalAggregates>,
+    pub reserve: Reserve,
     _dir: DataDir,
 }
 

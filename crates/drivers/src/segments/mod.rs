@@ -30,6 +30,7 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk, is_no_space, with_suffix, write_all_at},
     quarantine::Quarantine,
+    reserve::Reserve,
 };
 
 /// Where a frame or an item stands in the log.
@@ -83,6 +84,15 @@ pub enum WriteError {
     Broken(io::Error),
 }
 
+/// What space is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// What is new: refused while the reserve of disk space is given up.
+    New,
+    /// What gives space back in the end: it may use the reserve, and takes as little as it can.
+    Relief,
+}
+
 /// The segments that can be read, by number.
 pub type Segments = RwLock<BTreeMap<u32, Arc<Segment>>>;
 
@@ -96,6 +106,7 @@ pub struct SegmentLog {
     /// Where the log ended that was found.
     found_end: Location,
     spares: Vec<PathBuf>,
+    reserve: Reserve,
 }
 
 /// The segment that is written. The end of the frames before may differ from its own for an old file in use again.
@@ -105,6 +116,8 @@ struct Active {
     end: u32,
     /// Up to here everything is durable.
     synced: u32,
+    /// Up to here the file has its space.
+    allocated: u32,
 }
 
 /// How far a log was written at some moment.
@@ -134,8 +147,8 @@ impl SegmentLog {
         let number = previous.max(known.used).max(known.done) + 1;
         let mut spares = recovered.spares;
         let header = SegmentHeader { number, previous, previous_end, previous_synced: true, owner_tag };
-        let mut begin = |bytes| create(&*disk, dir, &header, bytes, &mut spares);
-        let segment = begin(options.segment_bytes).or_else(|error| match error {
+        let mut begin = |bytes| Ok((create(&*disk, dir, &header, bytes, &mut spares)?, bytes));
+        let begun = begin(options.segment_bytes).or_else(|error| match error {
             WriteError::NoSpace(_) => {
                 // What is there can be read all the same; writes are refused until there is room.
                 tracing::warn!(
@@ -147,19 +160,24 @@ impl SegmentLog {
             }
             error @ WriteError::Broken(_) => Err(error),
         });
-        let segment = segment.map_err(|error| {
+        let (segment, allocated) = begun.map_err(|error| {
             let (WriteError::NoSpace(source) | WriteError::Broken(source)) = error;
             OpenError::Io { path: dir.join(file_name(number)), source }
         })?;
         let mut segments = recovered.segments;
         segments.insert(number, Arc::clone(&segment));
-        let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
+        let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES, allocated };
         let segments = Arc::new(RwLock::new(segments));
         let found_end = Location { segment: previous, offset: previous_end };
-        let mut log =
-            Self { disk, dir: dir.to_owned(), options, owner_tag, segments, active, found_end, spares };
-        log.drop_spares(log.options.spares_max).map_err(OpenError::io(dir))?;
+        let (dir, reserve) = (dir.to_owned(), Reserve::default());
+        let mut log = Self { disk, dir, options, owner_tag, segments, active, found_end, spares, reserve };
+        log.drop_spares(log.options.spares_max).map_err(OpenError::io(&log.dir))?;
         Ok(log)
+    }
+
+    /// From now on space is taken as the reserve allows.
+    pub fn set_reserve(&mut self, reserve: Reserve) {
+        self.reserve = reserve;
     }
 
     /// The owner's tag, as the log was created with it.
@@ -183,16 +201,51 @@ impl SegmentLog {
 
     /// Makes room for a frame of `bytes`, beginning a new segment where the active one lacks it, and says how many bytes
     /// of frames may now be written at once.
-    pub fn make_room(&mut self, bytes: usize) -> Result<usize, WriteError> {
-        let room = self.options.segment_bytes.saturating_sub(self.active.end) as usize;
-        if bytes <= room {
-            return Ok(room);
+    pub fn make_room(&mut self, bytes: usize, claim: Claim) -> Result<usize, WriteError> {
+        let mut room = self.options.segment_bytes.saturating_sub(self.active.end) as usize;
+        if bytes > room {
+            if self.active.end > SEGMENT_HEADER_BYTES {
+                self.roll(claim)?;
+            }
+            // An empty segment takes one frame of any length.
+            room = bytes.max((self.options.segment_bytes - SEGMENT_HEADER_BYTES) as usize);
         }
-        if self.active.end > SEGMENT_HEADER_BYTES {
-            self.roll()?;
+        self.allocate(bytes, claim)?;
+        Ok(room.min((self.active.allocated - self.active.end) as usize))
+    }
+
+    /// Takes the space for `bytes` more of frames where the file was begun with less: for new ones that of the whole segment.
+    fn allocate(&mut self, bytes: usize, claim: Claim) -> Result<(), WriteError> {
+        let end = self.active.end.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if end <= self.active.allocated {
+            return Ok(());
         }
-        // An empty segment takes one frame of any length.
-        Ok(bytes.max((self.options.segment_bytes - SEGMENT_HEADER_BYTES) as usize))
+        if claim == Claim::New && !self.reserve.is_held() {
+            return Err(self.refused());
+        }
+        let wanted = match claim {
+            Claim::New => end.max(self.options.segment_bytes),
+            Claim::Relief => end.saturating_add(RELIEF_BYTES).min(end.max(self.options.segment_bytes)),
+        };
+        let file = &self.active.segment.file;
+        let done = match file.allocate(wanted.into()) {
+            Err(error) if is_no_space(&error) && claim == Claim::Relief && self.reserve.release() => {
+                file.allocate(wanted.into())
+            }
+            done => done,
+        };
+        match done {
+            Ok(()) => self.active.allocated = wanted,
+            Err(error) if is_no_space(&error) => {
+                return Err(WriteError::NoSpace(self.reserve.refusal(error)));
+            }
+            Err(error) => return Err(WriteError::Broken(error)),
+        }
+        Ok(())
+    }
+
+    fn refused(&self) -> WriteError {
+        WriteError::NoSpace(self.reserve.refusal(io::ErrorKind::StorageFull.into()))
     }
 
     /// Writes frames, not yet durable, and says where each stands. All of them or none: see [`WriteError`].
@@ -223,6 +276,7 @@ impl SegmentLog {
         file.truncate(u64::from(self.active.end))
             .and_then(|()| self.active.segment.sync())
             .map_err(WriteError::Broken)?;
+        self.active.allocated = self.active.end;
         Err(WriteError::NoSpace(error))
     }
 
@@ -250,14 +304,18 @@ impl SegmentLog {
     /// taken for a torn tail.
     pub fn mark(&mut self) -> Result<(), WriteError> {
         let mut mark = Frame::with_capacity(0);
-        self.make_room(mark.len())?;
+        self.make_room(mark.len(), Claim::New)?;
         self.write(std::slice::from_mut(&mut mark)).map(|_| ())
     }
 
     /// Closes the active segment and begins the next one.
-    pub fn roll(&mut self) -> Result<(), WriteError> {
+    pub fn roll(&mut self, claim: Claim) -> Result<(), WriteError> {
+        if claim == Claim::New && self.spares.is_empty() && !self.reserve.is_held() {
+            return Err(self.refused());
+        }
         let previous_end = self.active.end;
         self.active.segment.file.truncate(u64::from(previous_end)).map_err(WriteError::Broken)?;
+        self.active.allocated = previous_end;
         if self.options.sync_full {
             self.sync().map_err(WriteError::Broken)?;
         }
@@ -266,16 +324,39 @@ impl SegmentLog {
         let previous_synced = self.active.synced == previous_end;
         let header =
             SegmentHeader { number, previous, previous_end, previous_synced, owner_tag: self.owner_tag };
-        let segment = create(&*self.disk, &self.dir, &header, self.options.segment_bytes, &mut self.spares)?;
+        let (segment, allocated) = self.begin(&header, claim)?;
         self.segments.write().insert(number, Arc::clone(&segment));
-        self.active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES };
+        self.active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES, allocated };
         Ok(())
+    }
+
+    /// Begins a segment, and says how much of it has its space.
+    fn begin(&mut self, header: &SegmentHeader, claim: Claim) -> Result<(Arc<Segment>, u32), WriteError> {
+        let Self { disk, dir, options, spares, reserve, .. } = self;
+        let mut begin = |bytes| Ok((create(&**disk, dir, header, bytes, spares)?, bytes));
+        let is_new = claim == Claim::New;
+        if is_new || reserve.is_held() {
+            match begin(options.segment_bytes) {
+                Err(WriteError::NoSpace(_)) if !is_new => {}
+                Err(WriteError::NoSpace(error)) => return Err(WriteError::NoSpace(reserve.refusal(error))),
+                begun => return begun,
+            }
+        }
+        let bytes = options.segment_bytes.min(RELIEF_BYTES);
+        match begin(bytes) {
+            Err(WriteError::NoSpace(_)) if reserve.release() => begin(bytes),
+            begun => begun,
+        }
     }
 
     /// Gives up segments that nobody needs any more: some files are kept as spares, the others are returned for the
     /// caller to remove. The active segment stays.
     pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {
         let (mut renamed, mut to_remove) = (false, Vec::new());
+        let is_short = self.reserve.is_short();
+        if is_short {
+            self.drop_spares(0)?;
+        }
         for number in numbers.iter().filter(|number| **number != self.active.segment.number) {
             let Some(segment) = self.segments.write().remove(number) else { continue };
             if segment.unreadable.load(Ordering::Relaxed) {
@@ -284,6 +365,7 @@ impl SegmentLog {
             }
             // A reader may still hold the file: then it is removed, and lives until the reader is done.
             let reusable = Arc::strong_count(&segment) == 1
+                && !is_short
                 && self.spares.len() < self.options.spares_max
                 && segment.file.len()? <= self.options.segment_bytes.into();
             if reusable {
@@ -302,7 +384,8 @@ impl SegmentLog {
         Ok(to_remove)
     }
 
-    fn drop_spares(&mut self, keep: usize) -> io::Result<()> {
+    /// Removes files that wait to be written again, all but so many.
+    pub fn drop_spares(&mut self, keep: usize) -> io::Result<()> {
         while self.spares.len() > keep {
             let spare = self.spares.pop().expect("just counted");
             self.disk.remove(&spare)?;
@@ -338,6 +421,9 @@ pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenEr
     }
     Ok(())
 }
+
+/// How much space a segment is begun with that gives space back in the end.
+const RELIEF_BYTES: u32 = 32 << 10;
 
 /// The names of files that wait to be used again end in it.
 const SPARE_SUFFIX: &str = ".spare";
@@ -402,7 +488,7 @@ mod tests {
         }
         // The original goes on.
         for _ in 0..3 {
-            log.roll().unwrap();
+            log.roll(Claim::New).unwrap();
             log.mark().unwrap();
         }
         let newest = log.write(&mut [Frame::with_capacity(0)]).unwrap()[0];

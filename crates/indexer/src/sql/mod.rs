@@ -26,7 +26,9 @@ mod url;
 mod verify;
 mod writer;
 
-pub use options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
+pub use options::{
+    DiskSpace, Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
+};
 pub use url::InvalidUrl;
 pub use verify::FileCheck;
 
@@ -105,7 +107,11 @@ impl SqlIndexer {
             Some(connection)
         };
         let process = Uuid::new_v4().as_u64_pair().0 as i64;
-        let writer = Writer::start(connector.clone(), connection, texts.clone(), process);
+        let space = match options {
+            IndexOptions::Sqlite(options) => options.space.clone(),
+            IndexOptions::Server(_) => None,
+        };
+        let writer = Writer::start(connector.clone(), connection, texts.clone(), process, space);
         let readers = Pool::open(connector, dialect, options.readers_max(), options.limit()).await?;
         Ok(SqlIndexer {
             readers,

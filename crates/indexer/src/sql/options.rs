@@ -1,6 +1,6 @@
 //! Where an index lies, and what it may use there.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 /// Any index.
 #[derive(Clone, Debug)]
@@ -72,8 +72,18 @@ pub struct SqliteOptions {
     pub page_cache_bytes: u32,
     /// How large the file may grow; a write beyond it answers [`crate::IndexerError::NoSpace`].
     pub bytes_max: Option<u64>,
+    /// Where somebody looks after the disk's space.
+    pub space: Option<Arc<dyn DiskSpace>>,
     /// How many resources a filter's comparison may find to be looked up one by one; others are met in the listing's order.
     pub rows_rare_max: u32,
+}
+
+/// The space of the disk on which the file lies.
+pub trait DiskSpace: fmt::Debug + Send + Sync {
+    /// Whether it is so short that the file's log is folded at once, and does not grow.
+    fn is_short(&self) -> bool;
+    /// Called when a write finds no space, before it is tried once more: gives some, if it can.
+    fn make_room(&self);
 }
 
 /// Finding a row by itself costs as much as passing over some 20 others.
@@ -87,6 +97,7 @@ impl SqliteOptions {
             busy_timeout: Duration::from_secs(10),
             page_cache_bytes: 32 << 20,
             bytes_max: None,
+            space: None,
             rows_rare_max: ROWS_RARE_MAX,
         }
     }

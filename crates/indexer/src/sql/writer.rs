@@ -36,7 +36,9 @@ use super::{
     failure::{Failure, indexer_error},
     feed,
     interner::Texts,
-    metric, refresh_statistics,
+    metric,
+    options::DiskSpace,
+    refresh_statistics,
     resource::{create, create::Draft, delete},
     types,
     types::{TypeCache, Types},
@@ -45,6 +47,9 @@ use crate::{IndexerError, Touched};
 
 /// How many calls may wait; further ones wait for a place.
 const CALLS_WAITING_MAX: usize = 4096;
+/// How often room is made for a group that finds no space, and how much longer each time is waited before.
+const ROOMS_MADE_MAX: u32 = 3;
+const PAUSE_FOR_ROOM: Duration = Duration::from_millis(200);
 /// How many calls share a transaction at most.
 const CALLS_GROUPED_MAX: usize = 1024;
 
@@ -106,11 +111,12 @@ impl Writer {
         connection: Option<Connection>,
         texts: Arc<Texts>,
         process: i64,
+        space: Option<Arc<dyn DiskSpace>>,
     ) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
         let checkpoints = Checkpoints::new(&connector);
-        let context = Context { texts, process, checkpoints, ..Context::default() };
+        let context = Context { texts, process, checkpoints, space, ..Context::default() };
         let task = tokio::spawn(write_groups(connector, connection, waiting, context));
         Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit }
     }
@@ -407,6 +413,7 @@ pub(super) struct Context {
     /// How many groups have told what they touched.
     told: AtomicU32,
     checkpoints: Checkpoints,
+    space: Option<Arc<dyn DiskSpace>>,
 }
 
 impl Context {
@@ -428,6 +435,26 @@ impl Context {
         let types = types::load(connection).await?;
         self.types.keep(&types);
         Ok(types)
+    }
+
+    /// After a write that found no space: has room made, and folds `SQLite`'s log, which then need not grow.
+    async fn make_room(&mut self, connector: &Connector, connection: &mut Option<Connection>) {
+        if let Some(space) = &self.space {
+            space.make_room();
+        }
+        match connect(connector, connection).await {
+            Ok(open) => self.checkpoints.now(open).await,
+            Err(error) => tracing::warn!(%error, "the index's log could not be folded to make room"),
+        }
+    }
+
+    /// After a transaction with so many changes: folds `SQLite`'s log where it is time, or space is short.
+    async fn fold(&mut self, connection: &mut Connection, changes: usize) {
+        if self.space.as_ref().is_some_and(|space| space.is_short()) {
+            self.checkpoints.now(connection).await;
+        } else {
+            self.checkpoints.after(connection, changes).await;
+        }
     }
 
     /// To be called when a transaction fails, which may have had types of its own.
@@ -456,7 +483,7 @@ async fn write_groups(
         // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
         tokio::task::yield_now().await;
         if let Some(open) = &mut connection {
-            context.checkpoints.after(open, changes).await;
+            context.fold(open, changes).await;
         }
         if created >= *between.peek().expect("the last stays")
             && let Some(open) = &mut connection
@@ -480,7 +507,7 @@ async fn carry_out(
 ) -> Result<Outcomes, IndexerError> {
     context.checkpoints.check()?;
     let start = Instant::now();
-    let mut pause = PAUSE_BEFORE_ATTEMPT;
+    let (mut pause, mut rooms_made) = (PAUSE_BEFORE_ATTEMPT, 0);
     for attempt in 1.. {
         let is_new = connection.is_none();
         let outcomes = match connect(connector, connection).await {
@@ -490,6 +517,13 @@ async fn carry_out(
         let Err(error) = &outcomes else { return outcomes };
         abandon(connection).await;
         context.forget();
+        if matches!(error, IndexerError::NoSpace(_)) && rooms_made < ROOMS_MADE_MAX {
+            // What is given back may take a moment.
+            sleep(PAUSE_FOR_ROOM * rooms_made).await;
+            context.make_room(connector, connection).await;
+            rooms_made += 1;
+            continue;
+        }
         let may_pass = match error {
             IndexerError::Contended(_) => true,
             IndexerError::Unavailable(_) => !is_new && !group.is_begun,

@@ -19,4 +19,12 @@ pub const OPTIONS: &[Spec] = &[
         "gnudi: what is read of a metric where stored aggregates are damaged or lost. refuse: 503, which says where; serve: what \
          is left. New measures are taken either way, and reads of what came after the damage are answered.",
     ),
+    option(
+        "storage",
+        "disk_reserve_bytes",
+        Kind::Int { min: 0, max: i64::MAX },
+        "67108864",
+        "gnudi: how much of the data directory's disk is reserved, in a file, for deletions, the index and acknowledgements, which \
+         go on when the disk is full; at most a tenth of the disk. 0: nothing.",
+    ),
 ];

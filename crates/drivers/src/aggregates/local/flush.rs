@@ -7,13 +7,16 @@ use std::{
 
 use super::{
     Shared,
+    merge::Sink as _,
     read::{Value, read_items},
     recent::{Layer, Recent},
+    room::{Guarded, MayUse},
     run::{Range, Run, RunWriter},
 };
 use crate::{
     aggregates::{StoreError, entry::Kind, key::Key},
     disk::is_no_space,
+    segments::Claim,
 };
 
 /// How many values are read from the log at once, about, and how many bytes of them: passes have written them side by side.
@@ -69,7 +72,8 @@ impl Shared {
     fn freeze(&self) -> Result<(Arc<Layer>, Vec<u32>), StoreError> {
         if self.state.read().frozen.is_none() {
             let mut log = self.log.lock();
-            log.log.roll().map_err(|error| self.fail(error))?;
+            // What is flushed gives its part of the log back.
+            log.log.roll(Claim::Relief).map_err(|error| self.fail(error))?;
             self.recent_bytes.store(0, Ordering::Relaxed);
             // Still holding the log: nothing comes in between.
             let mut state = self.state.write();
@@ -89,9 +93,19 @@ impl Shared {
             let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
             (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
         };
+        let mut entries = layer.sorted();
+        let bytes_max = |entries: &[(Key, Recent)]| entries.iter().map(entry_bytes_max).sum();
+        if !self.reserve.has_room_beside(bytes_max(&entries)) {
+            let gone = self.deleted_since()?;
+            // The deletions in the layer itself stay: they hide what older runs have.
+            entries.retain(|(key, _)| key.is_deletion() || !gone.contains(&key.metric()));
+        }
+        let loan = self.room_for(bytes_max(&entries))?;
+        let may_use = if loan.is_some() { MayUse::Reserve } else { MayUse::Free };
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)
             .map_err(|error| failed(&error))?;
-        if let Err(error) = self.copy_layer(layer, first, &mut writer) {
+        let mut guarded = Guarded { writer: &mut writer, reserve: &self.reserve, may_use };
+        if let Err(error) = self.copy_entries(&entries, first, &mut guarded) {
             writer.abandon();
             return Err(error);
         }
@@ -102,9 +116,13 @@ impl Shared {
     }
 
     /// `first`: the oldest run has nothing to hide.
-    fn copy_layer(&self, layer: &Layer, first: bool, writer: &mut RunWriter) -> Result<(), StoreError> {
-        let entries = layer.sorted();
-        let mut rest = &entries[..];
+    fn copy_entries(
+        &self,
+        entries: &[(Key, Recent)],
+        first: bool,
+        writer: &mut Guarded<'_>,
+    ) -> Result<(), StoreError> {
+        let mut rest = entries;
         while !rest.is_empty() {
             let (stretch, behind) = rest.split_at(stretch_length(rest));
             let values: Vec<Option<Value>> =
@@ -134,6 +152,12 @@ impl Shared {
             Recent::Tombstone | Recent::Damaged(_) => None,
         }
     }
+}
+
+/// How much of a run an entry takes at most, with its part of the index and the filter.
+fn entry_bytes_max((_, recent): &(Key, Recent)) -> u64 {
+    const EXTRA_BYTES: u64 = 128;
+    EXTRA_BYTES + if let Recent::Value(_, length) = recent { u64::from(*length) } else { 0 }
 }
 
 /// How many of the entries are read at once; at least one.

@@ -10,6 +10,7 @@ use gnudi_model::MetricId;
 
 use super::{
     Shared,
+    room::{Guarded, MayUse},
     run::{Cursor, Found, Order, Place, Range, Run, RunWriter},
 };
 use crate::aggregates::{
@@ -25,12 +26,14 @@ const SIZE_RATIO: u64 = 2;
 const RUNS_MAX: usize = 12;
 /// After a merge that failed: how long until the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// How long until space is looked for again.
+const SPACE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The merging thread.
 pub(super) fn run(shared: &Shared) {
-    while shared.work.wait(|wanted| std::mem::take(&mut wanted.merge)) {
-        while let Some(runs) = shared.to_merge() {
-            if let Err(error) = shared.merge(&runs) {
+    while shared.work.wait_at_most(SPACE_POLL_INTERVAL, |wanted| std::mem::take(&mut wanted.merge)) {
+        while let Some(runs) = shared.next_merge() {
+            if let Err(error) = shared.merge(&runs, MayUse::Free) {
                 tracing::warn!("runs could not be merged, trying again: {error}");
                 shared.work.pause(RETRY_PAUSE);
             }
@@ -38,7 +41,14 @@ pub(super) fn run(shared: &Shared) {
                 return;
             }
         }
+        shared.make_room();
     }
+}
+
+/// From which run on, oldest first, runs may be merged: one that has lost entries stays as it is, and stands between the older
+/// and the newer.
+pub(super) fn mergeable_from(runs: &[Arc<Run>]) -> usize {
+    runs.iter().rposition(|run| run.has_gaps.load(Ordering::Relaxed)).map_or(0, |at| at + 1)
 }
 
 /// How many of the newest runs to merge, given their sizes, oldest first; 0 for none.
@@ -62,21 +72,19 @@ fn choose(sizes: &[u64]) -> usize {
 
 impl Shared {
     /// The next runs to merge, oldest first, and whether there are older ones.
-    fn to_merge(&self) -> Option<ToMerge> {
+    pub(super) fn to_merge(&self) -> Option<ToMerge> {
         let runs = &self.state.read().runs;
-        // A run that has lost entries stays as it is: it stands between the older and the newer.
-        let start = runs.iter().rposition(|run| run.has_gaps.load(Ordering::Relaxed)).map_or(0, |at| at + 1);
-        let sizes: Vec<u64> = runs[start..].iter().map(|run| run.bytes).collect();
+        let sizes: Vec<u64> = runs[mergeable_from(runs)..].iter().map(|run| run.bytes).collect();
         let count = choose(&sizes);
         let first = runs.len() - count;
         (count > 0).then(|| ToMerge { runs: runs[first..].to_vec(), is_oldest: first == 0 })
     }
 
-    fn merge(&self, merged: &ToMerge) -> io::Result<()> {
+    pub(super) fn merge(&self, merged: &ToMerge, may_use: MayUse) -> io::Result<()> {
         let (oldest, newest) = (&merged.runs[0], &merged.runs[merged.runs.len() - 1]);
         let range = Range { low: oldest.range.low, high: newest.range.high };
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)?;
-        let copied = self.copy(merged, &mut writer);
+        let copied = self.copy(merged, &mut Guarded { writer: &mut writer, reserve: &self.reserve, may_use });
         let gaps = merged.runs.iter().any(|run| run.has_gaps.load(Ordering::Relaxed));
         if copied.is_err() || gaps || self.work.stopped() {
             writer.abandon();
@@ -107,7 +115,7 @@ impl Shared {
     }
 
     /// Writes the newest of each key.
-    fn copy(&self, merged: &ToMerge, writer: &mut RunWriter) -> io::Result<()> {
+    pub(super) fn copy(&self, merged: &ToMerge, writer: &mut impl Sink) -> io::Result<()> {
         let mut sources = merged.runs.iter().map(|run| Source::new(run)).collect::<io::Result<Vec<_>>>()?;
         for source in &mut sources {
             source.advance()?;
@@ -144,9 +152,16 @@ impl Shared {
     }
 }
 
-struct ToMerge {
-    runs: Vec<Arc<Run>>,
-    is_oldest: bool,
+pub(super) struct ToMerge {
+    /// Oldest first.
+    pub(super) runs: Vec<Arc<Run>>,
+    /// Whether there is no older run.
+    pub(super) is_oldest: bool,
+}
+
+/// Takes the entries that a merge leaves, in their order.
+pub(super) trait Sink {
+    fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()>;
 }
 
 /// A run that is being merged, with its next entry.

@@ -13,6 +13,7 @@ mod merge;
 mod read;
 mod recent;
 pub(crate) mod repair;
+mod room;
 mod roster;
 mod run;
 pub(crate) mod verify;
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 
 use self::{
     recent::{Layer, Written},
+    room::Waiting,
     roster::Roster,
     run::Run,
 };
@@ -45,8 +47,9 @@ use crate::{
     disk::{Disk, LocalDisk},
     fence::Fences,
     quarantine::{Quarantine, UNREADABLE_MAX},
+    reserve::Reserve,
     segments::{
-        self, Frame, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError,
+        self, Claim, Frame, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError,
         frame::FRAME_BYTES_MAX,
     },
 };
@@ -65,6 +68,8 @@ pub struct LocalAggregatesOptions {
     pub recent_entries_max: usize,
     /// What the disk has failed to read for so long counts as damaged: a device may come back before.
     pub unreadable_max: Duration,
+    /// What is kept free on the disk.
+    pub reserve: Reserve,
 }
 
 impl Default for LocalAggregatesOptions {
@@ -75,6 +80,7 @@ impl Default for LocalAggregatesOptions {
             recent_bytes_max: 256 << 20,
             recent_entries_max: 300_000,
             unreadable_max: UNREADABLE_MAX,
+            reserve: Reserve::default(),
         }
     }
 }
@@ -99,6 +105,9 @@ pub struct AggregateFigures {
     pub damaged: u64,
     /// Whether a disk failure has stopped writes.
     pub poisoned: bool,
+    /// Whether a merge waits for space now, and how many have waited.
+    pub merge_waits: bool,
+    pub merges_waited: u64,
 }
 
 pub struct LocalAggregates {
@@ -127,6 +136,8 @@ struct Shared {
     flushed: Notify,
     work: Work,
     counters: Counters,
+    reserve: Reserve,
+    waiting: Waiting,
 }
 
 struct Log {
@@ -201,7 +212,8 @@ impl LocalAggregates {
         };
         // What is in a run must not be read from the log again: of that perhaps only an older part is left.
         let done = runs.last().map_or(0, |run| run.range.high);
-        let (log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+        let (mut log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+        log.log.set_reserve(options.reserve.clone());
         let shared = Arc::new(Shared {
             disk,
             runs_dir,
@@ -217,6 +229,8 @@ impl LocalAggregates {
             flushed: Notify::new(),
             work: Work::default(),
             counters: Counters::default(),
+            reserve: options.reserve.clone(),
+            waiting: Waiting::default(),
         });
         shared.work.want(|wanted| wanted.merge = true);
         shared.flush_if_due();
@@ -235,6 +249,7 @@ impl LocalAggregates {
         let Shared { counters, quarantine, poisoned, state, .. } = &*self.shared;
         let state = state.read();
         let frozen = state.frozen.as_ref().map_or(0, |layer| layer.len());
+        let (merge_waits, merges_waited) = self.shared.waiting.figures();
         AggregateFigures {
             writes: counters.writes.load(Ordering::Relaxed),
             log_bytes: counters.log_bytes.load(Ordering::Relaxed),
@@ -247,6 +262,8 @@ impl LocalAggregates {
             recent_entries: (state.active.len() + frozen) as u64,
             damaged: quarantine.found(),
             poisoned: poisoned.get().is_some(),
+            merge_waits,
+            merges_waited,
         }
     }
 }
@@ -376,6 +393,18 @@ impl Work {
         false
     }
 
+    /// As [`Work::wait`], but no longer than `time`.
+    fn wait_at_most(&self, time: Duration, take: impl Fn(&mut Wanted) -> bool) -> bool {
+        let deadline = std::time::Instant::now() + time;
+        let mut wanted = self.wanted.lock();
+        while !self.stopped() && !take(&mut wanted) {
+            if self.changed.wait_until(&mut wanted, deadline).timed_out() {
+                break;
+            }
+        }
+        !self.stopped()
+    }
+
     /// Sleeps for a while, or until it is time to stop.
     fn pause(&self, time: std::time::Duration) {
         let deadline = std::time::Instant::now() + time;
@@ -402,14 +431,14 @@ impl Shared {
     }
 
     /// Appends frames and takes them up; one answer for each.
-    fn append(&self, prepared: Vec<(Frame, Written)>) -> Vec<Result<(), StoreError>> {
+    fn append(&self, prepared: Vec<(Frame, Written)>, claim: Claim) -> Vec<Result<(), StoreError>> {
         let count = prepared.len();
         let (mut frames, written): (Vec<Frame>, Vec<Written>) = prepared.into_iter().unzip();
         let mut log = self.log.lock();
         let mut done = 0;
         let mut answers = Vec::with_capacity(count);
         while done < count {
-            match self.append_some(&mut log, &mut frames[done..], &written[done..]) {
+            match self.append_some(&mut log, &mut frames[done..], &written[done..], claim) {
                 Ok(some) => {
                     answers.extend((0..some).map(|_| Ok(())));
                     done += some;
@@ -431,6 +460,7 @@ impl Shared {
         log: &mut Log,
         frames: &mut [Frame],
         written: &[Written],
+        claim: Claim,
     ) -> Result<usize, StoreError> {
         if let Some(reason) = self.poisoned.get() {
             return Err(out_of_order(reason));
@@ -438,7 +468,7 @@ impl Shared {
         if frames[0].len() > FRAME_BYTES_MAX {
             return Err(StoreError::Io(format!("a write of {} bytes is too large", frames[0].len())));
         }
-        let mut room = log.log.make_room(frames[0].len()).map_err(|error| self.fail(error))?;
+        let mut room = log.log.make_room(frames[0].len(), claim).map_err(|error| self.fail(error))?;
         let fits = |frame: &&Frame| {
             let fits = frame.len() <= room;
             room = room.saturating_sub(frame.len());
@@ -554,17 +584,19 @@ impl AggregateStore for LocalAggregates {
         if let Err(error) = self.shared.wait_for_room().await {
             return vec![Err(error); writes.len()];
         }
-        self.shared.append(writes.iter().map(recent::encode_write).collect())
+        self.shared.append(writes.iter().map(recent::encode_write).collect(), Claim::New)
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         if let Err(held) = self.fences.check(fence) {
             return vec![Err(StoreError::Fenced { fence, held }); metrics.len()];
         }
-        if let Err(error) = self.shared.wait_for_room().await {
-            return vec![Err(error); metrics.len()];
+        match self.shared.wait_for_room().await {
+            // Deletions make room.
+            Ok(()) | Err(StoreError::NoSpace(_)) => {}
+            Err(error) => return vec![Err(error); metrics.len()],
         }
-        self.shared.append(metrics.iter().copied().map(recent::encode_deletion).collect())
+        self.shared.append(metrics.iter().copied().map(recent::encode_deletion).collect(), Claim::Relief)
     }
 
     async fn sync(&self) -> Result<(), StoreError> {

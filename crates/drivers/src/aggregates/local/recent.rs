@@ -218,6 +218,15 @@ impl Layer {
         }
     }
 
+    pub fn has_deletions(&self) -> bool {
+        !self.deleted.is_empty()
+    }
+
+    /// Metrics that were deleted.
+    pub fn deleted(&self) -> &HashSet<MetricId> {
+        &self.deleted
+    }
+
     /// What is said of a metric's head.
     pub fn head(&self, metric: MetricId) -> Option<Recent> {
         let deleted = || self.deletes(metric).then_some(Recent::Tombstone);

@@ -45,8 +45,10 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk, is_no_space},
     quarantine::{Quarantine, UNREADABLE_MAX},
+    reserve::Reserve,
     segments::{
-        Location, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError, frame::FRAME_BYTES_MAX,
+        Claim, Location, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError,
+        frame::FRAME_BYTES_MAX,
     },
 };
 
@@ -75,6 +77,8 @@ pub struct LocalIncomingOptions {
     pub held_bytes_max: u64,
     /// The folder of the aggregates that are made of this log, where it is written down how far it has come (`followed`).
     pub followed_in: Option<PathBuf>,
+    /// What is kept free on the disk.
+    pub reserve: Reserve,
     /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
     /// After so long a record that the disk fails to read counts as damaged; until then it stops its sack.
@@ -91,6 +95,7 @@ impl Default for LocalIncomingOptions {
             queue_bytes_max: 64 << 20,
             held_bytes_max: 8 << 20,
             followed_in: None,
+            reserve: Reserve::default(),
             backlog_bytes_max: 4 << 30,
             unreadable_max: UNREADABLE_MAX,
         }
@@ -137,6 +142,7 @@ struct LogState {
     panicked: AtomicBool,
     counters: Counters,
     following: Option<Following>,
+    reserve: Reserve,
     /// One trim at a time: a checkpoint must not go back.
     trimming: tokio::sync::Mutex<()>,
 }
@@ -184,7 +190,7 @@ impl LocalIncoming {
             sync_full: options.durability == Durability::Sync,
             tear: Tear::KeepWhole,
         };
-        let log = SegmentLog::open(
+        let mut log = SegmentLog::open(
             Arc::clone(&disk),
             dir,
             segment_options,
@@ -195,6 +201,7 @@ impl LocalIncoming {
         if let Some(following) = &following {
             following.begin(&*disk, dir, &log).map_err(OpenError::io(dir))?;
         }
+        log.set_reserve(options.reserve.clone());
         let (index, sack_count) = loader.finish(dir, log.owner_tag(), options.sack_count)?;
         let shared = Arc::new(LogState {
             dir: dir.to_owned(),
@@ -211,6 +218,7 @@ impl LocalIncoming {
             panicked: AtomicBool::new(false),
             counters: Counters::default(),
             following,
+            reserve: options.reserve.clone(),
             trimming: tokio::sync::Mutex::default(),
             disk,
         });
@@ -264,7 +272,7 @@ impl LogState {
     /// Makes room for a frame, and has the aggregates know of the segment before a record of it can be seen.
     fn make_room(&self, bytes: usize) -> Result<usize, WriteError> {
         let mut log = self.log.lock();
-        let room = log.make_room(bytes)?;
+        let room = log.make_room(bytes, Claim::New)?;
         if let Some(following) = &self.following {
             let kept_up = following.keep_up(&*self.disk, &self.dir, log.active(), Position(0));
             kept_up.map_err(|error| {
@@ -346,10 +354,12 @@ impl Incoming for LocalIncoming {
         let _one_at_a_time = shared.trimming.lock().await;
         let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
         let positions = shared.index.trim(up_to);
-        checkpoint::write(&*shared.disk, &shared.dir, &positions).map_err(failed)?;
+        let written = shared.reserve.with_room(|| checkpoint::write(&*shared.disk, &shared.dir, &positions));
+        written.map_err(failed)?;
         if let (Some(following), Some(newest)) = (&shared.following, positions.into_iter().max()) {
             let active = shared.log.lock().active();
-            following.keep_up(&*shared.disk, &shared.dir, active, newest).map_err(failed)?;
+            let keep_up = || following.keep_up(&*shared.disk, &shared.dir, active, newest);
+            shared.reserve.with_room(keep_up).map_err(failed)?;
         }
         shared.release_trimmed().map_err(failed)
     }

@@ -69,6 +69,13 @@ impl Checkpoints {
         }
     }
 
+    /// Folds the log as far as readers allow: the next transaction writes it from its start again.
+    pub(in crate::sql) async fn now(&mut self, connection: &mut Connection) {
+        if self.log.is_some() && self.failed.is_none() {
+            self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
+        }
+    }
+
     /// Folds all of the log, empties it and closes the connection.
     pub(in crate::sql) async fn finish(mut self, mut connection: Connection) {
         if self.log.is_some() && self.failed.is_none() {

@@ -30,7 +30,7 @@ const HEADER_MAGIC: &[u8; 8] = b"gnudirun";
 const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
 
 /// The numbers of the log's segments that a run holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     pub low: u32,
     pub high: u32,

@@ -75,7 +75,7 @@ pub struct Run {
     entries_end: u64,
     pub order: Order,
     /// How many deletions and losses of metrics it holds: mostly none, and then nobody has to look for them.
-    marks: u64,
+    pub marks: u64,
     filter: Filter,
     quarantine: Arc<Quarantine>,
     /// Whether entries have been lost, so that their keys are not known: such a run is not merged any more, for an older

@@ -1,0 +1,355 @@
+//! A reserve of disk space for what must go on while the disk is full: deletions, the index's writes, acknowledgements, and
+//! merges that give back more than they take.
+//!
+//! It is a file, so that nobody else takes the space. When the disk runs full the file is removed, and no space is taken for new
+//! measures until there is room for it again. What a write is for, its owner knows: it asks [`Reserve::is_held`], or
+//! takes from the reserve with [`Reserve::release`].
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{
+    OpenError,
+    disk::{Disk, is_no_space},
+};
+
+/// Its file in the data directory.
+pub const FILE_NAME: &str = "reserve";
+/// It takes at most this part of the file system.
+const PART_MAX: u64 = 10;
+/// With less than this part of itself free beside it, the reserve is given up: whoever writes next finds room.
+const LOW_PART: u64 = 4;
+/// It is taken again when so much of itself stays free beside it, as a part: more than what it was given up at.
+const REGAIN_PART: u64 = 2;
+/// What gives space back in the end takes no more from the reserve than leaves this part of it, for the index and
+/// acknowledgements.
+const KEPT_PART: u64 = 2;
+/// Space is short while less than so many times the reserve is there, the reserve included.
+const SHORT_TIMES: u64 = 3;
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A handle; the default one reserves nothing, and is never short.
+#[derive(Clone, Debug, Default)]
+pub struct Reserve(Option<Arc<Watched>>);
+
+/// The reserve with the thread that watches the free space, which ends with it.
+#[derive(Debug)]
+struct Watched {
+    inner: Arc<Inner>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl std::ops::Deref for Watched {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        *self.inner.is_over.lock() = true;
+        self.inner.over.notify_all();
+        if self.watcher.take().is_some_and(|watcher| watcher.join().is_err()) {
+            tracing::error!("the watcher of the reserve of disk space panicked");
+        }
+    }
+}
+
+/// Bytes, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReserveFigures {
+    /// Free on the file system, the reserve not counted.
+    pub free_bytes: u64,
+    /// What is reserved now: 0 while it is given up.
+    pub held_bytes: u64,
+    /// What is reserved when there is room.
+    pub wanted_bytes: u64,
+}
+
+struct Inner {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    bytes: u64,
+    held: AtomicBool,
+    /// How many loans there are: until they end it is not taken again.
+    loans: AtomicUsize,
+    /// Held while the file is made or removed.
+    changing: Mutex<()>,
+    is_over: Mutex<bool>,
+    over: Condvar,
+}
+
+/// Until it is dropped, the reserve stays given up.
+pub(crate) struct Loan(Option<Arc<Inner>>);
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.0 {
+            inner.loans.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} bytes in {}", self.bytes, self.dir.display())
+    }
+}
+
+impl Reserve {
+    /// Reserves `bytes`, but no more than a tenth of the file system, in `dir`, which exists. 0 reserves nothing. Where there is
+    /// no room now, it is taken as soon as there is.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, bytes: u64) -> Result<Self, OpenError> {
+        let path = dir.join(FILE_NAME);
+        let bytes = match disk.space(dir) {
+            Ok(space) => bytes.min(space.total_bytes / PART_MAX),
+            Err(error) => {
+                tracing::warn!("no space is reserved: that of {} is not known: {error}", dir.display());
+                0
+            }
+        };
+        if bytes == 0 {
+            return match disk.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(OpenError::Io { path, source: error })
+                }
+                _ => Ok(Self::default()),
+            };
+        }
+        let inner = Arc::new(Inner {
+            disk,
+            dir: dir.to_owned(),
+            bytes,
+            held: AtomicBool::new(false),
+            loans: AtomicUsize::new(0),
+            changing: Mutex::new(()),
+            is_over: Mutex::new(false),
+            over: Condvar::new(),
+        });
+        match inner.take() {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!("no space is reserved: the file system of {} cannot do so", dir.display());
+                return Ok(Self::default());
+            }
+            Err(error) if is_no_space(&error) => {
+                tracing::warn!("{}", inner.refusal());
+            }
+            Err(source) => return Err(OpenError::Io { path, source }),
+        }
+        let watched = Arc::clone(&inner);
+        let watcher = std::thread::Builder::new().name("gnudi-reserve".into()).spawn(move || watched.watch());
+        let watcher = Some(watcher.map_err(OpenError::io(dir))?);
+        Ok(Self(Some(Arc::new(Watched { inner, watcher }))))
+    }
+
+    pub fn figures(&self) -> ReserveFigures {
+        let Some(inner) = &self.0 else { return ReserveFigures::default() };
+        ReserveFigures {
+            free_bytes: inner.free_bytes().unwrap_or(0),
+            held_bytes: inner.held_bytes(),
+            wanted_bytes: inner.bytes,
+        }
+    }
+
+    /// Whether space may be taken for what is new: not while the reserve is given up.
+    pub fn is_held(&self) -> bool {
+        self.0.as_ref().is_none_or(|inner| inner.held.load(Ordering::Relaxed))
+    }
+
+    /// Gives the reserve up, so that a write that must succeed finds room; false where there is nothing to give up.
+    pub fn release(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| {
+            let _changing = inner.changing.lock();
+            inner.give_up()
+        })
+    }
+
+    /// Gives the reserve up for as long as the loan lasts.
+    pub(crate) fn lend(&self) -> Loan {
+        if let Some(inner) = &self.0 {
+            let _changing = inner.changing.lock();
+            inner.loans.fetch_add(1, Ordering::Relaxed);
+            inner.give_up();
+        }
+        Loan(self.0.as_ref().map(|watched| Arc::clone(&watched.inner)))
+    }
+
+    /// Does what must succeed, once more from the reserve where there is no space for it.
+    pub(crate) fn with_room<T>(&self, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        match work() {
+            Err(error) if is_no_space(&error) && self.release() => work(),
+            done => done,
+        }
+    }
+
+    /// Whether so many bytes can be written and the reserve stays. True where nothing is known.
+    pub(crate) fn has_room_beside(&self, bytes: u64) -> bool {
+        self.is_held() && self.free_bytes().is_none_or(|free| free >= bytes)
+    }
+
+    /// Whether so many bytes can be written if the reserve is given up for them, and a part of it is left for others. True where
+    /// nothing is known.
+    pub(crate) fn has_room_within(&self, bytes: u64) -> bool {
+        let kept = self.0.as_ref().map_or(0, |inner| inner.bytes / KEPT_PART);
+        self.room_within().is_none_or(|room| room >= bytes.saturating_add(kept))
+    }
+
+    /// What is free, the reserve counted; `None` where nothing is known.
+    fn room_within(&self) -> Option<u64> {
+        let inner = self.0.as_ref()?;
+        Some(inner.free_bytes()?.saturating_add(inner.held_bytes()))
+    }
+
+    /// Whether space is so short that what can be given back is given back.
+    pub fn is_short(&self) -> bool {
+        let Some(inner) = &self.0 else { return false };
+        self.room_within().is_some_and(|room| room < SHORT_TIMES * inner.bytes)
+    }
+
+    /// `error`, which says that there is no space, with how much there is.
+    pub(crate) fn refusal(&self, error: io::Error) -> io::Error {
+        match &self.0 {
+            Some(inner) => io::Error::new(io::ErrorKind::StorageFull, inner.refusal()),
+            None => error,
+        }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.0.as_ref()?.free_bytes()
+    }
+}
+
+impl Inner {
+    fn watch(&self) {
+        let mut is_over = self.is_over.lock();
+        while !*is_over {
+            parking_lot::MutexGuard::unlocked(&mut is_over, || self.check());
+            if !*is_over {
+                self.over.wait_for(&mut is_over, CHECK_INTERVAL);
+            }
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(FILE_NAME)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.disk.space(&self.dir).ok().map(|space| space.free_bytes)
+    }
+
+    fn held_bytes(&self) -> u64 {
+        if self.held.load(Ordering::Relaxed) { self.bytes } else { 0 }
+    }
+
+    fn refusal(&self) -> String {
+        format!(
+            "the disk of {} is full ({} bytes are free, and {} of {} in reserve for deletions and the index): delete what is not \
+             needed, or give it more space",
+            self.dir.display(),
+            self.free_bytes().unwrap_or(0),
+            self.held_bytes(),
+            self.bytes,
+        )
+    }
+
+    /// Gives the reserve up, or takes it again, as the free space demands.
+    fn check(&self) {
+        let _changing = self.changing.lock();
+        let Some(free) = self.free_bytes() else { return };
+        if self.held.load(Ordering::Relaxed) {
+            if free < self.bytes / LOW_PART {
+                self.give_up();
+            }
+        } else if self.loans.load(Ordering::Relaxed) == 0 && free >= self.bytes + self.bytes / REGAIN_PART {
+            match self.take() {
+                Ok(_) => tracing::info!("{} has room again: measures are taken", self.dir.display()),
+                Err(error) => tracing::debug!("the reserve cannot be taken yet: {error}"),
+            }
+        }
+    }
+
+    /// The caller holds `changing`.
+    fn give_up(&self) -> bool {
+        if !self.held.load(Ordering::Relaxed) {
+            return false;
+        }
+        if let Err(error) = self.disk.remove(&self.path()) {
+            tracing::error!("the reserve of disk space cannot be given up: {error}");
+            return false;
+        }
+        self.held.store(false, Ordering::Relaxed);
+        tracing::warn!("the reserve of {} bytes is given up: {}", self.bytes, self.refusal());
+        true
+    }
+
+    /// Reserves the space; false where the file system cannot do so.
+    fn take(&self) -> io::Result<bool> {
+        let path = self.path();
+        let file = match self.disk.open(&path) {
+            Ok(file) if file.len()? == self.bytes => file,
+            _ => self.disk.create(&path)?,
+        };
+        let done = file.allocate(self.bytes).and_then(|()| Ok(file.len()? == self.bytes));
+        if !matches!(done, Ok(true)) {
+            // Give back what was allocated.
+            self.disk.remove(&path).ok();
+        }
+        self.held.store(matches!(done, Ok(true)), Ordering::Relaxed);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    #[test]
+    fn it_takes_space_and_gives_it_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(FILE_NAME);
+        let bytes = 1 << 20;
+        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), bytes).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), bytes);
+        assert!(reserve.is_held() && reserve.has_room_beside(1));
+        let figures = reserve.figures();
+        assert_eq!((figures.held_bytes, figures.wanted_bytes), (bytes, bytes));
+        assert!(reserve.release());
+        // The watcher takes it again at any moment, for there is room.
+        drop(reserve);
+        // One of another size is replaced; none is removed.
+        drop(Reserve::open(Arc::new(LocalDisk), dir.path(), 2 * bytes).unwrap());
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), 2 * bytes);
+        let none = Reserve::open(Arc::new(LocalDisk), dir.path(), 0).unwrap();
+        assert!(!file.exists() && none.is_held() && !none.release() && !none.is_short());
+    }
+
+    #[test]
+    fn what_must_succeed_is_tried_again_from_the_reserve() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), 1 << 20).unwrap();
+        let mut tries = 0;
+        let done = reserve.with_room(|| {
+            tries += 1;
+            if tries == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(tries) }
+        });
+        assert_eq!(done.unwrap(), 2);
+        let refused =
+            Reserve::default().with_room(|| -> io::Result<()> { Err(io::ErrorKind::StorageFull.into()) });
+        assert!(is_no_space(&refused.unwrap_err()), "there is nothing to give up");
+    }
+}

@@ -1,0 +1,208 @@
+//! The local stores on a disk that runs full, with a reserve: merges wait, deletions give space back, what must go on goes on.
+
+mod support;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::{
+        AggregateStore, Fence, MetricWrite, StoreError,
+        local::{LocalAggregates, LocalAggregatesOptions},
+    },
+    disk::Disk,
+    incoming::{
+        Batch, Incoming, IncomingError, Position,
+        log::{LocalIncoming, LocalIncomingOptions},
+    },
+    reserve::Reserve,
+};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use support::sim_disk::SimDisk;
+use uuid::Uuid;
+
+const DIR: &str = "/data";
+const FLUSH_AT: u64 = 100_000;
+const HEAD_BYTES: usize = 5000;
+/// How long a condition is waited for: far more than it takes.
+const TRIES_MAX: usize = 12_000;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn metric(id: u32) -> MetricId {
+    MetricId(Uuid::from_u128(id.into()))
+}
+
+fn reserve(disk: &SimDisk, bytes: u64) -> Reserve {
+    disk.create_dir(Path::new(DIR)).unwrap();
+    Reserve::open(Arc::new(disk.clone()), Path::new(DIR), bytes).unwrap()
+}
+
+fn open(disk: &SimDisk, reserve: &Reserve) -> Arc<LocalAggregates> {
+    let options = LocalAggregatesOptions {
+        segment_bytes: 1 << 16,
+        recent_bytes_max: FLUSH_AT,
+        spare_segments_max: 2,
+        reserve: reserve.clone(),
+        ..LocalAggregatesOptions::default()
+    };
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/data/aggregates"), &options).unwrap()
+}
+
+async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
+    let head = Bytes::from(vec![id as u8; HEAD_BYTES]);
+    let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
+    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
+}
+
+async fn is_there(store: &LocalAggregates, id: u32) -> bool {
+    let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
+    head.is_some_and(|head| head == vec![id as u8; HEAD_BYTES])
+}
+
+async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..TRIES_MAX {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("waited in vain for {what}");
+}
+
+#[tokio::test]
+async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
+    let disk = SimDisk::default();
+    let store = open(&disk, &reserve(&disk, 50_000));
+    let mut capacity = disk.used() + 200_000;
+    disk.set_capacity(Some(capacity));
+    let (mut next, mut tries) = (0, 0);
+    while !store.figures().merge_waits {
+        match write(&store, next).await {
+            Ok(()) => next += 1,
+            // No more than a flush needs, and not enough for merging four runs of its size.
+            Err(StoreError::NoSpace(_)) => {
+                capacity += 20_000;
+                disk.set_capacity(Some(capacity));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        tries += 1;
+        assert!(tries < 3000, "every merge has room");
+        tokio::time::sleep(PAUSE).await;
+    }
+    let figures = store.figures();
+    assert!(figures.merges_waited > 0);
+    disk.set_capacity(None);
+    wait_until("the merge", || store.figures().merges > figures.merges).await;
+    wait_until("nothing that waits", || !store.figures().merge_waits).await;
+    for id in 0..next {
+        assert!(is_there(&store, id).await, "{id}");
+    }
+    assert_eq!(store.figures().damaged, 0);
+}
+
+/// Writes heads of new metrics until there is no space, and answers how many were taken.
+async fn fill(store: &LocalAggregates, first: u32) -> u32 {
+    let mut next = first;
+    let mut refused = 0;
+    // A flush gives some of the log back: only when it has been refused for long the disk is full.
+    while refused < 300 {
+        match write(store, next).await {
+            Ok(()) => (next, refused) = (next + 1, 0),
+            Err(error) => {
+                assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
+                refused += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        assert!(next < first + 2000, "the disk is never full");
+    }
+    next
+}
+
+#[tokio::test]
+async fn deletions_give_space_back_on_a_full_disk() {
+    let disk = SimDisk::default();
+    disk.set_capacity(Some(2_000_000));
+    let store = open(&disk, &reserve(&disk, 200_000));
+    let mut first = 0;
+    for round in 0..3 {
+        let next = fill(&store, first).await;
+        assert!(next - first > 100, "round {round}: {} heads fill the disk", next - first);
+        // All but the last ones.
+        let deleted: Vec<MetricId> = (first..next - 3).map(metric).collect();
+        for answer in store.delete(Fence::EVERYTHING, &deleted).await {
+            answer.expect("a deletion on a full disk");
+        }
+        store.sync().await.expect("a sync on a full disk");
+        let mut tries = 0;
+        while let Err(error) = write(&store, next).await {
+            assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
+            tries += 1;
+            let figures = store.figures();
+            assert!(tries < TRIES_MAX, "round {round}: no space is given back: {error}, {figures:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+        assert!(!is_there(&store, first).await && !is_there(&store, next - 4).await);
+        for id in next - 3..=next {
+            assert!(is_there(&store, id).await, "round {round}: {id}");
+        }
+        first = next + 1;
+    }
+    drop(store);
+    let store = open(&disk, &reserve(&disk, 200_000));
+    assert!(is_there(&store, first - 1).await && is_there(&store, first - 2).await);
+    assert_eq!(store.figures().damaged, 0);
+}
+
+fn sack() -> Sack {
+    Sack { count: SackCount(1.try_into().unwrap()), id: SackId(0) }
+}
+
+async fn append(log: &LocalIncoming, id: u32) -> Result<(), IncomingError> {
+    let mut batch = Batch::default();
+    batch.push(metric(id), 1, |out| out.resize(HEAD_BYTES, 0));
+    log.append(batch).await
+}
+
+/// Somebody else fills the disk.
+#[tokio::test]
+async fn acknowledgements_go_on_while_nothing_new_is_taken() {
+    let disk = SimDisk::default();
+    disk.set_capacity(Some(4_000_000));
+    let reserve = reserve(&disk, 100_000);
+    let options = LocalIncomingOptions {
+        sack_count: SackCount(1.try_into().unwrap()),
+        segment_bytes: 1 << 16,
+        spare_segments_max: 0,
+        reserve: reserve.clone(),
+        ..LocalIncomingOptions::default()
+    };
+    let dir = Path::new("/data/incoming");
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), dir, &options).unwrap();
+    append(&log, 1).await.unwrap();
+    assert!(reserve.is_held());
+    disk.set_capacity(Some(disk.used()));
+    wait_until("the reserve to be given up", || !reserve.is_held()).await;
+    assert_eq!(reserve.figures().held_bytes, 0);
+    let mut taken = 1;
+    let error = loop {
+        match append(&log, taken + 1).await {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken < 20, "more than the file that was begun");
+    };
+    assert!(
+        matches!(&error, IncomingError::NoSpace(text) if text.contains("the disk of /data is full")),
+        "{error}"
+    );
+    let newest = log.positions(&[sack()]).await.unwrap()[0].newest;
+    log.acknowledge(sack(), newest).await.unwrap();
+    log.trim(&[(sack(), newest)]).await.expect("trimming on a full disk");
+    disk.set_capacity(None);
+    wait_until("the reserve to be taken again", || reserve.is_held()).await;
+    append(&log, 100).await.expect("space for what is new");
+    let waiting = log.pending(sack(), Position(0), usize::MAX).await.unwrap().records;
+    assert_eq!(waiting.iter().map(|record| record.metric).collect::<Vec<_>>(), [metric(100)]);
+}
