@@ -1,6 +1,9 @@
 //! The statements that change a resource and keep what it was.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
@@ -152,8 +155,8 @@ impl Update {
         }
         resource.metrics =
             set_metrics(connection, &context.texts, resource, metrics, self.change.now).await?;
-        let is_kept = |id: MetricId| resource.metrics.iter().any(|metric| metric.id == id);
-        Ok(before.iter().map(|metric| metric.id).filter(|id| !is_kept(*id)).collect())
+        let kept: HashSet<MetricId> = resource.metrics.iter().map(|metric| metric.id).collect();
+        Ok(before.iter().map(|metric| metric.id).filter(|id| !kept.contains(id)).collect())
     }
 
     async fn apply_whole(
