@@ -118,7 +118,7 @@ async fn main() {
         let names = references.iter().map(|reference| reference.name.clone()).collect();
         CrossMeasuresQuery {
             references,
-            operations: make(Box::new(Operation::Metric(Metrics::Many(names)))),
+            operations: Arc::new(make(Box::new(Operation::Metric(Metrics::Many(names))))),
             granularities: None,
             start: None,
             stop: None,

@@ -254,7 +254,8 @@ impl Engine {
         stop: Option<Timestamp>,
         points_max: usize,
     ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
-        self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await
+        let (series, _) = self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await?;
+        Ok(series)
     }
 
     /// What is wrong with this process: parts that refuse their work, tasks that have ended.

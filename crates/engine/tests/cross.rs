@@ -78,7 +78,7 @@ fn query(references: Vec<CrossReference>) -> CrossMeasuresQuery {
     let names = references.iter().map(|reference| reference.name.clone()).collect();
     CrossMeasuresQuery {
         references,
-        operations: Operation::Metric(Metrics::Many(names)),
+        operations: Arc::new(Operation::Metric(Metrics::Many(names))),
         granularities: None,
         start: None,
         stop: None,

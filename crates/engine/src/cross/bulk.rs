@@ -1,7 +1,10 @@
 //! Reads many metrics: in chunks, each with one call to the store for heads and one for blocks, decoded on several
 //! processors.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
@@ -17,6 +20,9 @@ use crate::{
 
 /// A query may read so many points: half a gibibyte, if no two series have the same times.
 pub const POINTS_MAX: usize = 1 << 25;
+
+/// All queries that run may hold so many points: twice what one may.
+const POINTS_HELD_MAX: usize = 2 * POINTS_MAX;
 
 /// A chunk has about so many points, as far as it can be told before.
 const CHUNK_POINTS: i64 = 1 << 17;
@@ -37,24 +43,55 @@ pub struct Bulk {
     store: Arc<dyn AggregateStore>,
     pub(crate) on_damage: OnDamage,
     processors: Arc<Semaphore>,
+    /// How many points the queries hold that run.
+    points_held: Arc<AtomicUsize>,
+}
+
+/// What a query has read, as long as it is held.
+#[derive(Debug)]
+pub struct HeldPoints {
+    points: usize,
+    of_all: Arc<AtomicUsize>,
+}
+
+impl HeldPoints {
+    /// Counts more; whether all queries together hold too many now.
+    fn add(&mut self, points: usize) -> Result<(), CrossMeasuresError> {
+        self.points += points;
+        let held = self.of_all.fetch_add(points, Ordering::Relaxed) + points;
+        if held > POINTS_HELD_MAX { Err(CrossMeasuresError::TooManyHeld) } else { Ok(()) }
+    }
+}
+
+impl Drop for HeldPoints {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(self.points, Ordering::Relaxed);
+    }
 }
 
 impl Bulk {
     pub fn new(store: Arc<dyn AggregateStore>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Bulk { store, on_damage: OnDamage::default(), processors: Arc::new(Semaphore::new(processors)) }
+        Bulk {
+            store,
+            on_damage: OnDamage::default(),
+            processors: Arc::new(Semaphore::new(processors)),
+            points_held: Arc::default(),
+        }
     }
 
-    /// The series of each aggregation of each metric, in their order. A metric without measures has empty ones.
+    /// The series of each aggregation of each metric, in their order, and what counts them as long as they are held. A metric
+    /// without measures has empty ones.
     pub async fn read(
         &self,
         reads: Arc<[MetricRead]>,
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
         points_max: usize,
-    ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
+    ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
         let mut chunks = JoinSet::new();
-        let mut answers = Answers { series: vec![Vec::new(); reads.len()], points: 0, points_max };
+        let held = HeldPoints { points: 0, of_all: self.points_held.clone() };
+        let mut answers = Answers { series: vec![Vec::new(); reads.len()], held, points_max };
         let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
         let mut from = 0;
         while from < reads.len() {
@@ -76,7 +113,7 @@ impl Bulk {
         while let Some(done) = chunks.join_next().await {
             answers.add(done)?;
         }
-        Ok(answers.series)
+        Ok((answers.series, answers.held))
     }
 
     /// Runs what only computes.
@@ -187,7 +224,7 @@ impl SharedTimes {
 /// What the chunks brought.
 struct Answers {
     series: Vec<Vec<CrossSeries>>,
-    points: usize,
+    held: HeldPoints,
     points_max: usize,
 }
 
@@ -197,9 +234,29 @@ impl Answers {
     fn add(&mut self, done: Result<ChunkDone, tokio::task::JoinError>) -> Result<(), CrossMeasuresError> {
         let (from, series) = done.expect("reading does not panic");
         for (place, series) in self.series[from..].iter_mut().zip(series?) {
-            self.points += series.iter().map(|series| series.values.len()).sum::<usize>();
+            self.held.add(series.iter().map(|series| series.values.len()).sum())?;
             *place = series;
         }
-        if self.points > self.points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
+        if self.held.points > self.points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_together_hold_twice_what_one_may() {
+        let of_all = Arc::new(AtomicUsize::new(0));
+        let query = || HeldPoints { points: 0, of_all: of_all.clone() };
+        let (mut first, mut second, mut third) = (query(), query(), query());
+        first.add(POINTS_MAX).unwrap();
+        second.add(POINTS_MAX - 1).unwrap();
+        third.add(1).unwrap();
+        assert!(matches!(third.add(1), Err(CrossMeasuresError::TooManyHeld)));
+        drop((second, third));
+        query().add(POINTS_MAX).unwrap();
+        drop(first);
+        assert_eq!(of_all.load(Ordering::Relaxed), 0);
     }
 }

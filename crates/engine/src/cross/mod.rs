@@ -35,7 +35,7 @@ pub struct CrossMeasuresQuery {
     /// At least one; one metric may come several times. The answer's columns are in this order.
     pub references: Vec<CrossReference>,
     /// Its size has been checked: see [`Operation::check_size`].
-    pub operations: Operation,
+    pub operations: Arc<Operation>,
     /// `None`: those that all metrics have in common.
     pub granularities: Option<Vec<Timespan>>,
     /// The bucket that holds it is the first.
@@ -61,6 +61,9 @@ pub enum CrossMeasuresError {
     /// More than [`POINTS_MAX`] (413).
     #[error("more than {POINTS_MAX} points would have to be read: ask for fewer metrics or less time")]
     TooManyPoints,
+    /// The queries that run hold too many points together (503).
+    #[error("too many large queries are running")]
+    TooManyHeld,
 }
 
 /// Answers a query; coarsest granularity first.
@@ -70,8 +73,12 @@ pub(crate) async fn measures(
 ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
     assert!(!query.references.is_empty(), "a query has a reference");
     let plan = plan::plan(&query)?;
-    let series = bulk.read(plan.reads.clone(), query.start, query.stop, POINTS_MAX).await?;
-    bulk.compute(move || evaluate(&query, &plan, series)).await
+    let (series, held) = bulk.read(plan.reads.clone(), query.start, query.stop, POINTS_MAX).await?;
+    let computed = move || {
+        let _held = held;
+        evaluate(&query, &plan, series)
+    };
+    bulk.compute(computed).await
 }
 
 /// `series` are by read and aggregation.

@@ -142,6 +142,12 @@ impl Operation {
         }
     }
 
+    /// Nodes of the tree, each name counted as one.
+    pub fn nodes(&self) -> usize {
+        let own = if let Operation::Metric(metrics) = self { metrics.names().len() } else { 1 };
+        own + self.operands().map(Operation::nodes).sum::<usize>()
+    }
+
     /// Refuses a tree beyond [`DEPTH_MAX`] or [`NODES_MAX`].
     pub fn check_size(&self) -> Result<(), TooLarge> {
         let mut level: Vec<&Operation> = vec![self];
