@@ -55,6 +55,9 @@ pub enum Command {
     Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
     Config(ConfigArgs),
+    /// Look functions up for a profile: a running server calls it.
+    #[command(name = gnudi_api::SYMBOLS_SUBCOMMAND, hide = true)]
+    Symbols,
 }
 
 #[derive(Debug, Subcommand)]

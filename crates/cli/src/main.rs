@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod complaint;
 mod config;
 mod figures;
 mod keystone;
@@ -17,6 +18,16 @@ use commands::serve::Role;
 /// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Gives back to the system what this thread has freed, which the allocator would keep for its next use.
+#[expect(unsafe_code, reason = "the allocator's crate has no safe name for it")]
+fn release_memory() {
+    unsafe extern "C" {
+        fn mi_collect(force: bool);
+    }
+    // SAFETY: mimalloc's own function, of this signature, which any thread may call at any time.
+    unsafe { mi_collect(true) };
+}
 
 fn main() -> ExitCode {
     let cli = match args::parse(std::env::args_os()) {
@@ -52,11 +63,14 @@ fn main() -> ExitCode {
             print!("{}", config::print_all(args.catalogue()));
             Ok(())
         }
+        Command::Symbols => {
+            gnudi_api::look_up_symbols(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Into::into)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gnudi: {error:#}");
+            eprintln!("gnudi: {}", complaint::of(&error));
             ExitCode::FAILURE
         }
     }

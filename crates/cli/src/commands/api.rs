@@ -69,6 +69,9 @@ pub fn options(
             drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
             ..Limits::default()
         },
+        // What runs, also where the file has been replaced meanwhile.
+        symbols_program: Some("/proc/self/exe".into()),
+        release_memory: crate::release_memory,
     })
 }
 

@@ -75,7 +75,7 @@ pub const OPTIONS: &[Spec] = &[
         "bodies_bytes_max",
         POSITIVE,
         "536870912",
-        "gnudi: bytes of all request bodies that are being read, half of them from one address; more are answered 503.",
+        "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are answered 503.",
     ),
     option(
         "api",
