@@ -93,6 +93,11 @@ impl App {
         &self.engine
     }
 
+    /// For answers that go on computing after their request.
+    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+
     pub fn options(&self) -> &ApiOptions {
         &self.options
     }
@@ -142,6 +147,7 @@ impl App {
             budget: &self.bodies,
             limits,
             long_work: &self.long_work,
+            reserved: None,
         };
         let found = self.router.find(&parts, &self.options.path_prefix);
         let route = found.as_ref().map_or("", |found| found.route);
@@ -250,7 +256,7 @@ fn refuse(error: &ApiError, parts: &Parts) -> Response {
         headers.insert(ALLOW, allow);
     }
     if let Some(challenge) = &error.challenge
-        && let Ok(challenge) = HeaderValue::from_str(challenge)
+        && let Ok(challenge) = HeaderValue::from_str(challenge.header())
     {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }

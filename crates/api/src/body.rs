@@ -26,7 +26,7 @@ const COUNTED_BYTES_MIN: usize = 64 << 10;
 /// One peer, which may be a proxy for many clients, holds at most half of what may be held, so that others have the rest.
 const PEER_PART: usize = 2;
 
-/// How many bytes of bodies are held at the moment, by all requests together and by those of each peer.
+/// How many bytes of bodies are held at the moment, read or being read, by all requests together and by those of each peer.
 #[derive(Debug, Default)]
 pub struct BodyBudget {
     held: AtomicUsize,
@@ -35,7 +35,7 @@ pub struct BodyBudget {
 
 /// A part of the budget; given back when dropped.
 #[derive(Debug)]
-struct Reserved<'b> {
+pub(crate) struct Reserved<'b> {
     budget: &'b BodyBudget,
     peer: Option<IpAddr>,
     bytes: usize,
@@ -94,6 +94,8 @@ pub struct RequestBody<'a> {
     pub(crate) limits: &'a Limits,
     /// Where a large body is worked on, once it is there.
     pub(crate) long_work: &'a LongWork,
+    /// What it has of the budget: until the request is answered, since it waits to be worked on as a whole.
+    pub(crate) reserved: Option<Reserved<'a>>,
 }
 
 impl RequestBody<'_> {
@@ -131,7 +133,7 @@ impl RequestBody<'_> {
             return Err(too_large());
         }
         let peer = self.watch.as_ref().map(|watch| watch.peer());
-        let mut reserved = Reserved::nothing(self.budget, peer);
+        self.reserved = Some(Reserved::nothing(self.budget, peer));
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
         let mut length = 0;
@@ -143,7 +145,9 @@ impl RequestBody<'_> {
             if length > bytes_max {
                 return Err(too_large());
             }
-            reserved.grow(data.len(), limits.bodies_bytes_max)?;
+            if let Some(reserved) = &mut self.reserved {
+                reserved.grow(data.len(), limits.bodies_bytes_max)?;
+            }
             // Most bodies come in one piece, which is used where it lies.
             if length == data.len() {
                 first = data;

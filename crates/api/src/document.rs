@@ -6,7 +6,11 @@
 
 use hyper::StatusCode;
 
-use crate::{accept::acceptable, error::ApiError, json::Value};
+use crate::{
+    accept::acceptable,
+    error::{ApiError, Challenge},
+    json::Value,
+};
 
 /// How much of a text is shown: a request may be part of it, and be large.
 const TEXT_CHARACTERS_MAX: usize = 8_192;
@@ -22,7 +26,7 @@ pub struct RequestFacts<'a> {
 
 /// A content type and the text.
 pub fn of(error: &ApiError, asked: RequestFacts<'_>) -> (&'static str, String) {
-    if error.challenge.is_some() {
+    if let Some(Challenge::Keystone(_)) = error.challenge {
         return ("application/json", unauthenticated().to_json());
     }
     let accept = asked.accept.unwrap_or("");

@@ -33,8 +33,27 @@ pub struct ApiError {
     pub rule: Option<Rule>,
     /// Who was refused, for the log, where that is known.
     pub caller: Option<Box<Caller>>,
-    /// How a 401 says in `WWW-Authenticate` that callers make themselves known; keystonemiddleware's.
-    pub challenge: Option<Arc<str>>,
+    /// How a 401 says in `WWW-Authenticate` that callers make themselves known.
+    pub challenge: Option<Challenge>,
+}
+
+/// What a caller who is not known is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// Name and password (RFC 7617).
+    Basic,
+    /// A token; the header's value, as keystonemiddleware has it, which also says so in a document of its own.
+    Keystone(Arc<str>),
+}
+
+impl Challenge {
+    /// The value of `WWW-Authenticate`.
+    pub fn header(&self) -> &str {
+        match self {
+            Challenge::Basic => "Basic realm=\"gnudi\", charset=\"UTF-8\"",
+            Challenge::Keystone(header) => header,
+        }
+    }
 }
 
 impl ApiError {
@@ -63,8 +82,9 @@ impl ApiError {
         ApiError::not_found(Value::Null)
     }
 
-    pub fn unauthorized() -> Self {
-        ApiError::new(StatusCode::UNAUTHORIZED, "")
+    /// A caller who is not known; the detail says what is missing.
+    pub fn unauthorized(detail: &str) -> Self {
+        ApiError::new(StatusCode::UNAUTHORIZED, detail)
     }
 
     /// What the caller may not do.
@@ -84,7 +104,7 @@ impl ApiError {
     }
 
     /// The same with what tells the caller how to make itself known.
-    pub fn with_challenge(self, challenge: Arc<str>) -> Self {
+    pub fn with_challenge(self, challenge: Challenge) -> Self {
         ApiError { challenge: Some(challenge), ..self }
     }
 
@@ -224,6 +244,7 @@ impl From<CrossMeasuresError> for ApiError {
                 ]))
             }
             CrossMeasuresError::TooManyPoints => ApiError::too_large(error.to_string()),
+            CrossMeasuresError::TooManyHeld => ApiError::unavailable(error.to_string()),
         }
     }
 }

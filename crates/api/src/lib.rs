@@ -61,6 +61,7 @@ pub use error::ApiError;
 pub use limits::Limits;
 pub use options::ApiOptions;
 pub use policy::{Policy, PolicyError, PolicyFiles};
+pub use profile::symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols};
 pub use prometheus::names::Labels as PrometheusLabels;
 pub use quota::{LimitsFileError, Overrides, ProjectLimits, QuotaOptions};
 pub use reply::{ReplyBody, Response};

@@ -21,7 +21,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Bytes of a request's body (413).
     pub body_bytes_max: usize,
-    /// Bytes of all bodies that are being read (503).
+    /// Bytes of all bodies that are being read, or belong to requests that are not answered yet (503).
     pub bodies_bytes_max: usize,
     /// How long a client may send nothing of a body. One that sends less than `body_bytes_per_second_min` uses this time up.
     pub body_grace: Duration,

@@ -1,6 +1,6 @@
 //! What of the configuration concerns the API.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use gnudi_model::{AggregationMethod, ArchivePolicy};
 
@@ -33,6 +33,11 @@ pub struct ApiOptions {
     pub limits: Limits,
     /// Limits per project.
     pub quotas: QuotaOptions,
+    /// This program, which [`crate::look_up_symbols`] is called in for a profile, in a process of its own; without it names are
+    /// looked up within this process, which keeps the memory.
+    pub symbols_program: Option<PathBuf>,
+    /// Gives back what the calling thread has freed: called after a profile, which takes much once.
+    pub release_memory: fn(),
 }
 
 impl Default for ApiOptions {
@@ -49,6 +54,8 @@ impl Default for ApiOptions {
             cors: CorsOptions::default(),
             limits: Limits::default(),
             quotas: QuotaOptions::default(),
+            symbols_program: None,
+            release_memory: || {},
         }
     }
 }

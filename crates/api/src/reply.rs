@@ -1,31 +1,43 @@
 //! Answers.
 
 use std::{
-    convert::Infallible,
+    io,
     pin::Pin,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use futures_util::Stream;
 use hyper::{
     StatusCode,
     body::{Body, Frame, SizeHint},
     header::{CONTENT_TYPE, HeaderValue, LOCATION},
 };
+use parking_lot::Mutex;
 
 use crate::json::Value;
 
 pub type Response = hyper::Response<ReplyBody>;
 
+/// Pieces that are waited for.
+type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
 /// What an answer carries: bytes, or pieces made while the client reads them.
 pub enum ReplyBody {
     Whole(Option<Bytes>),
     Pieces(Box<dyn Iterator<Item = Bytes> + Send + Sync>),
+    /// Pieces that are computed. After an error the connection is closed, so that the client sees that the answer is cut short.
+    /// (The lock makes it `Sync`, and is never taken.)
+    Computed(Mutex<Pieces>),
 }
 
 impl ReplyBody {
     pub fn empty() -> Self {
         ReplyBody::Whole(None)
+    }
+
+    pub fn stream(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        ReplyBody::Computed(Mutex::new(Box::pin(pieces)))
     }
 }
 
@@ -37,15 +49,16 @@ impl From<Vec<u8>> for ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let piece = match &mut *self {
             ReplyBody::Whole(bytes) => bytes.take(),
             ReplyBody::Pieces(pieces) => pieces.next(),
+            ReplyBody::Computed(pieces) => {
+                let piece = pieces.get_mut().as_mut().poll_next(cx);
+                return piece.map(|piece| piece.map(|piece| piece.map(Frame::data)));
+            }
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
@@ -57,7 +70,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             ReplyBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            ReplyBody::Pieces(_) => SizeHint::default(),
+            ReplyBody::Pieces(_) | ReplyBody::Computed(_) => SizeHint::default(),
         }
     }
 }

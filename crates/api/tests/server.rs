@@ -2,7 +2,13 @@
 
 mod support;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use gnudi_api::{
@@ -16,7 +22,7 @@ use gnudi_engine::Engine;
 use gnudi_http::Trust;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
-use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount, Timestamp};
 use prometheus_client::registry::Registry;
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
@@ -69,6 +75,24 @@ async fn a_connection_serves_one_request_after_the_other() {
     connection.send(b"GET /v1/capabilities HTTP/1.0\r\n\r\n").await;
     assert_eq!(connection.answer().await.unwrap().status, 200);
     assert!(is_cut(&mut connection).await);
+}
+
+/// The HTTP library's own date stands still until the clock has caught up.
+#[tokio::test]
+async fn the_date_goes_with_the_clock_also_backwards() {
+    static SECONDS: AtomicI64 = AtomicI64::new(1_795_264_496);
+    let clock = || Timestamp::from_secs(SECONDS.load(Ordering::Relaxed));
+    let server = Server::start_with_clock(ApiOptions::default(), clock).await;
+    let mut connection = server.connect().await;
+    for (step, date) in [
+        (0, "Sat, 21 Nov 2026 12:34:56 GMT"),
+        (-3600, "Sat, 21 Nov 2026 11:34:56 GMT"),
+        (-86_400, "Fri, 20 Nov 2026 11:34:56 GMT"),
+        (1, "Fri, 20 Nov 2026 11:34:57 GMT"),
+    ] {
+        SECONDS.fetch_add(step, Ordering::Relaxed);
+        assert_eq!(connection.ask(Request::new("GET", "/v1/metric")).await.header("date"), Some(date));
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,16 @@ use std::net::IpAddr;
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::{Passwords, named, passwords::Busy};
-use crate::{error::ApiError, policy::Caller, schema::storable};
+use crate::{
+    error::{ApiError, Challenge},
+    policy::Caller,
+    schema::storable,
+};
+
+/// What a caller is told who names nobody.
+const NOBODY: &str = "Authentication is required: send a name and a password by HTTP's basic scheme";
+/// Not which of the two: who guesses must not learn which names there are.
+const WRONG: &str = "The name or the password is wrong";
 
 /// `peer`: who sent the headers, where that is known.
 pub(super) async fn caller(
@@ -14,14 +23,18 @@ pub(super) async fn caller(
     passwords: Option<&Passwords>,
     peer: Option<IpAddr>,
 ) -> Result<Caller, ApiError> {
-    let (user, password) = credentials(headers).ok_or_else(ApiError::unauthorized)?;
+    let (user, password) = credentials(headers).ok_or_else(|| refuse(NOBODY))?;
     if let Some(passwords) = passwords {
         let busy = |Busy| ApiError::unavailable("Too many passwords are being checked");
         if !passwords.accept(&user, &password, peer).await.map_err(busy)? {
-            return Err(ApiError::unauthorized());
+            return Err(refuse(WRONG));
         }
     }
     Ok(named(user))
+}
+
+fn refuse(detail: &str) -> ApiError {
+    ApiError::unauthorized(detail).with_challenge(Challenge::Basic)
 }
 
 /// Name and password that the headers carry; `None` also where nobody can have such a name.

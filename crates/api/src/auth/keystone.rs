@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Method, http::request::Parts};
 
 use super::Own;
 use crate::{
-    error::ApiError,
+    error::{ApiError, Challenge},
     policy::Caller,
     query::{decode, quote},
 };
@@ -93,7 +93,8 @@ impl KeystoneAuth {
     }
 
     fn refuse(&self) -> ApiError {
-        ApiError::unauthorized().with_challenge(self.challenge.clone())
+        ApiError::unauthorized("A valid token is required in X-Auth-Token")
+            .with_challenge(Challenge::Keystone(self.challenge.clone()))
     }
 }
 

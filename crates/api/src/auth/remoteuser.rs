@@ -10,6 +10,10 @@ use hyper::{header::HeaderName, http::request::Parts};
 use super::{Own, Peer, named};
 use crate::{error::ApiError, policy::Caller, schema::storable};
 
+/// What a request is told that names no user. There is no scheme by which its sender could: the proxy does.
+const NOBODY: &str =
+    "Authentication is required: the request names no user, or does not come from the proxy in front";
+
 /// Why the options of `remoteuser` are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteUserError {
@@ -57,7 +61,8 @@ impl RemoteUser {
             let is_name = !name.is_empty() && storable(&name).is_ok();
             (is_name && values.next().is_none()).then(|| named(name))
         };
-        named_by_proxy().or_else(|| self.own.caller(&parts.headers)).ok_or_else(ApiError::unauthorized)
+        let refuse = || ApiError::unauthorized(NOBODY);
+        named_by_proxy().or_else(|| self.own.caller(&parts.headers)).ok_or_else(refuse)
     }
 }
 

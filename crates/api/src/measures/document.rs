@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
+use tokio::sync::Notify;
 
 use super::write::{Column, ROW_BYTES_MAX, Rows};
 use crate::{error::ApiError, json::Value, reply::ReplyBody};
@@ -29,11 +30,42 @@ const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 pub struct AnswerBudget {
     held: AtomicUsize,
     bytes_max: usize,
+    /// Some were given back.
+    given_back: Notify,
 }
 
 impl AnswerBudget {
     pub fn new(bytes_max: usize) -> Self {
-        AnswerBudget { held: AtomicUsize::new(0), bytes_max }
+        AnswerBudget { held: AtomicUsize::new(0), bytes_max, given_back: Notify::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes, whether or not that is too much; false where it is.
+    fn take(&self, bytes: usize) -> bool {
+        self.held.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes_max
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.given_back.notify_waiters();
+    }
+
+    /// Takes so many bytes once there is room for them.
+    async fn take_when_free(&self, bytes: usize) {
+        loop {
+            let mut given_back = std::pin::pin!(self.given_back.notified());
+            // What is given back from here on is noticed.
+            given_back.as_mut().enable();
+            let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.bytes_max);
+            if self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+                return;
+            }
+            given_back.await;
+        }
     }
 }
 
@@ -44,6 +76,10 @@ pub struct Document {
     budget: Arc<AnswerBudget>,
     /// Its part of the budget.
     held: usize,
+    /// Bytes of that part for rows that are still to come.
+    room: usize,
+    /// It cannot be refused any more.
+    is_late: bool,
 }
 
 impl Drop for Document {
@@ -59,7 +95,58 @@ enum DocumentPart {
 
 impl Document {
     pub fn new(budget: &Arc<AnswerBudget>) -> Self {
-        Document { parts: VecDeque::new(), rows: 0, budget: budget.clone(), held: 0 }
+        let budget = budget.clone();
+        Document { parts: VecDeque::new(), rows: 0, budget, held: 0, room: 0, is_late: false }
+    }
+
+    /// One that has room for so many bytes of rows, once there is, and is never refused more.
+    pub(super) async fn with_room(budget: &Arc<AnswerBudget>, bytes: usize) -> Self {
+        budget.take_when_free(bytes).await;
+        let mut document = Document::new(budget);
+        (document.held, document.room, document.is_late) = (bytes, bytes, true);
+        document
+    }
+
+    /// No rows are to come any more.
+    pub(super) fn fill_room(&mut self) {
+        let room = std::mem::take(&mut self.room);
+        self.give_back(room);
+    }
+
+    /// Takes a part of the budget for what is not rows.
+    ///
+    /// # Errors
+    /// 503 where there is no more.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.held += bytes;
+        if self.budget.take(bytes) { Ok(()) } else { Err(too_much()) }
+    }
+
+    /// Its part of the budget.
+    pub(super) fn bytes_of_budget(&self) -> usize {
+        self.held
+    }
+
+    /// Rows that have been appended, of it or of what was appended to it.
+    pub(super) fn row_count(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |part: &DocumentPart| match part {
+            DocumentPart::Text(text) => text.len(),
+            DocumentPart::Rows(rows) => rows.len() * ROW_MEMORY_BYTES,
+        };
+        self.parts.iter().map(text).sum()
+    }
+
+    /// Appends another document of the same budget.
+    pub(super) fn append(&mut self, mut other: Document) {
+        self.parts.append(&mut other.parts);
+        self.rows += other.rows;
+        self.held += std::mem::take(&mut other.held);
+        self.room += std::mem::take(&mut other.room);
     }
 
     /// Appends JSON.
@@ -83,7 +170,11 @@ impl Document {
     /// 413 where the document comes to hold more than [`POINTS_MAX`] of them, 503 where the answers of all requests hold too
     /// much.
     pub fn rows(&mut self, columns: Vec<Column>) -> Result<(), ApiError> {
-        let rows = Rows::new(columns);
+        self.append_rows(Rows::new(columns))
+    }
+
+    /// [`Document::rows`] of columns that were put together already.
+    pub fn append_rows(&mut self, rows: Rows) -> Result<(), ApiError> {
         self.rows += rows.len();
         if self.rows > POINTS_MAX {
             return Err(CrossMeasuresError::TooManyPoints.into());
@@ -93,9 +184,12 @@ impl Document {
             return Ok(());
         }
         let bytes = rows.len() * ROW_MEMORY_BYTES;
-        self.held += bytes;
-        if self.budget.held.fetch_add(bytes, Ordering::Relaxed) + bytes > self.budget.bytes_max {
-            return Err(ApiError::unavailable("Too many large answers are being read"));
+        let in_room = bytes.min(self.room);
+        self.room -= in_room;
+        let more = bytes - in_room;
+        self.held += more;
+        if more > 0 && !self.budget.take(more) && !self.is_late {
+            return Err(too_much());
         }
         self.parts.push_back(DocumentPart::Rows(rows));
         Ok(())
@@ -103,7 +197,7 @@ impl Document {
 
     fn give_back(&mut self, bytes: usize) {
         self.held -= bytes;
-        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give_back(bytes);
     }
 
     fn last_text(&mut self) -> &mut Vec<u8> {
@@ -141,6 +235,10 @@ impl Document {
         }
         piece
     }
+}
+
+fn too_much() -> ApiError {
+    ApiError::unavailable("Too many large answers are being read")
 }
 
 impl Iterator for Document {

@@ -3,6 +3,7 @@
 //! `scan` reads the common bodies fast, `slow` all others exactly as Gnocchi would; `write` prints what is read back.
 
 pub(crate) mod document;
+pub(crate) mod groups;
 pub mod named;
 pub mod number;
 pub mod scan;

@@ -7,8 +7,11 @@ mod function;
 mod processor_time;
 mod stacks;
 mod svg;
+pub mod symbols;
 
 use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, channel},
@@ -20,7 +23,7 @@ use std::{
 use pprof::ProfilerGuardBuilder;
 use tokio::sync::oneshot;
 
-use stacks::Stacks;
+use stacks::{Sample, Stacks};
 
 /// Libraries in whose code no stack is read: they may be in the middle of what reading a stack needs.
 const LIBRARIES_NOT_READ: [&str; 3] = ["libgcc", "ld-linux", "vdso"];
@@ -54,17 +57,22 @@ impl From<pprof::Error> for ProfileError {
 }
 
 /// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
+/// `program` looks the names up: see [`symbols`]. `release_memory` is called at the end.
 ///
-/// Memory: the first profile of a process takes some 300 MB, for stacks and for the debug information that names are looked up
-/// in. What is mapped of it is given back; some 250 MB stay with the allocator, and further profiles take no more.
-pub async fn take(options: ProfileOptions) -> Result<String, ProfileError> {
+/// Memory: the first profile of a process leaves 20 MB for stacks behind, which further ones use again.
+pub async fn take(
+    options: ProfileOptions,
+    program: Option<PathBuf>,
+    release_memory: fn(),
+) -> Result<String, ProfileError> {
     let turn = Turn::take().ok_or(ProfileError::Busy)?;
     // Dropped with this future, when the client has gone away.
     let (_client, client_gone) = channel();
     let (answer, answered) = oneshot::channel();
     // A thread for it alone: none that serves others should fill megabytes and read files.
     let sampling = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-        let drawn = sample(options, &client_gone);
+        let drawn = sample(options, program.as_deref(), &client_gone);
+        release_memory();
         drop(turn);
         let _ = answer.send(drawn);
     });
@@ -73,22 +81,41 @@ pub async fn take(options: ProfileOptions) -> Result<String, ProfileError> {
 }
 
 /// Samples, until the time is over or nobody wants it any more, and draws; nothing in the latter case.
-fn sample(options: ProfileOptions, client_gone: &Receiver<()>) -> Result<String, ProfileError> {
+fn sample(
+    options: ProfileOptions,
+    program: Option<&Path>,
+    client_gone: &Receiver<()>,
+) -> Result<String, ProfileError> {
     let builder = ProfilerGuardBuilder::default().frequency(i32::from(options.frequency_hz));
     let sampler = builder.blocklist(&LIBRARIES_NOT_READ).build()?;
     let used_before = processor_time::used();
     let is_wanted = client_gone.recv_timeout(options.duration) == Err(RecvTimeoutError::Timeout);
     let used = processor_time::used().zip(used_before).map(|(after, before)| after.saturating_sub(before));
-    let report = is_wanted.then(|| sampler.report().build());
+    let report = is_wanted.then(|| sampler.report().build_unresolved());
     drop(sampler);
-    // The mapped debug information would stay for ever.
-    backtrace::clear_symbol_cache();
     let Some(report) = report else { return Ok(String::new()) };
+    let report = report?;
+    let samples: Vec<Sample> = report
+        .data
+        .iter()
+        .map(|(frames, count)| Sample {
+            thread: thread_name(&frames.thread_name[..frames.thread_name_length], frames.thread_id),
+            addresses: frames.frames.iter().map(|frame| frame.ip().expose_provenance()).collect(),
+            count: usize::try_from(*count).unwrap_or(0),
+        })
+        .collect();
+    drop(report);
+    let addresses: BTreeSet<usize> = samples.iter().flat_map(|sample| &sample.addresses).copied().collect();
+    let symbols = symbols::of(&addresses, program)?;
     let mut stacks = Stacks::default();
-    for (frames, count) in &report?.data {
-        stacks.add(frames, usize::try_from(*count).unwrap_or(0));
+    for sample in &samples {
+        stacks.add(sample, &symbols);
     }
     Ok(svg::draw(&stacks, options, used))
+}
+
+fn thread_name(name: &[u8], id: u64) -> String {
+    if name.is_empty() { id.to_string() } else { String::from_utf8_lossy(name).into_owned() }
 }
 
 /// The right to take the one profile there can be; given back when dropped.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pprof::Frames;
-
-use super::function::{Function, Origin};
+use super::{
+    function::{Function, Origin},
+    symbols::Symbols,
+};
 
 /// Below this function of the standard library a thread does its work; it and what leads to it is left out.
 const START_OF_WORK: &str = "__rust_begin_short_backtrace";
@@ -26,16 +27,20 @@ pub struct Node {
     pub children: BTreeMap<Function, Node>,
 }
 
+/// A stack of a thread, and how often it was seen.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub thread: String,
+    /// Where in the code each of its functions is, the innermost first.
+    pub addresses: Vec<usize>,
+    pub count: usize,
+}
+
 impl Stacks {
-    /// Adds a stack that was seen `count` times.
-    pub fn add(&mut self, frames: &Frames, count: usize) {
-        // Innermost first, here as in each frame, whose last symbol is the function proper.
-        let functions = frames.frames.iter().flat_map(|symbols| {
-            symbols.iter().enumerate().map(|(position, symbol)| {
-                Function::new(&symbol.name(), symbol.filename.as_deref(), position + 1 < symbols.len())
-            })
-        });
-        self.add_functions(&frames.thread_name_or_id(), functions.collect(), count);
+    /// Adds a stack; addresses without symbols are left out.
+    pub fn add(&mut self, sample: &Sample, symbols: &Symbols) {
+        let functions = sample.addresses.iter().filter_map(|address| symbols.get(address)).flatten();
+        self.add_functions(&sample.thread, functions.cloned().collect(), sample.count);
     }
 
     /// Adds a stack, the innermost function first.

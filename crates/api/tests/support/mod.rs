@@ -32,6 +32,14 @@ impl Server {
     }
 
     pub async fn start_with_backlog(options: ApiOptions, backlog_bytes_max: u64) -> Self {
+        Server::start_with(options, backlog_bytes_max, || NOW).await
+    }
+
+    pub async fn start_with_clock(options: ApiOptions, clock: fn() -> Timestamp) -> Self {
+        Server::start_with(options, u64::MAX, clock).await
+    }
+
+    async fn start_with(options: ApiOptions, backlog_bytes_max: u64, clock: fn() -> Timestamp) -> Self {
         let incoming = MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max);
         let engine = Engine::new(
             Arc::new(MemoryIndexer::default()),
@@ -39,7 +47,7 @@ impl Server {
             Arc::new(MemoryAggregates::default()),
             || NOW,
         );
-        let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || NOW));
+        let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), clock));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (stop, stopped) = oneshot::channel();

@@ -4,6 +4,8 @@
 //! The fault that is told is the first schema's, unless the second's lies deeper. A resource type that is not there and a
 //! search that cannot be read end the second at once.
 
+use std::sync::Arc;
+
 use gnudi_indexer::Filter;
 use gnudi_series::operations::Operation;
 
@@ -19,7 +21,7 @@ use crate::{
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {
-    pub operations: Operation,
+    pub operations: Arc<Operation>,
     /// Whose metrics the operations name; `None`: they name metrics by id.
     pub resources: Option<Search>,
 }
@@ -40,7 +42,7 @@ pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
     let entries = entries(body)?;
     let (operations, fault) = operations_alone(entries)?;
     let Some(fault) = fault else {
-        return Ok(Body { operations: required(operations, "operations")?, resources: None });
+        return Ok(Body { operations: required(operations, "operations")?.into(), resources: None });
     };
     let (mut resource_type, mut filter) = (None, None);
     let mut other_fault = None;
@@ -59,7 +61,7 @@ pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
     if let Some(other_fault) = other_fault {
         return Err(if other_fault.depth() > fault.depth() { other_fault } else { fault }.into());
     }
-    let operations = required(operations, "operations")?;
+    let operations = Arc::new(required(operations, "operations")?);
     let Some(resource_type) = resource_type else { return Ok(Body { operations, resources: None }) };
     let filter = required(filter, "search")?;
     Ok(Body { operations, resources: Some(Search { resource_type, filter }) })

@@ -1,6 +1,6 @@
 //! Operations that name metrics by their ids.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gnudi_model::{Metric, MetricId};
 use gnudi_series::operations::{MetricName, Operation};
@@ -23,7 +23,7 @@ use crate::{
 
 pub(super) async fn answer(
     call: &Call<'_>,
-    operations: &Operation,
+    operations: &Arc<Operation>,
     arguments: &Arguments,
     details: bool,
 ) -> Result<Document, ApiError> {

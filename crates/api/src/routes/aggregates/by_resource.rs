@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use gnudi_engine::{CrossMeasuresQuery, Engine};
 use gnudi_indexer::{Filter, IndexerError, ResourceListing, ResourcePage, ResourceSort, SortDirection};
 use gnudi_model::Resource;
 use gnudi_series::{cross::CrossMeasures, operations::Operation};
@@ -9,20 +10,24 @@ use gnudi_series::{cross::CrossMeasures, operations::Operation};
 use super::{
     Arguments, answer,
     body::Search,
-    references::{self, Policies, Reference, check_count},
+    references::{self, Names, Policies, Reference, check_count, check_groups},
 };
 use crate::{
     error::ApiError,
     json::Value,
-    measures::document::Document,
+    measures::{
+        document::Document,
+        groups::{GroupPart, Groups},
+    },
     pagination::RESOURCE_SORTS,
+    reply::ReplyBody,
     router::Call,
     routes::resource::{self, field, write},
 };
 
 /// What of resources' metrics is asked for.
 pub(super) struct ResourcesQuery<'a> {
-    pub operations: &'a Operation,
+    pub operations: &'a Arc<Operation>,
     pub search: &'a Search,
     pub arguments: Arguments,
     /// Sorted.
@@ -48,7 +53,8 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
     let filter = asked.search.filter.clone();
     let resources = list(call, &asked.search.resource_type, filter, false, &sorts).await?;
     check_count(call, resources.len())?;
-    let references = references::of_resources(call, &resources, &asked.operations.metric_names())?;
+    let names = Names::of(asked.operations)?;
+    let references = references::of_resources(call, &resources, &names)?;
     if references.is_empty() {
         return Err(asked.no_metrics());
     }
@@ -56,47 +62,64 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
     let measures =
         references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
     let mut document = Document::new(&call.app.answers);
-    write_measures(&mut document, asked, &references, measures)?;
+    write_measures(&mut document, asked.details, &references, measures)?;
     Ok(document)
 }
 
 /// Over each group of resources that have the same in the fields they are grouped by.
-pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
+pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody, ApiError> {
     let filter = asked.search.filter.clone();
     let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
     check_count(call, resources.len())?;
-    let names = asked.operations.metric_names();
+    let names = Names::of(asked.operations)?;
     let mut policies = Policies::default();
-    let mut document = Document::new(&call.app.answers);
-    let mut groups = 0;
-    document.text("[");
-    for (group, resources) in group_by(asked.groupby, &resources)? {
+    let keyed = group_by(asked.groupby, &resources)?;
+    check_groups(asked.operations, keyed.len())?;
+    let mut groups = Groups::new(call.app);
+    for (key, resources) in keyed {
         let references = references::of_resources(call, resources, &names)?;
         if references.is_empty() {
             continue;
         }
-        let measures =
-            references::measures(call, &mut policies, &references, asked.operations, &asked.arguments)
-                .await?;
-        document.text(if groups > 0 { ", {\"group\": " } else { "{\"group\": " });
-        document.value(&group);
-        document.text(", \"measures\": ");
-        write_measures(&mut document, asked, &references, measures)?;
-        document.text("}");
-        groups += 1;
+        let query =
+            references::query(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
+        groups.add(ResourceGroup { key, references, query, details: asked.details }).await?;
     }
-    document.text("]");
-    if groups == 0 { Err(asked.no_metrics()) } else { Ok(document) }
+    if groups.is_empty() { Err(asked.no_metrics()) } else { Ok(groups.into_body()) }
+}
+
+/// Resources that have the same in the fields they are grouped by.
+struct ResourceGroup {
+    key: Value,
+    references: Vec<Reference>,
+    query: CrossMeasuresQuery,
+    details: bool,
+}
+
+impl GroupPart for ResourceGroup {
+    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<(), ApiError> {
+        let measures = engine.cross_measures(self.query.clone()).await?;
+        document.text("{\"group\": ");
+        document.value(&self.key);
+        document.text(", \"measures\": ");
+        write_measures(document, self.details, &self.references, measures)?;
+        document.text("}");
+        Ok(())
+    }
+
+    fn series(&self) -> usize {
+        self.references.len()
+    }
 }
 
 fn write_measures(
     document: &mut Document,
-    asked: &ResourcesQuery<'_>,
+    details: bool,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
 ) -> Result<(), ApiError> {
     answer::write(document, references, measures, |document| {
-        if asked.details {
+        if details {
             let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
             write_resources(document, resources);
         }

@@ -30,8 +30,8 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Resul
     if let Some(search) = &mut body.resources {
         search.filter = call.seen(Rule::SearchResource, &search.resource_type, search.filter.take())?;
     }
-    let document = match &body.resources {
-        None => by_id::answer(call, &body.operations, &arguments, details).await?,
+    let answer = match &body.resources {
+        None => by_id::answer(call, &body.operations, &arguments, details).await?.into_body(),
         Some(search) => {
             let groupby = groupby(&query);
             let asked = ResourcesQuery {
@@ -42,11 +42,11 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Resul
                 details,
             };
             match (groupby.is_empty(), use_history) {
-                (true, _) => by_resource::all(call, &asked).await?,
+                (true, _) => by_resource::all(call, &asked).await?.into_body(),
                 (false, false) => by_resource::grouped(call, &asked).await?,
-                (false, true) => history::grouped(call, &asked).await?,
+                (false, true) => history::grouped(call, &asked).await?.into_body(),
             }
         }
     };
-    Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
+    Ok(reply::json_bytes(StatusCode::OK, answer))
 }

@@ -18,7 +18,7 @@ use gnudi_series::{
 use super::{
     Arguments,
     by_resource::{ResourcesQuery, Total, group_of, list},
-    references::{self, Policies, check_count},
+    references::{self, Names, Policies, check_count, check_groups},
 };
 use crate::{
     error::ApiError,
@@ -52,8 +52,10 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
     let resources = list(call, &asked.search.resource_type, filter, true, asked.groupby).await?;
     check_count(call, resources.len())?;
+    check_groups(asked.operations, resources.len())?;
     let groups = groups(asked.groupby, resources, &asked.arguments)?;
-    let mut reader = Reader { call, asked, policies: Policies::default(), total: Total::default() };
+    let names = Names::of(asked.operations)?;
+    let mut reader = Reader { call, asked, names, policies: Policies::default(), total: Total::default() };
     let mut document = Document::new(&call.app.answers);
     let mut written = 0;
     document.text("[");
@@ -193,6 +195,7 @@ struct Point {
 struct Reader<'a> {
     call: &'a Call<'a>,
     asked: &'a ResourcesQuery<'a>,
+    names: Names<'a>,
     policies: Policies,
     total: Total,
 }
@@ -200,11 +203,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// A group's points, and the last of its revisions that has metrics.
     async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>), ApiError> {
-        let names = self.asked.operations.metric_names();
         let (mut points, mut last) = (Vec::new(), None);
         for revision in &group.revisions {
             let resources = std::slice::from_ref(&revision.resource);
-            let references = references::of_resources(self.call, resources, &names)?;
+            let references = references::of_resources(self.call, resources, &self.names)?;
             if references.is_empty() {
                 continue;
             }

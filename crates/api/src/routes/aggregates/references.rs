@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_engine::{CrossMeasuresQuery, CrossReference};
-use gnudi_indexer::{IndexerError, fnmatch::fnmatch};
+use gnudi_indexer::{IndexerError, fnmatch::Pattern};
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text};
 use gnudi_series::{
     cross::CrossMeasures,
@@ -11,7 +11,7 @@ use gnudi_series::{
 };
 
 use super::Arguments;
-use crate::{error::ApiError, router::Call};
+use crate::{error::ApiError, json::Value, router::Call};
 
 /// A metric and one of its aggregations.
 #[derive(Clone, Debug)]
@@ -43,26 +43,77 @@ impl Reference {
     }
 }
 
+/// Names with wildcards of a request: each is compared with the name of each metric.
+const PATTERNS_MAX: usize = 100;
+/// Bytes of such a name. Names of metrics have 255 characters at most.
+const PATTERN_BYTES_MAX: usize = 4_096;
+
+/// The names in operations, to be looked for among the metrics of many resources.
+#[derive(Debug)]
+pub(super) struct Names<'n> {
+    all: Vec<&'n MetricName>,
+    /// Where in `all` each name is that stands for itself.
+    exact: HashMap<&'n str, Vec<usize>>,
+    /// Where in `all` the others are.
+    patterns: Vec<(usize, Pattern)>,
+}
+
+impl<'n> Names<'n> {
+    /// # Errors
+    /// 400 beyond [`PATTERNS_MAX`] and [`PATTERN_BYTES_MAX`].
+    pub fn of(operations: &'n Operation) -> Result<Self, ApiError> {
+        let mut names = Names { all: operations.metric_names(), exact: HashMap::new(), patterns: Vec::new() };
+        for (index, name) in names.all.iter().enumerate() {
+            if !name.name.contains(['*', '?', '[']) {
+                names.exact.entry(&name.name).or_default().push(index);
+                continue;
+            }
+            if name.name.len() > PATTERN_BYTES_MAX {
+                return Err(too_large(format!("a name with wildcards may have {PATTERN_BYTES_MAX} bytes")));
+            }
+            names.patterns.push((index, Pattern::new(&name.name)));
+        }
+        if names.patterns.len() > PATTERNS_MAX {
+            return Err(too_large(format!("there may be {PATTERNS_MAX} names with wildcards")));
+        }
+        Ok(names)
+    }
+
+    /// The metrics of a resource that the names match, name by name.
+    fn references<'a>(&'a self, resource: &'a Arc<Resource>) -> impl Iterator<Item = Reference> + 'a {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        for (place, metric) in resource.metrics.iter().enumerate() {
+            let Some(name) = metric.name.as_deref() else { continue };
+            let exact = self.exact.get(name).into_iter().flatten().copied();
+            let matching = self.patterns.iter().filter(|(_, pattern)| pattern.matches(name));
+            found.extend(exact.chain(matching.map(|(index, _)| *index)).map(|index| (index, place)));
+        }
+        found.sort_unstable();
+        found.into_iter().map(|(index, place)| Reference {
+            metric: resource.metrics[place].clone(),
+            resource: Some(resource.clone()),
+            name: self.all[index].clone(),
+        })
+    }
+}
+
+fn too_large(detail: String) -> ApiError {
+    ApiError::bad_request(Value::object([
+        ("cause", "Invalid operations".into()),
+        ("reason", "Operations are too large".into()),
+        ("detail", detail.into()),
+    ]))
+}
+
 /// The metrics of resources that the names match, resource by resource; refused where they are too many.
 pub(super) fn of_resources(
     call: &Call<'_>,
     resources: &[Arc<Resource>],
-    names: &[&MetricName],
+    names: &Names<'_>,
 ) -> Result<Vec<Reference>, ApiError> {
     let mut references = Vec::new();
     for resource in resources {
-        for name in names {
-            let is_pattern = name.name.contains(['*', '?', '[']);
-            let matches = |metric: &&Arc<Metric>| match metric.name.as_deref() {
-                Some(known) if is_pattern => fnmatch(known, &name.name),
-                known => known == Some(&*name.name),
-            };
-            references.extend(resource.metrics.iter().filter(matches).map(|metric| Reference {
-                metric: metric.clone(),
-                resource: Some(resource.clone()),
-                name: (*name).clone(),
-            }));
-        }
+        references.extend(names.references(resource));
         check_count(call, references.len())?;
     }
     Ok(references)
@@ -74,6 +125,19 @@ pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError>
     if count > max {
         return Err(ApiError::too_large(format!(
             "There are more than {max} resources or metrics to aggregate"
+        )));
+    }
+    Ok(())
+}
+
+/// Nodes of operations that a request evaluates, for all of its groups: so many for each of 50,000 take seconds.
+const NODES_EVALUATED_MAX: usize = 20_000_000;
+
+/// Refuses (413) operations that are too large for so many groups.
+pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<(), ApiError> {
+    if groups.saturating_mul(operations.nodes()) > NODES_EVALUATED_MAX {
+        return Err(ApiError::too_large(format!(
+            "The operations are too large for {groups} groups: together they have more than {NODES_EVALUATED_MAX} nodes"
         )));
     }
     Ok(())
@@ -101,9 +165,21 @@ pub(super) async fn measures(
     call: &Call<'_>,
     policies: &mut Policies,
     references: &[Reference],
-    operations: &Operation,
+    operations: &Arc<Operation>,
     arguments: &Arguments,
 ) -> Result<Vec<CrossMeasures>, ApiError> {
+    let query = query(call, policies, references, operations, arguments).await?;
+    Ok(call.app.engine().cross_measures(query).await?)
+}
+
+/// The query for the operations on the references' series.
+pub(super) async fn query(
+    call: &Call<'_>,
+    policies: &mut Policies,
+    references: &[Reference],
+    operations: &Arc<Operation>,
+    arguments: &Arguments,
+) -> Result<CrossMeasuresQuery, ApiError> {
     call.reads_metrics(references.len());
     let mut asked = Vec::with_capacity(references.len());
     for reference in references {
@@ -114,7 +190,7 @@ pub(super) async fn measures(
             name: reference.name.clone(),
         });
     }
-    let query = CrossMeasuresQuery {
+    Ok(CrossMeasuresQuery {
         references: asked,
         operations: operations.clone(),
         granularities: arguments.granularities(),
@@ -122,6 +198,113 @@ pub(super) async fn measures(
         stop: arguments.stop,
         needed_overlap: arguments.needed_overlap(),
         fill: arguments.fill,
-    };
-    Ok(call.app.engine().cross_measures(query).await?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gnudi_model::{MetricId, MetricStatus, Timestamp};
+    use gnudi_series::operations::Metrics;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn operation(names: &[(&str, &str)]) -> Operation {
+        let name = |&(name, aggregation): &(&str, &str)| MetricName {
+            name: name.to_owned(),
+            aggregation: aggregation.to_owned(),
+        };
+        Operation::Metric(Metrics::Many(names.iter().map(name).collect()))
+    }
+
+    fn resource(names: &[&str]) -> Arc<Resource> {
+        let metric = |(number, name): (usize, &&str)| {
+            Arc::new(Metric {
+                id: MetricId(Uuid::from_u128(number as u128)),
+                creator: "".into(),
+                name: Some((*name).into()),
+                unit: None,
+                archive_policy_name: "".into(),
+                resource_id: None,
+                status: MetricStatus::Active,
+                created_at: Timestamp::EPOCH,
+            })
+        };
+        Arc::new(Resource {
+            id: Uuid::nil(),
+            resource_type: "generic".into(),
+            original_resource_id: "r".into(),
+            creator: "".into(),
+            user_id: None,
+            project_id: None,
+            started_at: Timestamp::EPOCH,
+            ended_at: None,
+            revision_start: Timestamp::EPOCH,
+            revision_end: None,
+            revision: Resource::CURRENT,
+            attributes: BTreeMap::new(),
+            metrics: names.iter().enumerate().map(metric).collect(),
+        })
+    }
+
+    fn found(names: &[(&str, &str)], metrics: &[&str]) -> Vec<(String, String, String)> {
+        let (operation, resource) = (operation(names), resource(metrics));
+        let names = Names::of(&operation).unwrap();
+        let shown =
+            |reference: Reference| (reference.shown_name(), reference.name.name, reference.name.aggregation);
+        names.references(&resource).map(shown).collect()
+    }
+
+    #[test]
+    fn metrics_are_found_name_by_name() {
+        let metrics = ["cpu", "cpu.idle", "disk"];
+        let expected = [
+            ("disk", "disk", "mean"),
+            ("cpu", "cpu*", "mean"),
+            ("cpu.idle", "cpu*", "mean"),
+            ("cpu", "cpu", "max"),
+            ("cpu", "cpu", "min"),
+        ];
+        let names = [
+            ("disk", "mean"),
+            ("cpu*", "mean"),
+            ("cpu", "max"),
+            ("none", "mean"),
+            ("cpu", "min"),
+            ("?", "mean"),
+        ];
+        let found = found(&names, &metrics);
+        let found: Vec<(&str, &str, &str)> =
+            found.iter().map(|(metric, name, aggregation)| (&**metric, &**name, &**aggregation)).collect();
+        assert_eq!(found, expected);
+    }
+
+    /// Comparing each with each would take 10^10 steps.
+    #[test]
+    fn many_names_and_many_metrics_cost_their_sum() {
+        let names: Vec<String> = (0..100_000).map(|number| format!("n{number}")).collect();
+        let asked: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "mean")).collect();
+        let metrics: Vec<&str> = names.iter().rev().map(String::as_str).collect();
+        assert_eq!(found(&asked, &metrics).len(), names.len());
+    }
+
+    #[test]
+    fn groups_times_operations_are_bounded() {
+        let names = operation(&[("a", "mean"), ("b", "mean")]);
+        assert!(check_groups(&names, NODES_EVALUATED_MAX / 2).is_ok());
+        assert_eq!(check_groups(&names, NODES_EVALUATED_MAX / 2 + 1).unwrap_err().status.as_u16(), 413);
+    }
+
+    #[test]
+    fn wildcards_are_bounded() {
+        let patterns: Vec<String> = (0..=PATTERNS_MAX).map(|number| format!("*{number}")).collect();
+        let names: Vec<(&str, &str)> = patterns.iter().map(|name| (name.as_str(), "mean")).collect();
+        assert!(Names::of(&operation(&names[1..])).is_ok());
+        assert_eq!(Names::of(&operation(&names)).unwrap_err().status.as_u16(), 400);
+        let long = "[".repeat(PATTERN_BYTES_MAX + 1);
+        assert!(Names::of(&operation(&[(&long[1..], "mean")])).is_ok());
+        assert_eq!(Names::of(&operation(&[(&long, "mean")])).unwrap_err().status.as_u16(), 400);
+    }
 }

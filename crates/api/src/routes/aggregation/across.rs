@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_engine::{CrossMeasuresQuery, CrossReference, MeasuresQuery, Resample};
+use gnudi_engine::{CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
 use gnudi_series::{
     cross::CrossError,
@@ -50,16 +50,59 @@ impl<'q> AcrossQuery<'q> {
 /// A metric with its policy.
 type Known = (Arc<Metric>, Arc<ArchivePolicy>);
 
-/// The points, coarsest granularity first; of a single metric as they are stored.
-pub(super) async fn measures(
+/// What to read for an answer.
+pub(super) enum Reading {
+    Nothing,
+    /// Of one metric, as it is stored.
+    Stored {
+        metric: MetricId,
+        policy: Arc<ArchivePolicy>,
+        query: MeasuresQuery,
+    },
+    /// Of several, made one series.
+    Across(CrossMeasuresQuery),
+}
+
+impl Reading {
+    /// How many series it reads.
+    pub fn series(&self) -> usize {
+        match self {
+            Reading::Nothing => 0,
+            Reading::Stored { query, .. } => query.aggregations.len(),
+            Reading::Across(query) => query.references.len(),
+        }
+    }
+
+    /// The points, coarsest granularity first.
+    pub async fn columns(&self, engine: &Engine) -> Result<Vec<Column>, ApiError> {
+        match self {
+            Reading::Nothing => Ok(Vec::new()),
+            Reading::Stored { metric, policy, query } => {
+                let found = engine.measures(*metric, policy, query).await?;
+                let columns = found.into_iter().map(|measures| Column {
+                    granularity: write::granularity(
+                        query.resample.unwrap_or(Resample::Span(measures.granularity)),
+                    ),
+                    timestamps: Arc::new(measures.timestamps),
+                    values: measures.values,
+                });
+                Ok(columns.collect())
+            }
+            Reading::Across(query) => Ok(aggregated(engine.cross_measures(query.clone()).await?)),
+        }
+    }
+}
+
+/// What is to be read of the metrics, once the caller may.
+pub(super) async fn reading(
     call: &Call<'_>,
     asked: &AcrossQuery<'_>,
     metrics: &[Arc<Metric>],
-) -> Result<Vec<Column>, ApiError> {
+) -> Result<Reading, ApiError> {
     call.enforce_all(Rule::GetMetric, metrics).await?;
     call.reads_metrics(metrics.len());
     if metrics.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Reading::Nothing);
     }
     let resample = resample(asked.query, asked.query.get("granularity").as_ref())?;
     let mut policies = Policies::default();
@@ -76,8 +119,8 @@ pub(super) async fn measures(
         call.app.engine().refresh(&ids, call.app.options().operation_timeout).await?;
     }
     match &known[..] {
-        [(metric, policy)] => stored(call, asked, metric, policy, resample).await,
-        several => across(call, asked, several, resample).await,
+        [(metric, policy)] => stored(asked, metric, policy, resample),
+        several => across(asked, several, resample),
     }
 }
 
@@ -119,14 +162,13 @@ fn method_of(aggregation: &str, policy: &ArchivePolicy) -> Option<AggregationMet
     aggregation.parse().ok().filter(|method| policy.aggregation_methods.contains(method))
 }
 
-/// The points of one metric.
-async fn stored(
-    call: &Call<'_>,
+/// One metric.
+fn stored(
     asked: &AcrossQuery<'_>,
     metric: &Metric,
-    policy: &ArchivePolicy,
+    policy: &Arc<ArchivePolicy>,
     resample: Option<Resample>,
-) -> Result<Vec<Column>, ApiError> {
+) -> Result<Reading, ApiError> {
     let Arguments { start, stop, granularity, .. } = asked.arguments;
     let method = method_of(&asked.aggregation, policy).ok_or_else(|| {
         let detail = Value::object([
@@ -144,22 +186,11 @@ async fn stored(
         kept.filter_map(|span| policy.aggregation(method, span)).collect();
     aggregations.sort_unstable_by_key(|aggregation| std::cmp::Reverse(aggregation.granularity));
     let query = MeasuresQuery { aggregations, start, stop, resample };
-    let found = call.app.engine().measures(metric.id, policy, &query).await?;
-    let columns = found.into_iter().map(|measures| Column {
-        granularity: write::granularity(resample.unwrap_or(Resample::Span(measures.granularity))),
-        timestamps: Arc::new(measures.timestamps),
-        values: measures.values,
-    });
-    Ok(columns.collect())
+    Ok(Reading::Stored { metric: metric.id, policy: policy.clone(), query })
 }
 
-/// The points of several metrics, made one series.
-async fn across(
-    call: &Call<'_>,
-    asked: &AcrossQuery<'_>,
-    known: &[Known],
-    resample: Option<Resample>,
-) -> Result<Vec<Column>, ApiError> {
+/// Several metrics, made one series.
+fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) -> Result<Reading, ApiError> {
     for (metric, policy) in known {
         if method_of(&asked.aggregation, policy).is_none() {
             let granularity = policy.definition[0].granularity;
@@ -176,7 +207,7 @@ async fn across(
             name: name_of(metric, &asked.aggregation),
         })
         .collect();
-    let operations = operations(asked, &references, resample)?;
+    let operations = Arc::new(operations(asked, &references, resample)?);
     let query = CrossMeasuresQuery {
         references,
         operations,
@@ -186,7 +217,7 @@ async fn across(
         needed_overlap: arguments.needed_overlap(),
         fill: arguments.fill,
     };
-    Ok(aggregated(call.app.engine().cross_measures(query).await?))
+    Ok(Reading::Across(query))
 }
 
 /// What `/v1/aggregates` would be asked: aggregate all, which are resampled before if that is wanted.

@@ -56,6 +56,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, Ap
     let query = call.query();
     let asked = AcrossQuery::of(&query, call.app.now())?;
     let mut document = Document::new(&call.app.answers);
-    document.rows(across::measures(call, &asked, &metrics?).await?)?;
+    let reading = across::reading(call, &asked, &metrics?).await?;
+    document.rows(reading.columns(call.app.engine()).await?)?;
     Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
 }

@@ -5,15 +5,20 @@
 
 use std::sync::Arc;
 
+use gnudi_engine::Engine;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, Resource};
 use hyper::StatusCode;
 
-use super::across::{self, AcrossQuery};
+use super::across::{self, AcrossQuery, Reading};
 use crate::{
     body::RequestBody,
     error::ApiError,
-    measures::document::Document,
+    json::Value,
+    measures::{
+        document::Document,
+        groups::{GroupPart, Groups},
+    },
     policy::Rule,
     reply::{self, Response},
     router::Call,
@@ -34,23 +39,42 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
         other => other.into(),
     })?;
     check_count(call, resources.len())?;
-    let mut document = Document::new(&call.app.answers);
     if groupby.is_empty() {
         let asked = AcrossQuery::of(&query, call.app.now())?;
-        document.rows(across::measures(call, &asked, &metrics(call, &resources)).await?)?;
+        let mut document = Document::new(&call.app.answers);
+        let reading = across::reading(call, &asked, &metrics(call, &resources)).await?;
+        document.rows(reading.columns(call.app.engine()).await?)?;
         return Ok(reply::json_bytes(StatusCode::OK, document.into_body()));
     }
-    document.text("[");
-    for (index, (group, resources)) in group_by(&groupby, &resources)?.into_iter().enumerate() {
+    let mut groups = Groups::new(call.app);
+    for (key, resources) in group_by(&groupby, &resources)? {
         let asked = AcrossQuery::of(&query, call.app.now())?;
-        document.text(if index > 0 { ", {\"group\": " } else { "{\"group\": " });
-        document.value(&group);
-        document.text(", \"measures\": ");
-        document.rows(across::measures(call, &asked, &metrics(call, resources)).await?)?;
-        document.text("}");
+        let reading = across::reading(call, &asked, &metrics(call, resources)).await?;
+        groups.add(MetricsGroup { key, reading }).await?;
     }
-    document.text("]");
-    Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
+    Ok(reply::json_bytes(StatusCode::OK, groups.into_body()))
+}
+
+/// The metrics of resources that have the same in the fields they are grouped by.
+struct MetricsGroup {
+    key: Value,
+    reading: Reading,
+}
+
+impl GroupPart for MetricsGroup {
+    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<(), ApiError> {
+        let columns = self.reading.columns(engine).await?;
+        document.text("{\"group\": ");
+        document.value(&self.key);
+        document.text(", \"measures\": ");
+        document.rows(columns)?;
+        document.text("}");
+        Ok(())
+    }
+
+    fn series(&self) -> usize {
+        self.reading.series()
+    }
 }
 
 /// The metrics of the path's name, of those resources that have one.

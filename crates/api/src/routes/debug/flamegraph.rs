@@ -24,7 +24,9 @@ pub const FREQUENCY_HZ_DEFAULT: u16 = 99;
 
 /// A flame graph of the next seconds, once they have passed.
 pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    let svg = profile::take(options(&call.query())?).await?;
+    let asked = options(&call.query())?;
+    let own = call.app.options();
+    let svg = profile::take(asked, own.symbols_program.clone(), own.release_memory).await?;
     let content_type = HeaderValue::from_static("image/svg+xml");
     Ok(reply::with_body(StatusCode::OK, content_type, svg.into_bytes()))
 }

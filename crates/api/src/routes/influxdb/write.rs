@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
-use bytes::Bytes;
 use gnudi_model::{Measure, Timestamp};
 use hyper::{StatusCode, header::CONTENT_ENCODING};
 
@@ -47,7 +46,8 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
         Some(header) => std::str::from_utf8(header.as_bytes())
             .map_err(|_| ApiError::argument(TAG_HEADER, "Must be UTF-8"))?,
     };
-    let input = lines(call, body).await?;
+    let is_compressed = is_compressed(call)?;
+    let input = body.read().await?;
     let reading = Reading {
         tag,
         precision,
@@ -55,34 +55,41 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
         creator: &call.caller.user,
         measures_max: call.app.options().limits.measures_max,
     };
-    let parcels = body.long_work.run(input.len(), || reading.parcels(&input)).await?;
+    let parcels = if is_compressed {
+        let bytes_max = call.app.options().limits.inflated_bytes_max;
+        inflated_parcels(&reading, &input, bytes_max, body.long_work).await?
+    } else {
+        body.long_work.run(input.len(), || reading.parcels(&input)).await?
+    };
     drop(input);
     let to = Destination { resource_type: database, type_to_create: None };
     provision::deliver(call, to, &parcels).await?;
     Ok(reply::no_content())
 }
 
-/// The body, which telegraf compresses unless told otherwise.
-async fn lines(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
+/// Whether the body is compressed, as telegraf's is unless told otherwise.
+fn is_compressed(call: &Call<'_>) -> Result<bool, ApiError> {
     let encoding = call.parts.headers.get(CONTENT_ENCODING).map_or(&b""[..], |header| header.as_bytes());
     match encoding.to_ascii_lowercase().as_slice() {
-        b"" | b"identity" => body.read().await,
-        b"gzip" => {
-            let bytes_max = call.app.options().limits.inflated_bytes_max;
-            let compressed = body.read().await?;
-            Ok(inflated(&compressed, bytes_max, body.long_work).await?.into())
-        }
+        b"" | b"identity" => Ok(false),
+        b"gzip" => Ok(true),
         _ => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "")),
     }
 }
 
-/// What a compressed body holds. How long that takes shows only in what comes out: a little of it is tried first.
-async fn inflated(compressed: &[u8], bytes_max: usize, long_work: &LongWork) -> Result<Vec<u8>, ApiError> {
+/// What a compressed body says. How long that takes shows only in what comes out: a little of it is tried first. What is inflated
+/// is read in the same turn, so that no more bodies are held inflated than are worked on.
+async fn inflated_parcels(
+    reading: &Reading<'_>,
+    compressed: &[u8],
+    bytes_max: usize,
+    long_work: &LongWork,
+) -> Result<Parcels, ApiError> {
     match gunzip(compressed, bytes_max.min(SHORT_BYTES_MAX)) {
         Err(error) if error.status == StatusCode::PAYLOAD_TOO_LARGE && bytes_max > SHORT_BYTES_MAX => {
-            long_work.run(bytes_max, || gunzip(compressed, bytes_max)).await
+            long_work.run(bytes_max, || reading.parcels(&gunzip(compressed, bytes_max)?)).await
         }
-        short => short,
+        short => reading.parcels(&short?),
     }
 }
 

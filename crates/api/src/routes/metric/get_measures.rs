@@ -11,7 +11,10 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::Value,
-    measures::write::{self, Column, Rows},
+    measures::{
+        document::Document,
+        write::{self, Column, Rows},
+    },
     python,
     query::{Argument, Query},
     reply::{self, ReplyBody, Response},
@@ -54,17 +57,21 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Re
             values: answer.values,
         })
         .collect();
-    Ok(reply::json_bytes(StatusCode::OK, body_of(Rows::new(columns))))
+    Ok(reply::json_bytes(StatusCode::OK, body_of(call, columns)?))
 }
 
-fn body_of(mut rows: Rows) -> ReplyBody {
+fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError> {
+    let mut rows = Rows::new(columns);
     let count = rows.len();
     if count > WHOLE_ROWS_MAX {
-        return ReplyBody::Pieces(Box::new(rows));
+        // They are held until the client has read them.
+        let mut document = Document::new(&call.app.answers);
+        document.append_rows(rows)?;
+        return Ok(document.into_body());
     }
     let mut bytes = Vec::with_capacity(count * ROW_BYTES + 2);
     rows.write(usize::MAX, &mut bytes);
-    bytes.into()
+    Ok(bytes.into())
 }
 
 fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {

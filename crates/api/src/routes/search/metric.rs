@@ -12,7 +12,7 @@ use crate::{
     body::RequestBody,
     error::ApiError,
     json::{self, Value, float},
-    measures::write::{Column, Rows},
+    measures::{document::Document, write::Column},
     policy::Rule,
     predicate::Predicate,
     python,
@@ -44,7 +44,8 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let metrics: Vec<Arc<Metric>> = metrics.into_iter().flatten().collect();
     call.enforce_all(Rule::SearchMetric, &metrics).await?;
     call.reads_metrics(metrics.len());
-    let text = body.read().await?;
+    // Beyond a few hundred operators it is refused anyway.
+    let text = body.read_small().await?;
     if text.is_empty() {
         return Err(ApiError::bad_request("No query specified in body"));
     }
@@ -68,14 +69,20 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
         other => other.into(),
     })?;
     let predicate = wanted.predicate;
-    let answer = tokio::task::spawn_blocking(move || answer(&reads, found, &predicate)).await;
-    Ok(reply::json_bytes(StatusCode::OK, answer.map_err(|_| ApiError::internal())?))
+    let document = Document::new(&call.app.answers);
+    let answer = tokio::task::spawn_blocking(move || answer(document, &reads, found, &predicate)).await;
+    Ok(reply::json_bytes(StatusCode::OK, answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 
 /// The measures for which the query holds, as a JSON object by metric.
-fn answer(reads: &[MetricRead], found: Vec<Vec<CrossSeries>>, predicate: &Predicate) -> Vec<u8> {
-    let mut answer = vec![b'{'];
-    for (read, series) in reads.iter().zip(found) {
+fn answer(
+    mut document: Document,
+    reads: &[MetricRead],
+    found: Vec<Vec<CrossSeries>>,
+    predicate: &Predicate,
+) -> Result<Document, ApiError> {
+    document.text("{");
+    for (index, (read, series)) in reads.iter().zip(found).enumerate() {
         let columns = read.aggregations.iter().zip(series).map(|(aggregation, series)| {
             let mut granularity = Vec::new();
             float::write(aggregation.granularity.as_secs_f64(), &mut granularity);
@@ -85,15 +92,13 @@ fn answer(reads: &[MetricRead], found: Vec<Vec<CrossSeries>>, predicate: &Predic
             let granularity = String::from_utf8(granularity).expect("floats are ASCII");
             Column { granularity, timestamps: timestamps.into(), values }
         });
-        if answer.len() > 1 {
-            answer.extend_from_slice(b", ");
-        }
-        json::write_string(&read.metric.to_string(), &mut answer);
-        answer.extend_from_slice(b": ");
-        Rows::new(columns.collect()).write(usize::MAX, &mut answer);
+        document.text(if index > 0 { ", " } else { "" });
+        document.value(&read.metric.to_string().into());
+        document.text(": ");
+        document.rows(columns.collect())?;
     }
-    answer.push(b'}');
-    answer
+    document.text("}");
+    Ok(document)
 }
 
 /// The ids of `metric_id`, each once.
