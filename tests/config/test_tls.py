@@ -29,13 +29,24 @@ class Secure(Gnudi):
         return f"https://127.0.0.1:{self.port}"
 
     def ask(self, path):
-        """Status and body of a GET, of a client that believes the root."""
+        """Status and body of a GET."""
+        response, body = self.exchange("GET", path)
+        return response.status, body
+
+    def location(self, method, path, document=None):
+        """Status and `Location`."""
+        response, _ = self.exchange(method, path, document)
+        return response.status, response.headers["Location"]
+
+    def exchange(self, method, path, document=None):
+        """As a client that believes the root."""
         context = ssl.create_default_context(cafile=self.certificates.root)
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
+        body = None if document is None else json.dumps(document)
         try:
-            connection.request("GET", path, headers=basic("admin"))
+            connection.request(method, path, body, {**basic("admin"), "Content-Type": "application/json"})
             response = connection.getresponse()
-            return response.status, response.read()
+            return response, response.read()
         finally:
             connection.close()
 
@@ -74,6 +85,18 @@ def test_clients_believe_whom_they_are_told_to(secure):
 def test_links_lead_to_https(secure):
     links = json.loads(secure.ask("/v1/resource")[1])
     assert links["generic"] == f"{secure.url}/v1/resource/generic"
+
+
+def test_addresses_of_what_is_made_and_redirects_lead_to_https(secure):
+    status, location = secure.location("GET", "/v1")
+    assert (status, location) == (302, f"{secure.url}/v1/")
+    made = [("/v1/metric", {"archive_policy_name": "low"}), ("/v1/resource/generic", {"id": "tls"}),
+            ("/v1/resource_type", {"name": "tls"}),
+            ("/v1/archive_policy", {"name": "tls", "definition": [{"granularity": "1s", "points": 1}]}),
+            ("/v1/archive_policy_rule", {"name": "tls", "metric_pattern": "*", "archive_policy_name": "tls"})]
+    for path, document in made:
+        status, location = secure.location("POST", path, document)
+        assert status == 201 and location.startswith(f"{secure.url}{path}/"), (path, status, location)
 
 
 def test_it_collects_its_own_figures(tmp_path):

@@ -1,6 +1,7 @@
 """Where the time goes: GET /debug/flamegraph and `gnudi profile` on the real binary, at rest and under load."""
 
 import os
+import pathlib
 import socket
 import subprocess
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 from support import gnudi as program
 from support.http import basic, create_metric, create_policy
-from support.process import free_port
+from support.process import free_port, wait_until
 
 PATH = "/debug/flamegraph"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,6 +22,7 @@ THREADS = ["api", "metricd", "sqlx-sqlite"]
 # The scanner of measures, the HTTP server, the store, the index.
 PARTS = ["api/src/measures/scan", "hyper-", "drivers/src/", "sqlite3"]
 PROFILES_MAX = 8
+LEFT_BYTES_MAX = 220 << 20
 # Profiles one after the other under load.
 ROUNDS = 20
 
@@ -111,6 +113,26 @@ def test_profiles_one_after_the_other_under_load(gnudi, load, rounds):
     assert any(map(bars, profiles))
     assert server.process.running()
     assert b"gnudi_incoming_poisoned 0" in client.get("/metrics").body
+
+
+def test_a_profile_leaves_no_debug_information_behind(gnudi, load):
+    """That of the whole program would be 250 MB and more; what samples keeps some."""
+    server = gnudi()
+    load(server, pushers=1)
+    client = server.client(timeout_s=60)
+    path = PATH + "?seconds=1&frequency=1000"
+    before = anonymous_bytes(server)
+    wait_until(lambda: bars(client.get(path).expect(200).body), 60, "a profile with samples")
+    assert anonymous_bytes(server) - before < LEFT_BYTES_MAX
+    children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    assert not children.exists() or not children.read_text().split()
+
+
+def anonymous_bytes(server):
+    """Memory of the process that is not of files, as the kernel tells it."""
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) << 10
 
 
 def test_at_rest_it_is_empty_and_says_so(gnudi):
