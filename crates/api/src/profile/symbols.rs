@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write as _,
     fs,
     io::{self, BufRead, Write},
     path::{Path, PathBuf},
@@ -45,11 +46,12 @@ pub fn of(addresses: &BTreeSet<usize>, program: Option<&Path>) -> Result<Symbols
     let mut asked = Vec::with_capacity(addresses.len());
     for address in addresses {
         if let Some((path, offset)) = maps.place(*address) {
-            question.push_str(&format!("{offset:x} {path}\n"));
+            // Writing to a string fails never.
+            let _ = writeln!(question, "{offset:x} {path}");
             asked.push(*address);
         }
     }
-    let answer = ask(program, question).map_err(failed)?;
+    let answer = ask(program, &question).map_err(failed)?;
     let lines: Vec<&str> = answer.lines().collect();
     if lines.len() != asked.len() {
         return Err(ProfileError::Failed("looking names up: the answer is cut short".to_owned()));
@@ -58,7 +60,7 @@ pub fn of(addresses: &BTreeSet<usize>, program: Option<&Path>) -> Result<Symbols
 }
 
 /// What the other process answers.
-fn ask(program: &Path, question: String) -> io::Result<String> {
+fn ask(program: &Path, question: &str) -> io::Result<String> {
     let mut child = Command::new(program)
         .arg(SUBCOMMAND)
         .stdin(Stdio::piped())
