@@ -1,0 +1,77 @@
+"""Answers in groups that are larger than what a request may hold: the rest is computed as it is read."""
+
+import json
+
+import pytest
+
+from limits.test_unread_answers import ask, legacy, new
+from support.gnudi import Gnudi
+from support.http import create_policy
+
+# As points some 21 MB, of which 16 MiB are held.
+GROUPS, POINTS = 130, 10_000
+# Three such answers do not fit; four times what is held does.
+CONFIG = "[api]\nanswers_bytes_max = 68000000\n"
+START = 1_600_000_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Groups of one resource each, whose metric has as many points with the group's number."""
+    with Gnudi(tmp_path_factory.mktemp("groups"), CONFIG) as server:
+        client = server.client(timeout_s=120)
+        create_policy(client, "groups", [("1s", None)], aggregation_methods=["mean"])
+        attribute = {"type": "string", "min_length": 1, "max_length": 20, "required": True}
+        client.post("/v1/resource_type", {"name": "unread", "attributes": {"host": attribute}}).expect(201)
+        for number in range(GROUPS):
+            resource = client.post("/v1/resource/unread", {
+                "id": f"group-{number}", "host": f"h{number:03}",
+                "metrics": {"cpu": {"archive_policy_name": "groups"}}}).expect(201)
+            metric = resource.json()["metrics"]["cpu"]
+            value = b'"value": %d}' % number
+            measures = b", ".join(b'{"timestamp": %d, ' % (START + second) + value for second in range(POINTS))
+            client.post(f"/v1/metric/{metric}/measures", b"[" + measures + b"]").expect(202)
+            client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
+        yield server
+
+
+@pytest.mark.parametrize("query", [legacy, new])
+def test_all_groups_are_there_once_and_in_order(server, query):
+    path, body = query()
+    groups = server.client(timeout_s=120).post(path, body).expect(200).json()
+    assert [group["group"] for group in groups] == [{"host": f"h{number:03}"} for number in range(GROUPS)]
+    for number, group in enumerate(groups):
+        points = group["measures"]
+        points = points["measures"]["aggregated"] if query is new else points
+        assert len(points) == POINTS and {value for _, _, value in points} == {number}
+        assert [points[0][0], points[-1][0]] == ["2020-09-13T12:26:40+00:00", "2020-09-13T15:13:19+00:00"]
+
+
+@pytest.mark.parametrize("query", [legacy, new])
+def test_clients_that_do_not_read_leave_room_for_others(server, query):
+    path, body = query()
+    connections = []
+    try:
+        for _ in range(4):
+            connection = ask(server, path, body)
+            connections.append(connection)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def test_an_error_of_a_late_group_is_the_status(server):
+    """The last group's metric lacks what is asked for."""
+    client = server.client(timeout_s=120)
+    create_policy(client, "other", [("1s", None)], aggregation_methods=["sum"])
+    client.post("/v1/resource/unread", {"id": "last", "host": "z",
+                                        "metrics": {"cpu": {"archive_policy_name": "other"}}}).expect(201)
+    try:
+        path, body = new()
+        client.post(path, body).expect(404)
+        path, body = legacy()
+        client.post(path, body).expect(404)
+    finally:
+        client.delete("/v1/resource/unread/last").expect(204)
+    assert len(json.loads(client.post(*new()).expect(200).body)) == GROUPS
