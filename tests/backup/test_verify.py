@@ -11,9 +11,14 @@ import uuid
 import pytest
 
 from backup import filled
+from crash import load
 from support.gnudi import run
+from support.http import create_metric
+from support.process import wait_until
 
 FLIPPED_BYTES = 16
+KILLS = 3
+REQUESTS_BEFORE_KILL = 400
 
 
 def everything(store):
@@ -84,6 +89,25 @@ def test_a_store_that_was_killed(copy):
     status, findings, text = filled.verify(store)
     assert (status, findings) == (0, []), text
     assert content(store) == before
+
+
+def test_a_store_that_was_killed_under_load(gnudi):
+    """Whatever a flush, a merge or a pass was doing: what a crash leaves is no damage."""
+    server = gnudi(config=filled.CONFIG)
+    load.make_policy(server.client())
+    store = filled.Filled(server.data_dir, [])
+    for round in range(KILLS):
+        metrics = [load.Metric(create_metric(server.client(), load.POLICY)) for _ in range(4)]
+        writer = load.Writer(server.client(), metrics, round)
+        writer.start()
+        wait_until(lambda: writer.requests >= REQUESTS_BEFORE_KILL, filled.TIMEOUT_S, "requests")
+        server.kill()
+        writer.join(filled.TIMEOUT_S)
+        status, findings, text = filled.verify(store)
+        assert (status, findings) == (0, []), text
+        server.start()
+        for metric in metrics:
+            load.check(server.client(), metric)
 
 
 def test_a_store_in_use_is_refused(copy):
