@@ -30,7 +30,8 @@ class Filled:
         self.data_dir, self.metrics = data_dir, metrics
 
     def copy(self, to):
-        shutil.copytree(self.data_dir, to / "data", symlinks=True)
+        # Space that a server reserves says nothing.
+        shutil.copytree(self.data_dir, to / "data", symlinks=True, ignore=shutil.ignore_patterns("reserve"))
         return Filled(to / "data", self.metrics)
 
     def start(self, config=""):
@@ -93,7 +94,8 @@ def start_repair(store, before=()):
 
 def files(store):
     """All files of the store that have anything to say, with their lengths."""
-    names = sorted(path for path in store.data_dir.rglob("*") if path.is_file() and "quarantine" not in path.parts)
+    names = sorted(path for path in store.data_dir.rglob("*") if path.is_file() and "quarantine" not in path.parts
+                   and path.name != "reserve")
     return [path for path in names if path.stat().st_size > 0 and not path.name.endswith((".spare", ".tmp"))]
 
 
