@@ -248,7 +248,7 @@ async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
                 assert!(pending.more, "the others are still there");
             }
             Err(IncomingError::Io(reason)) => {
-                assert!(expected.is_empty() && reason.contains(FILE), "{reason}")
+                assert!(expected.is_empty() && reason.contains(FILE), "{reason}");
             }
             Err(error) => panic!("{error}"),
         }
