@@ -90,16 +90,15 @@ fn parse(pattern: &[char]) -> Vec<Element> {
             '*' if matches!(elements.last(), Some(Element::Star)) => continue,
             '*' => Element::Star,
             '?' => Element::Any,
-            '[' => match may_end.then(|| sequence_len(behind)).flatten() {
-                Some(len) => {
+            '[' => {
+                if let Some(len) = may_end.then(|| sequence_len(behind)).flatten() {
                     rest = &behind[len + 1..];
                     sequence(&behind[..len])
-                }
-                None => {
+                } else {
                     may_end = false;
                     Element::Literal('[')
                 }
-            },
+            }
             literal => Element::Literal(*literal),
         });
     }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use gnudi_model::MetricId;
 
 use super::{
-    log_dir, open_runs,
+    log_dir,
+    opening::open_runs,
     recent::{Layer, Recent},
     roster::Roster,
     run::{

@@ -1,0 +1,163 @@
+//! Opens the store: runs first, then what the log has that no run holds, then the threads.
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock, atomic::AtomicU64},
+};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+use super::{
+    Counters, LocalAggregates, LocalAggregatesOptions, Log, Shared, State, Work, flush, log_dir, merge,
+    recent::Layer,
+    room::Waiting,
+    roster::Roster,
+    run::{self, Run},
+    runs_dir,
+};
+use crate::{
+    OpenError,
+    disk::{Disk, LocalDisk},
+    fence::Fences,
+    quarantine::Quarantine,
+    segments::{self, OwnerState, SegmentLog, SegmentOptions, Tear},
+};
+
+impl LocalAggregates {
+    /// Opens the store in `dir`, creating it where there is none. Damage is reported and set aside in `dir/quarantine`.
+    pub fn open(dir: &Path, options: &LocalAggregatesOptions) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(Arc::new(LocalDisk), dir, options)
+    }
+
+    /// As [`LocalAggregates::open`], on another disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &LocalAggregatesOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        assert!(
+            (1 << 16..=1 << 30).contains(&options.segment_bytes),
+            "segments of {}",
+            options.segment_bytes
+        );
+        disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
+        let quarantine = Arc::new(quarantine.giving_up_after(options.unreadable_max));
+        let runs_dir = runs_dir(dir);
+        let runs = open_runs(&*disk, &runs_dir, &quarantine)?;
+        let segment_options = SegmentOptions {
+            segment_bytes: options.segment_bytes,
+            spares_max: options.spare_segments_max,
+            sync_full: true,
+            tear: Tear::Cut,
+        };
+        // What is in a run must not be read from the log again: of that perhaps only an older part is left.
+        let done = runs.last().map_or(0, |run| run.range.high);
+        let (mut log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+        log.log.set_reserve(options.reserve.clone());
+        let shared = Arc::new(Shared {
+            disk,
+            runs_dir,
+            options: options.clone(),
+            segments: Arc::clone(log.log.segments()),
+            log: Mutex::new(log),
+            recent_bytes: AtomicU64::new(bytes),
+            state: RwLock::new(State { active, frozen: None, frozen_before: 0, runs }),
+            quarantine,
+            poisoned: OnceLock::new(),
+            stuck: Mutex::new(None),
+            syncing: Mutex::new(()),
+            flushed: Notify::new(),
+            work: Work::default(),
+            counters: Counters::default(),
+            reserve: options.reserve.clone(),
+            waiting: Waiting::default(),
+        });
+        shared.work.want(|wanted| wanted.merge = true);
+        shared.flush_if_due();
+        let spawn = |name: &str, run: fn(&Shared)| {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name(name.into())
+                .spawn(move || run(&shared))
+                .map_err(OpenError::io(dir))
+        };
+        let threads = vec![spawn("gnudi-flush", flush::run)?, spawn("gnudi-merge", merge::run)?];
+        Ok(Arc::new(Self { shared, fences: Fences::default(), threads }))
+    }
+}
+
+/// Opens the log in `dir`; also returns what is in it, and in how many bytes.
+fn open_log(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    options: SegmentOptions,
+    done: u32,
+    quarantine: &Quarantine,
+) -> Result<(Log, Layer, u64), OpenError> {
+    disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    let (mut roster, mut expected) = Roster::open(Arc::clone(disk), dir, done).map_err(OpenError::io(dir))?;
+    let used = expected.last_segment().unwrap_or(0);
+    let (mut active, mut bytes) = (Layer::default(), 0);
+    let mut lost = Vec::new();
+    let log = SegmentLog::open(
+        Arc::clone(disk),
+        dir,
+        options,
+        quarantine,
+        OwnerState { done, used, ..OwnerState::default() },
+        &mut |frame| {
+            bytes += frame.bytes.len() as u64;
+            // What was in front of it and did not come is lost; what follows may be newer.
+            lost.extend(expected.before(frame.at).into_iter().inspect(|gone| active.lose(gone)));
+            let listed = expected.within(frame.at, frame.bytes.len());
+            let is_new = listed.is_empty();
+            let found = active.recover(&frame, &listed);
+            if is_new {
+                roster.add(found);
+            }
+        },
+    )?;
+    lost.extend(expected.rest().into_iter().inspect(|gone| active.lose(gone)));
+    if let Some(first) = lost.first() {
+        let path = dir.join(segments::file_name(first.at.segment));
+        quarantine.report(
+            &format!("log: {} values are missing", lost.len()),
+            &path,
+            first.at.offset.into(),
+            &[],
+        );
+    }
+    // What was found is durable. So it is listed with the next sync.
+    let dirty = false;
+    Ok((Log { log, roster, dirty }, active, bytes))
+}
+
+/// The runs in `dir`, oldest first. Files of an unfinished write, and runs that were merged into another, are removed.
+pub(super) fn open_runs(
+    disk: &dyn Disk,
+    dir: &Path,
+    quarantine: &Arc<Quarantine>,
+) -> Result<Vec<Arc<Run>>, OpenError> {
+    disk.create_dir(dir).map_err(OpenError::io(dir))?;
+    // What a run replaces goes, here and in the log: not before the run's name is durable, which its writer may have left undone.
+    disk.sync_dir(dir).map_err(OpenError::io(dir))?;
+    let mut ranges = Vec::new();
+    let remove = |name: &str| disk.remove(&dir.join(name)).map_err(OpenError::io(dir.join(name)));
+    for name in disk.list(dir).map_err(OpenError::io(dir))? {
+        if let Some(range) = run::range_of(&name) {
+            ranges.push(range);
+        } else if name.ends_with(".run.tmp") {
+            remove(&name)?;
+        }
+    }
+    ranges.sort_unstable();
+    let (gone, kept): (Vec<run::Range>, Vec<run::Range>) = ranges
+        .iter()
+        .partition(|range| ranges.iter().any(|other| other != *range && other.contains(**range)));
+    for range in gone {
+        remove(&run::file_name(range))?;
+    }
+    kept.into_iter().map(|range| Run::open(disk, dir, range, quarantine).map(Arc::new)).collect()
+}
