@@ -100,7 +100,9 @@ mod tests {
         let range = range(from, to);
         let mut holes = Holes::default();
         holes.add(&range, before, behind, String::new());
-        later.iter().for_each(|first| holes.later(&block(2, *first)));
+        for first in later {
+            holes.later(&block(2, *first));
+        }
         holes.places(&range).count() > 0
     }
 

@@ -137,6 +137,7 @@ struct Shared {
     waiting: Waiting,
 }
 
+#[allow(clippy::struct_field_names)]
 struct Log {
     log: SegmentLog,
     roster: Roster,

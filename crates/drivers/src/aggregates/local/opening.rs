@@ -106,7 +106,7 @@ fn open_log(
         dir,
         options,
         quarantine,
-        OwnerState { done, used, ..OwnerState::default() },
+        OwnerState { used, done, ..OwnerState::default() },
         &mut |frame| {
             bytes += frame.bytes.len() as u64;
             // What was in front of it and did not come is lost; what follows may be newer.

@@ -122,7 +122,9 @@ impl Layer {
         for key in listed.iter().map(|listed| listed.key) {
             *lacking.entry(key).or_default() += 1;
         }
-        there.iter().for_each(|key| *lacking.entry(*key).or_default() -= 1);
+        for key in &there {
+            *lacking.entry(*key).or_default() -= 1;
+        }
         // Of two of a metric that began there, nobody knows which one is left.
         for lost in listed.iter().filter(|listed| lacking[&listed.key] > 0) {
             self.lose(lost);
@@ -173,13 +175,12 @@ impl Layer {
         for key in &values {
             self.set(*key, Recent::Damaged(found.at));
         }
-        let more_lost = match found.missing {
-            Some(missing) => missing as usize > values.len() + usize::from(!about_found),
+        let more_lost = if let Some(missing) = found.missing {
+            missing as usize > values.len() + usize::from(!about_found)
+        } else {
             // All is there from the name to the head, which is the last, if one follows the other.
-            None => {
-                let in_a_row = pass.windows(2).all(|pair| pair[0].0.end() == pair[1].0.offset as usize);
-                !(about_found && values.is_empty() && in_a_row)
-            }
+            let in_a_row = pass.windows(2).all(|pair| pair[0].0.end() == pair[1].0.offset as usize);
+            !(about_found && values.is_empty() && in_a_row)
         };
         if more_lost && !blocks_known {
             self.set(Key::loss(metric), Recent::Damaged(found.at));
