@@ -160,7 +160,7 @@ impl World {
                         newest_answered += usize::from(from == last && refused.contains(&number));
                     }
                     Err(_) => {
-                        assert!(refused.contains(&number), "{what}: a part is refused, the whole is not")
+                        assert!(refused.contains(&number), "{what}: a part is refused, the whole is not");
                     }
                 }
             }
@@ -173,15 +173,15 @@ impl World {
             .iter()
             .flat_map(|dir| std::fs::read_dir(self.folder.path().join(dir)).unwrap())
             .map(|entry| entry.unwrap().path())
-            .filter(|path| !path.to_str().unwrap().ends_with(".spare") && used(path) > 0)
+            .filter(|path| path.extension().is_some_and(|end| end != "spare") && used(path) > 0)
             .collect();
         files.sort();
         files
     }
 
     fn newest(&self, end: &str) -> PathBuf {
-        let files = self.files().into_iter();
-        files.filter(|path| path.to_str().unwrap().ends_with(end) && used(path) > 100).next_back().unwrap()
+        let mut files = self.files().into_iter();
+        files.rfind(|path| path.to_str().unwrap().ends_with(end) && used(path) > 100).unwrap()
     }
 }
 
