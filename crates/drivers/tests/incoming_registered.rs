@@ -68,7 +68,7 @@ async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("no {what}"))
+    tokio::time::timeout(Duration::from_mins(1), wait).await.unwrap_or_else(|_| panic!("no {what}"))
 }
 
 /// Until the registry knows how far the log has come, which it is told from time to time.
