@@ -31,6 +31,15 @@ def test_names_of_callers_that_no_index_can_store(ours, theirs):
     assert found == [500, 401]
 
 
+def test_what_is_missing_where_nobody_calls(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        metric = metric_with(client, [], [("1s", 60)])
+        answer = client.as_user(None).get(f"/v1/metric/{metric}/measures", headers={"Accept": "application/json"}).expect(401)
+        found.append((answer.json()["description"] != "", "www-authenticate" in answer.headers))
+    assert found == [(False, False), (True, True)]
+
+
 def test_three_tenths_of_a_second(ours, theirs):
     """0.1 s x 3 is not 0.3 s, to a float."""
     body = {"definition": [{"granularity": 0.1, "points": 3, "timespan": 0.3}]}

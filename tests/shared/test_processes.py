@@ -217,6 +217,8 @@ def test_a_store_that_goes_down_is_told_and_comes_back(cloud, postgres, shared_d
         client.get(f"/v1/metric/{metric}").expect(200)
         redis.start()
         wait_until(lambda: client.post(f"/v1/metric/{metric}/measures", []).status == 202, SOON_S, "Redis")
+        # Measures and aggregates have connections of their own.
+        wait_until(lambda: client.get(f"/v1/metric/{metric}/measures").status == 200, SOON_S, "Redis")
         wait_until(lambda: minutes(client, metric, "true")[:2] == POINTS, SOON_S, "the workers")
     finally:
         redis.kill()

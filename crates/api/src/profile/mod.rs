@@ -59,7 +59,7 @@ impl From<pprof::Error> for ProfileError {
 /// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
 /// `program` looks the names up: see [`symbols`]. `release_memory` is called at the end.
 ///
-/// Memory: the first profile of a process leaves some 160 MB for stacks behind, which further ones use again.
+/// Memory: the first profile of a process leaves some 250 MB for stacks behind (a dev build 160), which further ones use again.
 pub async fn take(
     options: ProfileOptions,
     program: Option<PathBuf>,

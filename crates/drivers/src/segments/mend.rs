@@ -84,7 +84,7 @@ mod tests {
         let at = Location { segment: 3, offset: SEGMENT_HEADER_BYTES };
         let mut frame = Frame::with_capacity(0);
         for (tag, length) in [(1, 30), (2, 24), (3, 100), (4, 8)] {
-            frame.push(tag, |out| out.resize(length, tag as u8));
+            frame.push(tag, |out| out.resize(out.len() + length, tag as u8));
         }
         let whole = items(frame.bytes());
         let dir = tempfile::tempdir().unwrap();
