@@ -26,7 +26,7 @@ def test_refusals_are_logged_without_secrets(gnudi):
     for said in ["status=403", "method=POST", 'path="/v1/archive_policy"', 'user="jd"', "from=127.0.0.1",
                  'rule="create archive policy"', 'reason="the rule denies it"']:
         assert said in denied, denied
-    for said in ["status=401", "method=DELETE", 'path="/v1/resource/generic/a"', 'user="-"', 'reason="no credentials']:
+    for said in ["status=401", "method=DELETE", 'path="/v1/resource/generic/a"', 'user="-"', 'reason="Authentication is required']:
         assert said in unknown, unknown
     for said in ["status=429", 'user="jd"', 'reason="The project has more than 0 metrics"']:
         assert said in limited, limited
