@@ -63,6 +63,17 @@ struct Run {
     next: u64,
 }
 
+/// The records that wait; `None` where the power has gone.
+async fn waiting(log: &LocalIncoming, sack: Sack, bytes_max: usize) -> Option<Vec<Record>> {
+    match log.pending(sack, Position(0), bytes_max).await {
+        Ok(pending) => Some(pending.records),
+        Err(error) => {
+            assert!(error.to_string().contains("the power is off"), "{error}");
+            None
+        }
+    }
+}
+
 impl Run {
     fn new(disk: SimDisk, seed: u64, durability: Durability) -> Self {
         let random = Random::new(seed);
@@ -130,7 +141,7 @@ impl Run {
     async fn process(&mut self, log: &LocalIncoming) {
         let id = self.random.below(SACKS.into()) as u16;
         let sack = sack(id);
-        let records = log.pending(sack, Position(0), 1 + self.random.below(20_000)).await.unwrap().records;
+        let Some(records) = waiting(log, sack, 1 + self.random.below(20_000)).await else { return };
         let Some(last) = records.last() else { return };
         log.acknowledge(sack, last.position).await.unwrap();
         self.acknowledged.extend(records.iter().map(|record| (id, id_of(record))));
@@ -150,7 +161,8 @@ impl Run {
         let mut measures = 0;
         for sack in 0..SACKS {
             let mut before = Position(0);
-            for record in log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records {
+            let Some(records) = waiting(log, self::sack(sack), usize::MAX).await else { return };
+            for record in records {
                 assert!(record.position >= before, "out of order");
                 before = record.position;
                 measures += u64::from(record.measures);
