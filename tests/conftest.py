@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -119,6 +120,19 @@ def gnudi(tmp_path):
     for server in servers:
         if server.process is not None and server.process.running():
             server.kill()
+
+
+@pytest.fixture
+def small_disk(tmp_path, request):
+    """The directory of a file system in memory of its own, of as many bytes as its module says in `DISK_BYTES`."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={request.module.DISK_BYTES}", "gnudi-test", path],
+                             capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no right to mount a file system: {mounted.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ The disk is a small memory file system, which takes the rights to mount one.
 
 import json
 import random
-import subprocess
 
 import pytest
 
@@ -17,19 +16,6 @@ DISK_BYTES = 300 << 20
 PUSH_MEASURES = 5000
 LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 PUSHES_MAX = 3000
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """The directory of a small file system of its own."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "gnudi-test", path],
-                             capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no right to mount a file system: {mounted.stderr.strip()}")
-    yield path
-    subprocess.run(["umount", "-l", path], check=True)
 
 
 def fill_up(disk):
@@ -77,14 +63,14 @@ def push_until_refused(client, metric, other, body):
 
 # Waiting measures fill the log alone; processing them fills the aggregates too.
 @pytest.mark.parametrize("config", [LAZY, ""], ids=["waiting", "processing"])
-def test_a_full_disk_refuses_measures_and_loses_none(gnudi, disk, config):
-    server = gnudi(config=config, data_dir=disk / "data", arguments=["--skip-archive-policies-creation"])
+def test_a_full_disk_refuses_measures_and_loses_none(gnudi, small_disk, config):
+    server = gnudi(config=config, data_dir=small_disk / "data", arguments=["--skip-archive-policies-creation"])
     client = server.client(timeout_s=60)
     load.make_policy(client)
     metric, other = load.Metric(create_metric(client, load.POLICY)), create_metric(client, load.POLICY)
     body = ballast(random.Random(3))
     for kill in (False, True):
-        filler = fill_up(disk)
+        filler = fill_up(small_disk)
         refusal = push_until_refused(client, metric, other, body)
         assert refusal.status == 503, refusal
         assert refusal.json()["code"] == 503

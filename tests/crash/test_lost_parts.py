@@ -4,17 +4,7 @@ import shutil
 
 import pytest
 
-from support.http import create_metric, create_policy
-
-
-def post(client, metric, seconds):
-    measures = [{"timestamp": second, "value": second} for second in seconds]
-    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
-
-
-def seconds(client, metric):
-    points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()
-    return [int(value) for _, _, value in points]
+from support.http import create_metric, create_policy, get_seconds, post_seconds
 
 
 def warnings(server):
@@ -28,14 +18,14 @@ def test_measures_after_the_log_was_lost_count(gnudi, way, end):
     client = server.client()
     create_policy(client, "lost", [("1s", None)], aggregation_methods=["sum"])
     metric = create_metric(client, "lost")
-    post(client, metric, range(5))
+    post_seconds(client, metric, range(5))
     assert server.stop() == 0
     incoming, older = server.data_dir / "incoming", server.directory / "older"
     shutil.copytree(incoming, older)
     server.start()
     for second in range(5, 20):
-        post(server.client(), metric, [second])
-    assert seconds(server.client(), metric) == list(range(20))
+        post_seconds(server.client(), metric, [second])
+    assert get_seconds(server.client(), metric) == list(range(20))
     server.stop() if end == "stopped" else server.kill()
     assert warnings(server) == []
     shutil.rmtree(incoming)
@@ -44,10 +34,10 @@ def test_measures_after_the_log_was_lost_count(gnudi, way, end):
     server.start()
     (warning,) = warnings(server)
     assert str(incoming) in warning and "lost" in warning and "position" in warning
-    post(server.client(), metric, [20])
-    assert seconds(server.client(), metric) == list(range(21))
+    post_seconds(server.client(), metric, [20])
+    assert get_seconds(server.client(), metric) == list(range(21))
     # It is told once.
     assert server.stop() == 0
     server.start()
     assert len(warnings(server)) == 1
-    assert seconds(server.client(), metric) == list(range(21))
+    assert get_seconds(server.client(), metric) == list(range(21))

@@ -9,23 +9,13 @@ import time
 import pytest
 
 from support.engines import sections
-from support.http import create_metric, create_policy
+from support.http import create_metric, create_policy, get_seconds, post_seconds
 from support.process import wait_until
 from support.redis import Redis
 
 SOON_S = 60
 #: Workers that die free their sacks soon.
 QUICK = "[metricd]\nlease_seconds = 2\n"
-
-
-def post(client, metric, seconds):
-    measures = [{"timestamp": second, "value": second} for second in seconds]
-    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
-
-
-def seconds(client, metric):
-    points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()
-    return [int(value) for _, _, value in points]
 
 
 def on_files(request):
@@ -67,15 +57,15 @@ def place(made):
 @pytest.mark.parametrize("way", ["emptied", "an older copy"])
 def test_measures_after_the_log_was_lost_count(cloud, request, tmp_path, way):
     made_of, metric = made(cloud, on_files(request))
-    post(made_of.client(), metric, range(5))
-    assert seconds(made_of.client(), metric) == list(range(5))
+    post_seconds(made_of.client(), metric, range(5))
+    assert get_seconds(made_of.client(), metric) == list(range(5))
     stop(made_of)
     folder, older = place(made_of), tmp_path / "older"
     shutil.copytree(folder, older)
     start(made_of)
     for second in range(5, 20):
-        post(made_of.client(), metric, [second])
-    assert seconds(made_of.client(), metric) == list(range(20))
+        post_seconds(made_of.client(), metric, [second])
+    assert get_seconds(made_of.client(), metric) == list(range(20))
     stop(made_of)
     assert replaced(made_of) == []
     shutil.rmtree(folder)
@@ -84,13 +74,13 @@ def test_measures_after_the_log_was_lost_count(cloud, request, tmp_path, way):
     start(made_of)
     told = replaced(made_of)
     assert told and all(folder in line and "lost" in line and "position" in line for line in told), made_of.logs()
-    post(made_of.client(), metric, [20])
-    assert seconds(made_of.client(), metric) == list(range(21))
+    post_seconds(made_of.client(), metric, [20])
+    assert get_seconds(made_of.client(), metric) == list(range(21))
     # It is told once.
     stop(made_of)
     start(made_of)
     assert replaced(made_of) == told
-    assert seconds(made_of.client(), metric) == list(range(21))
+    assert get_seconds(made_of.client(), metric) == list(range(21))
 
 
 def test_another_driver_goes_on_above_the_one_before(cloud, request):
@@ -104,9 +94,9 @@ def test_another_driver_goes_on_above_the_one_before(cloud, request):
         if second:
             start(made_of, config)
         for part in range(3):
-            post(made_of.client(), metric, [10 * second + part])
+            post_seconds(made_of.client(), metric, [10 * second + part])
             known.append(10 * second + part)
-        assert seconds(made_of.client(), metric) == known
+        assert get_seconds(made_of.client(), metric) == known
         assert bool(replaced(made_of)) == bool(second)
         stop(made_of)
 
@@ -120,11 +110,11 @@ def test_a_redis_that_was_emptied_takes_measures(cloud, request, postgres, share
     database = postgres.create_database(f"emptied{time.monotonic_ns()}")
     config = f"{QUICK}[indexer]\nurl = {database}\n[incoming]\ndriver = redis\nredis_url = {redis.url}\n{storage}"
     made_of, metric = made(cloud, config)
-    post(made_of.client(), metric, range(5))
-    assert seconds(made_of.client(), metric) == list(range(5))
+    post_seconds(made_of.client(), metric, range(5))
+    assert get_seconds(made_of.client(), metric) == list(range(5))
     redis.command("flushall")
-    post(made_of.client(), metric, [10])
-    wait_until(lambda: seconds(made_of.client(), metric)[-1] == 10, SOON_S, "the new measure")
+    post_seconds(made_of.client(), metric, [10])
+    wait_until(lambda: get_seconds(made_of.client(), metric)[-1] == 10, SOON_S, "the new measure")
     told = [line for process in made_of.apis + made_of.workers for line in process.log().splitlines()
             if "has lost all that it had taken" in line]
     assert told, made_of.logs()
@@ -132,15 +122,15 @@ def test_a_redis_that_was_emptied_takes_measures(cloud, request, postgres, share
     redis.command("flushall")
     start(made_of)
     assert replaced(made_of), made_of.logs()
-    post(made_of.client(), metric, [20])
-    assert seconds(made_of.client(), metric) == [*range(5), 10, 20]
+    post_seconds(made_of.client(), metric, [20])
+    assert get_seconds(made_of.client(), metric) == [*range(5), 10, 20]
 
 
 def test_processes_end_when_their_log_is_gone(cloud, request):
     """They know positions of a log that those who start later do not see: they say so and end, to be started anew."""
     made_of, metric = made(cloud, on_files(request))
-    post(made_of.client(), metric, range(5))
-    assert seconds(made_of.client(), metric) == list(range(5))
+    post_seconds(made_of.client(), metric, range(5))
+    assert get_seconds(made_of.client(), metric) == list(range(5))
     # In one step: they go on writing.
     pathlib.Path(place(made_of)).rename(f"{place(made_of)}-gone")
     processes = [*made_of.apis, *made_of.workers]
@@ -150,5 +140,5 @@ def test_processes_end_when_their_log_is_gone(cloud, request):
         log = process.log()
         assert "in place of log 1" in log and "the log of objects that this process follows has ended" in log, log
     start(made_of)
-    post(made_of.client(), metric, [10])
-    assert seconds(made_of.client(), metric) == [*range(5), 10]
+    post_seconds(made_of.client(), metric, [10])
+    assert get_seconds(made_of.client(), metric) == [*range(5), 10]

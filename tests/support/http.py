@@ -113,3 +113,15 @@ def create_policy(client, name, definition, **more):
 def create_metric(client, policy, **more):
     """The id of a new metric."""
     return client.post("/v1/metric", {"archive_policy_name": policy, **more}).expect(201).json()["id"]
+
+
+def post_seconds(client, metric, seconds):
+    """Posts a measure at each of these Unix times, with the time as its value."""
+    measures = [{"timestamp": second, "value": second} for second in seconds]
+    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+
+
+def get_seconds(client, metric):
+    """The values that `post_seconds` posted to a metric with aggregates of 1 s."""
+    points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()
+    return [int(value) for _, _, value in points]

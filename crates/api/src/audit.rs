@@ -96,10 +96,8 @@ impl Audit {
 }
 
 fn reason(error: &ApiError) -> String {
-    let detail = if let Value::Str(text) = &error.detail { shortened(text) } else { String::new() };
-    match error.status {
-        _ if !detail.is_empty() => detail,
-        StatusCode::UNAUTHORIZED => "no credentials, or wrong ones".to_owned(),
+    match &error.detail {
+        Value::Str(text) if !text.is_empty() => shortened(text),
         _ => "the rule denies it".to_owned(),
     }
 }

@@ -109,6 +109,8 @@ impl Pair {
 
     /// The log forgets what was acknowledged since the last trim; the model is made anew to match.
     async fn reopen(&mut self) {
+        // Closed first: a log that is still open writes its last frame, and may begin a file for it that the new one begins, too.
+        self.log = open(&SimDisk::default());
         self.log = open(&self.disk);
         let memory = MemoryIncoming::new(self.log.numbering().count, u64::MAX);
         for sack in self.log.numbering().count.sacks() {
