@@ -152,7 +152,8 @@ impl World {
                 Err(_) => drop(refused.insert(number)),
             }
             let last = expected.keys().last().copied().unwrap_or(0);
-            for from in [last - 200, last - 60, FOUND_S, last] {
+            // Not before 1970, where a read of all begins.
+            for from in [(last - 200).max(0), (last - 60).max(0), FOUND_S, last] {
                 let part: Series = expected.range(from..).map(|(second, value)| (*second, *value)).collect();
                 match self.read(open, number, Some(from)).await {
                     Ok(found) => {

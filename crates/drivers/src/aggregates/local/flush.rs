@@ -45,6 +45,11 @@ pub(super) fn run(shared: &Shared) {
 
 impl Shared {
     fn flush(&self) -> Result<(), StoreError> {
+        // Writers that came while the last flush began ask for another one.
+        let is_new = self.recent_bytes.load(Ordering::Relaxed) > 0;
+        if !is_new && self.state.read().frozen.is_none() {
+            return Ok(());
+        }
         let (frozen, segments) = self.freeze()?;
         let run = self.write_run(&frozen)?;
         {
