@@ -22,10 +22,13 @@ PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-build: ## compile gnudi (target/release/gnudi)
+build: ## compile gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
+	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-run: build ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
+run: ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
+	$(CARGO) build --release --locked -p gnudi
+	scripts/split-debug-lines target/release/gnudi
 	target/release/gnudi serve
 
 # What takes seconds comes first.
@@ -75,7 +78,7 @@ fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of ea
 
 bench: build ## repeat the published tables on gnudi and its peers, as a page (ARGS="--only push")
 	crates/bench/install-peers
-	target/release/gnudi benchmark report $(ARGS)
+	target/release/gnudi-benchmark report $(ARGS)
 
 # What the black-box tests need: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps

@@ -1,14 +1,14 @@
-"""`gnudi benchmark notification`: an interrupted run ends soon, and says that it is partial."""
+"""`gnudi-benchmark notification`: an interrupted run ends soon, and says that it is partial."""
 
 import json
 import signal
 import subprocess
 
-from support.gnudi import binary
+from support.gnudi import benchmark_binary
 
 
 def test_ctrl_c_while_the_queue_is_filled():
-    command = [binary(), "benchmark", "notification", "--messages", "1000000", "--instances", "500", "--without-ceilometer"]
+    command = [benchmark_binary(), "notification", "--messages", "1000000", "--instances", "500", "--without-ceilometer"]
     process = subprocess.Popen([*command, "-f", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         while "filling the queue: 1000000 messages" not in process.stderr.readline():

@@ -1,4 +1,4 @@
-"""`gnudi benchmark processing` and `scheduling`: what they count is there, what goes wrong is told, an interrupted run keeps what it has."""
+"""`gnudi-benchmark processing` and `scheduling`: what they count is there, what goes wrong is told, an interrupted run keeps what it has."""
 
 import json
 import signal
@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from support.gnudi import binary, run
-from support.process import free_port, wait_until
+from support.gnudi import benchmark_binary, run_benchmark
+from support.process import free_port
 
 SMALL = ["--metrics", "40", "--points", "5", "--batches", "20", "--held", "50"]
 
 
 def bench(*arguments, timeout_s=60):
-    return run("benchmark", *arguments, "-f", "json", timeout_s=timeout_s)
+    return run_benchmark(*arguments, "-f", "json", timeout_s=timeout_s)
 
 
 def results(*arguments):
@@ -105,7 +105,7 @@ def test_bad_options(arguments, reason):
 
 
 def test_ctrl_c_keeps_what_there_is():
-    command = [binary(), "benchmark", "processing", "--peers", "gnudi", "--only", "worst,stream", "-f", "json"]
+    command = [benchmark_binary(), "processing", "--peers", "gnudi", "--only", "worst,stream", "-f", "json"]
     command += ["--metrics", "2000", "--points", "1500", "--batches", "20", "--held", "50"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_what_there_is():
 
 
 def simulated(*arguments):
-    return results("scheduling", "--only", "simulated", "--metrics", "1000", "--rounds", "20", "--rate", "5000",
+    return results("scheduling", "--metrics", "1000", "--rounds", "20", "--rate", "5000",
                    *arguments)
 
 
@@ -159,48 +159,11 @@ def test_a_simulation_can_be_repeated():
     assert one["plots"] != other["plots"]
 
 
-def test_real_workers_take_every_order():
-    found = results("scheduling", "--only", "real", "--metrics", "400", "--rounds", "5")
-    (table,) = found["tables"]
-    assert [row[0].split(",")[0] for row in table["rows"]] == ["front", "shared", "ring"]
-    for order in ("front", "shared", "ring"):
-        assert f"measured, {order}: longest wait" in found
-    assert all(line["points"][-1][1] == 0 for line in found["plots"][0]["lines"])
-
-
 @pytest.mark.parametrize("arguments, reason", [
     (["--workers", "0"], "0 is not in 1"),
     (["--workers", "1,two"], "invalid digit"),
     (["--metrics", "70000"], "70000 is not in 1"),
     (["--rate", "0"], "0 is not in 1"),
-    (["--only", "both"], "invalid value 'both'"),
 ])
 def test_bad_scheduling_options(arguments, reason):
     assert reason in refusal("scheduling", *arguments)
-
-
-# The option itself.
-
-
-@pytest.mark.parametrize("scheduling", ["shared", "ring", "front"])
-def test_workers_follow_the_configured_order(gnudi, scheduling):
-    server = gnudi(config=f"[metricd]\nscheduling = {scheduling}\nworkers = 3\n[incoming]\nsacks = 50\n")
-    client = server.client()
-    ids = [client.post("/v1/metric", {"archive_policy_name": "low"}).expect(201).json()["id"] for _ in range(60)]
-    measure = [{"timestamp": "2015-01-01T00:00:00", "value": 1}]
-    client.post("/v1/batch/metrics/measures", {metric: measure for metric in ids}).expect(202)
-
-    def waiting():
-        return client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"]
-
-    wait_until(lambda: waiting() == 0, 10, "nothing waits")
-    figures = client.get("/metrics").expect(200).body.decode()
-    (age,) = [line for line in figures.splitlines() if line.startswith("gnudi_metricd_oldest_waiting_seconds ")]
-    assert 0 <= float(age.split()[1]) < 10
-
-
-def test_an_unknown_order_is_refused(tmp_path):
-    config = tmp_path / "gnocchi.conf"
-    config.write_text("[metricd]\nscheduling = back\n")
-    done = run("serve", "--config-file", config, "--data-dir", tmp_path / "data", "--listen", "127.0.0.1:0")
-    assert done.returncode != 0 and "scheduling" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""`gnudi benchmark rados` and `pg-split` on a real Ceph: what they say they wrote is there, and nothing is left behind."""
+"""`gnudi-benchmark rados` and `pg-split` on a real Ceph: what they say they wrote is there, and nothing is left behind."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from support.gnudi import ROOT, binary, run
+from support.gnudi import ROOT, benchmark_binary, run_benchmark
 from support.process import free_port, wait_until
 
 BLOCK_BYTES = 512
@@ -30,7 +30,7 @@ def unreachable(tmp_path_factory):
     """A run with a cluster where nobody listens, and its ceph.conf: it gives up after a while, so it starts before the others."""
     conf = tmp_path_factory.mktemp("unreachable") / "ceph.conf"
     conf.write_text(f"[global]\nmon host = 127.0.0.1:{free_port()}\nauth client required = none\n")
-    command = [binary(), "benchmark", "rados", "--ceph-conf", conf, "--pool", "p"]
+    command = [benchmark_binary(), "rados", "--ceph-conf", conf, "--pool", "p"]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process, conf
     process.kill()
@@ -38,7 +38,7 @@ def unreachable(tmp_path_factory):
 
 
 def on_pool(ceph, pool, *arguments):
-    return ["benchmark", "rados", "--ceph-conf", ceph.conf, "--pool", pool, "-f", "json", *arguments]
+    return ["rados", "--ceph-conf", ceph.conf, "--pool", pool, "-f", "json", *arguments]
 
 
 def results(done):
@@ -83,7 +83,7 @@ def test_the_binding_does_what_it_says(ceph):
 
 def test_both_kinds_are_written_and_compared(ceph):
     ceph.create_pool("kept")
-    found = results(run(*on_pool(ceph, "kept", "--seconds", "1", "-t", "8", "--keep"), timeout_s=60))
+    found = results(run_benchmark(*on_pool(ceph, "kept", "--seconds", "1", "-t", "8", "--keep"), timeout_s=60))
     objects = ceph.rados("-p", "kept", "ls").split()
     own = [name for name in objects if name.startswith(PREFIX)]
     prefixes = {name.split("_object")[0] for name in own}
@@ -119,7 +119,7 @@ def test_both_kinds_are_written_and_compared(ceph):
 
 def test_objects_are_removed_and_ctrl_c_keeps_the_results(ceph):
     ceph.create_pool("cut")
-    command = [binary(), *on_pool(ceph, "cut", "write-omap", "--seconds", "60", "-b", "64", "-t", "4")]
+    command = [benchmark_binary(), *on_pool(ceph, "cut", "write-omap", "--seconds", "60", "-b", "64", "-t", "4")]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: PREFIX in ceph.rados("-p", "cut", "ls"), 20, "a first write")
     process.send_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def test_objects_are_removed_and_ctrl_c_keeps_the_results(ceph):
 def test_a_cluster_of_its_own_is_started_and_removed_also_without_the_peer(own_tmp, tmp_path):
     for program in ["ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "sh"]:
         (tmp_path / program).symlink_to(shutil.which(program))
-    done = run("benchmark", "rados", "write-object", "--seconds", "1", "-f", "json", timeout_s=60,
+    done = run_benchmark("rados", "write-object", "--seconds", "1", "-f", "json", timeout_s=60,
                env={"TMPDIR": str(own_tmp), "PATH": str(tmp_path)})
     found = results(done)
     assert rate(found["write-object gnudi speed"]) > 0
@@ -150,7 +150,7 @@ def test_a_placement_group_is_split_and_moved(own_tmp):
         "osd min pg log entries=50", "osd max pg log entries=50", "osd recovery max active=50",
         "objecter timeout=2", "objecter tick interval=1",
     ]
-    done = run("benchmark", "pg-split", "--seconds", "1", "--between", "1", "--after", "1", "-f", "json",
+    done = run_benchmark("pg-split", "--seconds", "1", "--between", "1", "--after", "1", "-f", "json",
                *(word for option in ceph_options for word in ("--ceph-option", option)),
                timeout_s=120, env={"TMPDIR": str(own_tmp)})
     found = results(done)
@@ -178,15 +178,15 @@ def test_a_placement_group_is_split_and_moved(own_tmp):
 
 def test_what_is_missing_is_told_in_a_line(ceph):
     cases = [
-        (["benchmark", "rados", "--librados", "/nonexistent/librados.so.2"], {}, "librados2"),
-        (["benchmark", "pg-split", "--librados", "/nonexistent/librados.so.2"], {}, "librados2"),
-        (["benchmark", "rados"], {"PATH": "/nonexistent"}, "ceph-mon, ceph-base, ceph-osd, ceph-mgr"),
-        (["benchmark", "pg-split"], {"PATH": "/nonexistent"}, "ceph-mon, ceph-base, ceph-osd, ceph-mgr"),
+        (["rados", "--librados", "/nonexistent/librados.so.2"], {}, "librados2"),
+        (["pg-split", "--librados", "/nonexistent/librados.so.2"], {}, "librados2"),
+        (["rados"], {"PATH": "/nonexistent"}, "ceph-mon, ceph-base, ceph-osd, ceph-mgr"),
+        (["pg-split"], {"PATH": "/nonexistent"}, "ceph-mon, ceph-base, ceph-osd, ceph-mgr"),
         (on_pool(ceph, "no-such-pool"), {}, "open the pool no-such-pool: No such file or directory"),
-        (["benchmark", "rados", "--ceph-conf", "/nonexistent/ceph.conf", "--pool", "p"], {}, "/nonexistent/ceph.conf"),
+        (["rados", "--ceph-conf", "/nonexistent/ceph.conf", "--pool", "p"], {}, "/nonexistent/ceph.conf"),
     ]
     for arguments, env, text in cases:
-        done = run(*arguments, env=env, timeout_s=40)
+        done = run_benchmark(*arguments, env=env, timeout_s=40)
         check_refusal(done.returncode, done.stdout, done.stderr, text)
 
 
@@ -202,6 +202,6 @@ def test_bad_options_are_refused(ceph):
         ["rados", "--pool", "p"], ["rados", "--ceph-conf", ceph.conf], ["pg-split", "--seconds", "0"],
         ["pg-split", "--seconds", "10,x"], ["pg-split", "--ceph-option", "osd heartbeat grace"],
     ]:
-        done = run("benchmark", *arguments)
+        done = run_benchmark(*arguments)
         assert done.returncode == 2, (arguments, done.stderr)
         assert os.linesep in done.stderr and "panicked" not in done.stderr

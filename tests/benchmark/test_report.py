@@ -1,4 +1,4 @@
-"""`gnudi benchmark report`: one page that needs nothing beside it, the raw results, and both kept when the run is cut short.
+"""`gnudi-benchmark report`: one page that needs nothing beside it, the raw results, and both kept when the run is cut short.
 `versus`: two servers in turn."""
 
 import html.parser
@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from support.gnudi import binary, run
+from support.gnudi import benchmark_binary, run_benchmark
 from support.process import Process, wait_until
 
 SHORT = ["--seconds", "1", "--peers", "limit,gnudi"]
@@ -54,7 +54,7 @@ class Page(html.parser.HTMLParser):
 
 def report(directory, *arguments, timeout_s=60):
     """Runs the report: the completed process, the results and the page."""
-    done = run("benchmark", "report", "--output", directory / "out/results.json",
+    done = run_benchmark("report", "--output", directory / "out/results.json",
                "--page", directory / "out/report.html", *arguments, timeout_s=timeout_s)
     results = json.loads((directory / "out/results.json").read_text())
     return done, results, Page((directory / "out/report.html").read_text())
@@ -77,16 +77,16 @@ def test_page_and_results(tmp_path):
     # The page is a function of the results.
     first = (tmp_path / "out/report.html").read_text()
     again = tmp_path / "again.html"
-    assert run("benchmark", "report", "--from", tmp_path / "out/results.json", "--page", again).returncode == 0
+    assert run_benchmark("report", "--from", tmp_path / "out/results.json", "--page", again).returncode == 0
     assert again.read_text() == first
 
 
 def test_results_that_are_none(tmp_path):
     (tmp_path / "results.json").write_text('{"measurements": 1}')
-    done = run("benchmark", "report", "--from", tmp_path / "results.json", "--page", tmp_path / "page.html")
+    done = run_benchmark("report", "--from", tmp_path / "results.json", "--page", tmp_path / "page.html")
     assert done.returncode == 1 and "not the results of a report" in done.stderr, done.stderr
     assert not (tmp_path / "page.html").exists()
-    done = run("benchmark", "report", "--from", tmp_path / "absent.json")
+    done = run_benchmark("report", "--from", tmp_path / "absent.json")
     assert done.returncode == 1 and "absent.json" in done.stderr, done.stderr
 
 
@@ -102,7 +102,7 @@ def test_a_missing_peer_is_listed(tmp_path):
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path):
     log = tmp_path / "log"
-    command = [binary(), "benchmark", "report", "--only", "push-1,push-10,push-100", "--seconds", "30", "--peers", "limit",
+    command = [benchmark_binary(), "report", "--only", "push-1,push-10,push-100", "--seconds", "30", "--peers", "limit",
                "--output", tmp_path / "results.json", "--page", tmp_path / "report.html"]
     process = Process(command, log)
     wait_until(lambda: "limit: push, 1 measure" in log.read_text(), 30, "the first row")
@@ -118,7 +118,7 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path):
 
 def test_a_load_that_is_cut_short_counts_what_it_did(tmp_path):
     log = tmp_path / "log"
-    process = Process([binary(), "benchmark", "report", "--only", "stream-single", "--peers", "limit", "--output",
+    process = Process([benchmark_binary(), "report", "--only", "stream-single", "--peers", "limit", "--output",
                        tmp_path / "results.json", "--page", tmp_path / "report.html"], log)
     wait_until(lambda: "a call each" in log.read_text(), 30, "the row")
     process.child.send_signal(signal.SIGINT)
@@ -128,7 +128,7 @@ def test_a_load_that_is_cut_short_counts_what_it_did(tmp_path):
 
 
 def versus(*arguments, timeout_s=60):
-    return run("benchmark", "versus", "--format", "json", *arguments, timeout_s=timeout_s)
+    return run_benchmark("versus", "--format", "json", *arguments, timeout_s=timeout_s)
 
 
 def test_versus_two_servers(gnudi):

@@ -1,10 +1,10 @@
-"""`gnudi benchmark samples`: raw samples in a real PostgreSQL beside gnudi. Every answer is checked by the command itself
+"""`gnudi-benchmark samples`: raw samples in a real PostgreSQL beside gnudi. Every answer is checked by the command itself
 against the samples; here its results are."""
 
 import json
 
 import pytest
-from support.gnudi import run as run_gnudi
+from support.gnudi import run_benchmark
 from support.http import create_policy
 
 SAMPLES = 2 * 1440
@@ -13,7 +13,7 @@ NO_GNOCCHI = ["--gnocchi-venv", "/nonexistent"]
 
 
 def samples(*arguments, status=0):
-    done = run_gnudi("benchmark", "samples", "--instances", "2", "--days", "1", "--reads", "2", "-f", "json",
+    done = run_benchmark("samples", "--instances", "2", "--days", "1", "--reads", "2", "-f", "json",
                      *NO_GNOCCHI, *arguments, timeout_s=60)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout), done.stderr
@@ -81,7 +81,7 @@ def test_a_store_that_answers_something_else_is_told(gnudi):
 
 
 def test_nothing_to_measure_is_an_error():
-    done = run_gnudi("benchmark", "samples", "--stores", "gnocchi", *NO_GNOCCHI)
+    done = run_benchmark("samples", "--stores", "gnocchi", *NO_GNOCCHI)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-2:] == [
         "gnocchi: not measured: /nonexistent/bin/uwsgi is missing",
@@ -96,6 +96,6 @@ def test_nothing_to_measure_is_an_error():
     (["--stores", "mongodb"], "invalid value 'mongodb'"),
 ])
 def test_too_much_or_nonsense_is_refused(arguments, reason):
-    done = run_gnudi("benchmark", "samples", *arguments)
+    done = run_benchmark("samples", *arguments)
     assert done.returncode != 0 and done.stdout == ""
     assert reason in done.stderr

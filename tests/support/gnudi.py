@@ -22,6 +22,14 @@ def binary():
     return path
 
 
+def benchmark_binary():
+    """The gnudi-benchmark beside the gnudi binary."""
+    path = binary().with_name("gnudi-benchmark")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: run `make build` first")
+    return path
+
+
 def run(*arguments, name="gnudi", env=None, timeout_s=15, directory=None):
     """Runs gnudi to its end and answers the completed process (stdout and stderr as text).
 
@@ -33,6 +41,15 @@ def run(*arguments, name="gnudi", env=None, timeout_s=15, directory=None):
         if not link.is_symlink():
             link.symlink_to(program)
         program = link
+    return _run(program, arguments, env, timeout_s, directory)
+
+
+def run_benchmark(*arguments, env=None, timeout_s=15):
+    """As `run`, for gnudi-benchmark."""
+    return _run(benchmark_binary(), arguments, env, timeout_s, None)
+
+
+def _run(program, arguments, env, timeout_s, directory):
     return subprocess.run(
         [str(program), *map(str, arguments)],
         capture_output=True,

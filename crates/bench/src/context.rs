@@ -1,4 +1,4 @@
-//! What every command needs: threads for calls that are not measured, the programs to start, and when to stop.
+//! What every command needs: threads for calls that are not measured, and when to stop.
 
 use std::{
     io::IsTerminal as _,
@@ -11,36 +11,29 @@ use std::{
 use anyhow::Result;
 use tokio::runtime::Runtime;
 
-use crate::peers::{Programs, child::Leftovers};
-
 /// What the commands of a run share.
 #[derive(Debug)]
 pub struct Context {
     /// For calls that are not measured.
     pub runtime: Runtime,
-    pub programs: Programs,
-    /// What is removed however the run ends.
-    pub leftovers: Leftovers,
     pub stop: Stop,
-    /// Tell how far a load has come.
+    /// Show the progress of a load.
     pub verbose: bool,
 }
 
 impl Context {
-    /// Catches ctrl-C from here on: the first ends loads early, the second ends the program.
-    pub fn new(programs: Programs, verbose: bool) -> Result<Self> {
+    /// Catches ctrl-C from here on: the first ends loads early, the second calls `clean` and ends the program.
+    pub fn new(verbose: bool, clean: impl FnOnce() + Send + 'static) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let context =
-            Context { runtime, programs, leftovers: Leftovers::default(), stop: Stop::default(), verbose };
-        let (stop, leftovers) = (context.stop.clone(), context.leftovers.clone());
+        let context = Context { runtime, stop: Stop::default(), verbose };
+        let stop = context.stop.clone();
         context.runtime.spawn(async move {
             if interrupted().await.is_ok() {
                 stop.set();
                 eprintln!("stopping: once more to stop at once, without results");
             }
             if interrupted().await.is_ok() {
-                // No server is left behind.
-                leftovers.clean();
+                clean();
                 std::process::exit(i32::from(EXIT_INTERRUPTED));
             }
         });

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::context::EXIT_INTERRUPTED;
+
 /// The findings of one command.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
@@ -34,6 +36,11 @@ impl Findings {
 
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Of a program that found this: that of an interrupted one where the findings are partial.
+    pub fn exit_code(&self) -> u8 {
+        if self.partial.is_some() { EXIT_INTERRUPTED } else { 0 }
     }
 }
 

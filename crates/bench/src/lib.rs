@@ -1,36 +1,19 @@
-//! The benchmark, `gnudi benchmark`: a load generator that drives any server which speaks Gnocchi's API, the peers to compare
-//! with, and reports.
+//! The load generator: drives any server that speaks Gnocchi's API, says what it measured, and what it could reach itself.
 //!
-//! A run starts each server with an empty store, gives all of them the same work, and prints what they made of it beside
-//! what the generator itself can do (the peer `limit`). It measures, and asserts nothing about speed; it does check
-//! that measures which were counted as processed are really there.
+//! `gnudi benchmark` are gnocchiclient's benchmarks on it. Starting and comparing servers is the job of the program
+//! `gnudi-benchmark`, in `bin/`, which is built on this library.
 
-mod backlog;
-mod body;
-mod commands;
-mod context;
-mod disk;
-mod experiments;
-mod findings;
-mod format;
-mod histogram;
-mod load;
-mod machine;
-mod measurement;
-mod noop;
-mod page;
-mod peers;
+pub mod commands;
+pub mod context;
+pub mod findings;
+pub mod format;
+pub mod histogram;
+pub mod load;
+pub mod noop;
 mod phase;
-mod plot;
-mod process;
 mod progress;
-mod rados;
-mod results;
-mod rows;
 mod subject;
-mod table;
-mod target;
-mod timeline;
-mod versions;
+pub mod target;
+pub mod timeline;
 
 pub use commands::Benchmark;

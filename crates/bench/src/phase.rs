@@ -286,12 +286,7 @@ mod tests {
     use crate::load::Headers;
 
     fn context() -> Context {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            programs: crate::peers::Programs,
-        }
-        Context::new(<Line as clap::Parser>::parse_from(["test"]).programs, false).unwrap()
+        Context::new(false, || {}).unwrap()
     }
 
     fn options(endpoint: &str) -> LoadOptions {

@@ -18,10 +18,7 @@ use gnudi_drivers::{
     },
     incoming::{Batch, Incoming as _, memory::MemoryIncoming},
 };
-use gnudi_engine::{
-    Engine, Metricd, MetricdOptions,
-    metricd::{LEASE_DEFAULT, policy::Scheduling},
-};
+use gnudi_engine::{Engine, Metricd, MetricdOptions, metricd::LEASE_DEFAULT};
 use gnudi_indexer::{MemoryIndexer, Metrics as _, NewMetric, create_default_archive_policies};
 use gnudi_model::{ArchivePolicy, Fault, Measure, MetricId, SackCount, Timestamp};
 use gnudi_series::{
@@ -141,7 +138,6 @@ fn options() -> MetricdOptions {
     MetricdOptions {
         name: "test".to_owned(),
         workers: 1,
-        scheduling: Scheduling::Shared,
         greedy: true,
         processing_delay: never,
         gather: Duration::from_millis(1),

@@ -1,4 +1,4 @@
-//! The workers under each order of sacks: whatever it is, all measures are processed, and what waits is told.
+//! The workers: all measures are processed, and what waits is told.
 
 use std::{
     num::NonZeroU16,
@@ -10,7 +10,7 @@ use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
     incoming::{Batch, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, Metricd, MetricdOptions, metricd::policy::Scheduling};
+use gnudi_engine::{Engine, Metricd, MetricdOptions};
 use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};
 use gnudi_model::{ArchivePolicy, Measure, MetricId, SackCount, Timestamp};
 
@@ -50,12 +50,11 @@ async fn append(engine: &Engine, round: i64) {
     engine.append(batch).await.unwrap();
 }
 
-fn options(scheduling: Scheduling, workers: usize, gather: Duration) -> MetricdOptions {
+fn options(workers: usize, gather: Duration) -> MetricdOptions {
     let never = Duration::from_hours(1);
     MetricdOptions {
         name: "test".to_owned(),
         workers,
-        scheduling,
         greedy: true,
         processing_delay: never,
         gather,
@@ -71,27 +70,24 @@ fn options(scheduling: Scheduling, workers: usize, gather: Duration) -> MetricdO
 }
 
 #[tokio::test]
-async fn every_order_processes_everything() {
-    for scheduling in [Scheduling::Shared, Scheduling::Ring, Scheduling::Front] {
-        // More workers than sacks: some have nothing to do.
-        for workers in [1, 3, 64] {
-            let engine = engine().await;
-            let metricd =
-                Metricd::start(engine.clone(), &options(scheduling, workers, Duration::from_millis(1)));
-            for round in 0..ROUNDS {
-                append(&engine, round).await;
-                tokio::time::sleep(Duration::from_millis(3)).await;
-            }
-            let drained = async {
-                while engine.backlog().await.unwrap().measures > 0 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            let drained = tokio::time::timeout(Duration::from_secs(20), drained).await;
-            assert!(drained.is_ok(), "{scheduling:?} with {workers} workers leaves measures");
-            assert_eq!(engine.figures().measures_folded.load(Relaxed), METRICS as u64 * ROUNDS as u64);
-            metricd.stop().await;
+async fn everything_is_processed() {
+    // More workers than sacks: some have nothing to do.
+    for workers in [1, 3, 64] {
+        let engine = engine().await;
+        let metricd = Metricd::start(engine.clone(), &options(workers, Duration::from_millis(1)));
+        for round in 0..ROUNDS {
+            append(&engine, round).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
         }
+        let drained = async {
+            while engine.backlog().await.unwrap().measures > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let drained = tokio::time::timeout(Duration::from_secs(20), drained).await;
+        assert!(drained.is_ok(), "{workers} workers leave measures");
+        assert_eq!(engine.figures().measures_folded.load(Relaxed), METRICS as u64 * ROUNDS as u64);
+        metricd.stop().await;
     }
 }
 
@@ -99,7 +95,7 @@ async fn every_order_processes_everything() {
 async fn the_age_of_what_waits_is_told() {
     let engine = engine().await;
     assert_eq!(engine.oldest_waiting(), Duration::ZERO);
-    let metricd = Metricd::start(engine.clone(), &options(Scheduling::Shared, 1, Duration::from_hours(1)));
+    let metricd = Metricd::start(engine.clone(), &options(1, Duration::from_hours(1)));
     append(&engine, 0).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let first = engine.oldest_waiting();

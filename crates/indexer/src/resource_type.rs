@@ -74,9 +74,10 @@ pub(crate) fn check_change(
 
 /// The type as the change leaves it. Nobody is shown a fill.
 pub(crate) fn changed(resource_type: &ResourceType, change: &ResourceTypeChange) -> ResourceType {
+    let ResourceTypeChange { add, update, delete } = change;
     let mut attributes = resource_type.attributes.clone();
-    attributes.retain(|name, _| !change.delete.contains(name));
-    for (name, attribute) in change.add.iter().chain(&change.update) {
+    attributes.retain(|name, _| !delete.contains(name));
+    for (name, attribute) in add.iter().chain(update) {
         attributes.insert(name.clone(), Attribute { fill: None, ..attribute.clone() });
     }
     ResourceType { name: resource_type.name.clone(), attributes }

@@ -114,7 +114,7 @@ struct Show {
     metric: Option<String>,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &Options, context: &Context) -> Result<Findings> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     match &options.command {
         Command::Add(add) => add.run(context, now),

@@ -87,7 +87,7 @@ struct Delete {
     metrics: Vec<String>,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &Options, context: &Context) -> Result<Findings> {
     match &options.command {
         Command::Create(create) => create.run(context),
         Command::Show(show) => show.run(context),

@@ -2,123 +2,72 @@
 //!
 //! A command measures; how its findings are shown is `format`'s.
 
-pub mod authentication;
-pub mod count;
-pub mod engines;
-pub mod growth;
+pub(crate) mod count;
 pub mod measures;
 pub mod metric;
-pub mod notification;
-pub mod pg_split;
-pub mod processing;
-pub mod rados;
-pub mod report;
-pub mod sack_split;
-pub mod samples;
-pub mod scheduling;
-pub mod versus;
 
-use anyhow::{Context as _, Result};
-use clap::{Args, Parser, Subcommand};
+use anyhow::Result;
+use clap::{Args, Subcommand};
 
 use crate::{
-    context::{Context, EXIT_INTERRUPTED},
+    context::Context,
     findings::Findings,
     format::{self, Format},
-    peers::Programs,
 };
 
-/// `gnudi benchmark`.
+/// How results are shown.
 #[derive(Clone, Debug, Args)]
-pub struct Benchmark {
-    #[command(subcommand)]
-    command: Command,
+pub struct Printing {
     /// How results are printed.
     #[arg(short, long, value_enum, global = true, default_value_t = Format::Table)]
     format: Format,
     /// Only these figures, by their names; can be repeated.
     #[arg(short, long = "column", global = true, value_name = "NAME")]
     columns: Vec<String>,
-    /// Tell how far the work has come.
+    /// Show progress.
     #[arg(long, global = true)]
-    verbose: bool,
-    #[command(flatten)]
-    programs: Programs,
+    pub verbose: bool,
 }
 
-#[derive(Clone, Debug, Subcommand)]
-enum Command {
-    Authentication(authentication::Options),
-    Engines(engines::Options),
-    Growth(growth::Options),
-    Measures(measures::Options),
-    Metric(metric::Options),
-    Notification(notification::Options),
-    Processing(processing::Options),
-    PgSplit(pg_split::Options),
-    Rados(rados::Options),
-    Report(report::Options),
-    SackSplit(sack_split::Options),
-    Samples(samples::Options),
-    Scheduling(scheduling::Options),
-    Versus(versus::Options),
-}
-
-impl Benchmark {
-    /// Runs the command and prints what it found; the answer is the program's exit code: that of an interrupted program where
-    /// the findings are partial.
-    pub fn run(self) -> Result<u8> {
-        let mut context = Context::new(self.programs, self.verbose)?;
-        let Some(mut findings) = self.command.run(&mut context)? else {
-            return Ok(if context.stop.is_set() { EXIT_INTERRUPTED } else { 0 });
-        };
+impl Printing {
+    /// Prints the findings on standard output and remarks on standard error.
+    pub fn print(&self, mut findings: Findings) -> Result<()> {
         format::select(&mut findings, &self.columns)?;
         print!("{}", format::text(&findings, self.format));
         for remark in format::remarks(&findings, self.format) {
             eprintln!("{remark}");
         }
-        Ok(if findings.partial.is_some() { EXIT_INTERRUPTED } else { 0 })
+        Ok(())
     }
 }
 
-impl Command {
-    /// `None` where the command has printed its results itself.
-    fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
-        match self {
-            Command::Authentication(options) => authentication::run(options, context).map(Some),
-            Command::Engines(options) => engines::run(options, context).map(Some),
-            Command::Growth(options) => growth::run(options, context).map(Some),
-            Command::Measures(options) => measures::run(options, context).map(Some),
-            Command::Metric(options) => metric::run(options, context).map(Some),
-            Command::Notification(options) => notification::run(options, context).map(Some),
-            Command::Scheduling(options) => scheduling::run(options, context).map(Some),
-            Command::SackSplit(options) => sack_split::run(options, context).map(Some),
-            Command::Samples(options) => samples::run(options, context).map(Some),
-            Command::Processing(options) => processing::run(options, context).map(Some),
-            Command::PgSplit(options) => pg_split::run(options, context).map(Some),
-            Command::Rados(options) => rados::run(options, context).map(Some),
-            Command::Versus(options) => versus::run(options, context).map(Some),
-            // It prints row by row, and writes files.
-            Command::Report(options) => report::run(options, context).map(|()| None),
-        }
-    }
-}
-
-/// A command line behind `gnudi benchmark`, without the options that all commands share.
-#[derive(Debug, Parser)]
-#[command(name = "gnudi benchmark", no_binary_name = true)]
-struct Line {
+/// `gnudi benchmark`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Comparisons with other servers, experiments and the report: gnudi-benchmark --help")]
+pub struct Benchmark {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    printing: Printing,
 }
 
-/// Runs the command of these words, as if they stood behind `gnudi benchmark`; programs are those of the context.
-pub fn run_words<T: AsRef<str>>(words: &[T], context: &mut Context) -> Result<Findings> {
-    let line = Line::try_parse_from(words.iter().map(AsRef::as_ref))?;
-    line.command.run(context)?.context("this command prints its results itself: nothing to compare")
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    Measures(measures::Options),
+    Metric(metric::Options),
 }
 
-/// Whether these words are a command with its options.
-pub fn accepts_words<T: AsRef<str>>(words: &[T]) -> bool {
-    Line::try_parse_from(words.iter().map(AsRef::as_ref)).is_ok()
+impl Benchmark {
+    /// Runs the command and prints its findings; returns the program's exit code: that of an interrupted program where
+    /// the findings are partial.
+    pub fn run(&self) -> Result<u8> {
+        let context = Context::new(self.printing.verbose, || {})?;
+        let findings = match &self.command {
+            Command::Measures(options) => measures::run(options, &context),
+            Command::Metric(options) => metric::run(options, &context),
+        }?;
+        let exit_code = findings.exit_code();
+        self.printing.print(findings)?;
+        Ok(exit_code)
+    }
 }

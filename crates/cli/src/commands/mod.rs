@@ -18,7 +18,7 @@ pub mod verify;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use gnudi_engine::{Metricd, MetricdOptions, metricd::policy::Scheduling};
+use gnudi_engine::{Metricd, MetricdOptions};
 use gnudi_model::{Fault, Timespan, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
@@ -61,7 +61,6 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
     let options = MetricdOptions {
         name: process_name(store),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
-        scheduling: scheduling(config),
         greedy: config.bool("metricd", "greedy"),
         processing_delay: seconds("metric_processing_delay"),
         gather: milliseconds("gather_ms"),
@@ -102,15 +101,6 @@ fn ignore_hangup() -> std::io::Result<()> {
         drop(signal(SignalKind::hangup())?);
     }
     Ok(())
-}
-
-/// `[metricd] scheduling`.
-fn scheduling(config: &Config) -> Scheduling {
-    match config.text("metricd", "scheduling") {
-        Some("ring") => Scheduling::Ring,
-        Some("front") => Scheduling::Front,
-        _ => Scheduling::Shared,
-    }
 }
 
 /// The time now.

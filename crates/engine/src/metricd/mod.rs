@@ -1,7 +1,7 @@
 //! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics and old resources are removed, figures are
 //! logged.
 //!
-//! `scheduler` hands sacks to workers in the order of a `policy`, `checkpoint` makes aggregates durable and lets the incoming store
+//! `scheduler` hands sacks to workers in the order of `waiting`, `checkpoint` makes aggregates durable and lets the incoming store
 //! forget, `janitor` cleans up, `reporter` logs. Where processes share a store, `ownership` leases sacks: `ring` says who should own which,
 //! `assignment` what to do about it, `membership` keeps this process among the others, `settler` ends splits. None of them touches
 //! points.
@@ -11,18 +11,17 @@ mod checkpoint;
 mod janitor;
 pub(crate) mod membership;
 mod ownership;
-pub mod policy;
 mod reporter;
 pub mod ring;
 pub(crate) mod scheduler;
 mod settler;
+pub mod waiting;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use gnudi_model::{Timespan, Timestamp};
 use membership::Membership;
 use ownership::Owner;
-use policy::Scheduling;
 use scheduler::SackQueue;
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -44,8 +43,6 @@ pub struct MetricdOptions {
     pub name: String,
     /// How many sacks are processed at the same time.
     pub workers: usize,
-    /// In which order they take sacks.
-    pub scheduling: Scheduling,
     /// Process sacks as soon as measures arrive, and not only every `processing_delay`.
     pub greedy: bool,
     /// How often all sacks are looked at where `greedy` is off.
@@ -87,7 +84,7 @@ impl Parts {
         let (stop, stopped) = watch::channel(false);
         let (leave, leaving) = watch::channel(false);
         let count = engine.incoming.numbering().units();
-        let queue = Arc::new(SackQueue::new(options.scheduling, options.workers, count));
+        let queue = Arc::new(SackQueue::new(count));
         let _ = engine.waiting.set(queue.clone());
         let mut workers = scheduler::tasks(engine, &queue, options, &stopped);
         workers.push(Box::pin(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));

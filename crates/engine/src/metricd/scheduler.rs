@@ -1,6 +1,6 @@
-//! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one, unless told otherwise.
+//! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one.
 //!
-//! A sack that gets measures gathers for a moment, then waits for a free worker; in which order is `policy`'s. While all workers are
+//! A sack that gets measures gathers for a moment, then waits for a free worker (`waiting`). While all workers are
 //! busy the sacks that wait go on gathering, so passes grow with the load by themselves. What waits is bounded: a sack does
 //! at most once.
 
@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     MetricdOptions, Task,
-    policy::{Next, Scheduling, WaitingSacks, Wake},
+    waiting::{Next, WaitingSacks},
 };
 use crate::{Engine, EngineError, folding::panic_text, units::Unit};
 
@@ -29,23 +29,22 @@ pub const OUTAGE_DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// The sacks that wait for the workers of this process: units, that is.
 pub(crate) struct SackQueue {
-    scheduling: Scheduling,
     /// Its times count from `started`.
     waiting: Mutex<WaitingSacks>,
-    bells: Vec<Notify>,
+    /// Rung for each sack that comes.
+    bell: Notify,
     started: Instant,
 }
 
 impl SackQueue {
-    pub(super) fn new(scheduling: Scheduling, workers: usize, count: SackCount) -> Self {
-        let bells = (0..workers).map(|_| Notify::new()).collect();
-        let waiting = Mutex::new(WaitingSacks::new(scheduling, workers, count));
-        SackQueue { scheduling, waiting, bells, started: Instant::now() }
+    pub(super) fn new(count: SackCount) -> Self {
+        let waiting = Mutex::new(WaitingSacks::new(count));
+        SackQueue { waiting, bell: Notify::new(), started: Instant::now() }
     }
 
     /// Begins anew with another count of sacks: nothing waits.
     pub(super) fn renumber(&self, count: SackCount) {
-        *self.waiting.lock() = WaitingSacks::new(self.scheduling, self.bells.len(), count);
+        *self.waiting.lock() = WaitingSacks::new(count);
     }
 
     /// A sack that may be processed at once.
@@ -60,22 +59,17 @@ impl SackQueue {
     fn push(&self, sack: SackId, since: Duration, due: Duration) {
         let mut waiting = self.waiting.lock();
         // Of another count, for a moment: those of the new one are queued when they are opened.
-        if usize::from(sack.0) >= waiting.len() {
-            return;
-        }
-        match waiting.push(sack, since, due) {
-            Wake::Bell(bell) => self.bells[bell].notify_one(),
-            Wake::All => self.bells.iter().for_each(Notify::notify_one),
-            Wake::Nobody => {}
+        if waiting.contains(sack) && waiting.push(sack, since, due) {
+            self.bell.notify_one();
         }
     }
 
-    fn pop(&self, worker: usize) -> Next {
+    fn pop(&self) -> Next {
         let mut waiting = self.waiting.lock();
-        let next = waiting.pop(worker, self.now());
-        if matches!(next, Next::Pass { .. }) && waiting.has_more() {
+        let next = waiting.pop(self.now());
+        if matches!(next, Next::Pass { .. }) && !waiting.is_empty() {
             // Another worker may take the next one.
-            self.bells[waiting.bell_of(worker)].notify_one();
+            self.bell.notify_one();
         }
         next
     }
@@ -99,8 +93,8 @@ pub(super) fn tasks(
     if engine.coordinator.is_some() {
         tasks.push(Box::pin(sweep(engine.clone(), queue.clone(), options.lease, stopped.clone())));
     }
-    for worker in 0..options.workers {
-        tasks.push(Box::pin(work(engine.clone(), queue.clone(), worker, stopped.clone())));
+    for _ in 0..options.workers {
+        tasks.push(Box::pin(work(engine.clone(), queue.clone(), stopped.clone())));
     }
     tasks
 }
@@ -161,17 +155,16 @@ async fn sweep(
 }
 
 /// One worker: takes the sack that is its next and passes over it.
-async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, worker: usize, mut stopped: watch::Receiver<bool>) {
-    let bell = queue.waiting.lock().bell_of(worker);
+async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Receiver<bool>) {
     while !*stopped.borrow() {
-        let (sack, since) = match queue.pop(worker) {
+        let (sack, since) = match queue.pop() {
             Next::Pass { sack, since } => (sack, since),
             wait => {
                 let delay = if let Next::Wait(delay) = wait { delay } else { Duration::MAX };
                 tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stop| *stop) => return,
-                    () = queue.bells[bell].notified() => {}
+                    () = queue.bell.notified() => {}
                     () = tokio::time::sleep(delay) => {}
                 }
                 continue;

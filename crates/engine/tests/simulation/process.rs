@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gnudi_engine::{
-    Engine, MetricdOptions,
-    metricd::{Parts, policy::Scheduling},
-};
+use gnudi_engine::{Engine, MetricdOptions, metricd::Parts};
 use gnudi_indexer::Indexer;
 use gnudi_model::Timestamp;
 use tokio::{sync::watch, task::JoinHandle};
@@ -35,7 +32,6 @@ fn options(name: &str) -> MetricdOptions {
     MetricdOptions {
         name: name.to_owned(),
         workers: 2,
-        scheduling: Scheduling::Shared,
         greedy: true,
         processing_delay: never,
         gather: Duration::from_millis(5),

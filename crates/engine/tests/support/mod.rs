@@ -7,7 +7,7 @@ use gnudi_drivers::{
     coordination::{Coordinator, memory::MemoryCoordinator},
     incoming::{Batch, Incoming, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, Measures, MeasuresQuery, MetricdOptions, metricd::policy::Scheduling};
+use gnudi_engine::{Engine, Measures, MeasuresQuery, MetricdOptions};
 use gnudi_indexer::{
     ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric, create_default_archive_policies,
 };
@@ -47,7 +47,6 @@ pub fn options(name: &str, lease: Duration) -> MetricdOptions {
     MetricdOptions {
         name: name.to_owned(),
         workers: 2,
-        scheduling: Scheduling::Shared,
         greedy: true,
         processing_delay: never,
         gather: Duration::from_millis(1),

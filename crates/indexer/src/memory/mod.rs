@@ -297,14 +297,16 @@ impl Tables {
     }
 }
 
+/// All but the scope, which concerns resources: see `is_in`.
 fn accepts(filter: &MetricFilter, metric: &Metric) -> bool {
-    metric.status == filter.status.unwrap_or(MetricStatus::Active)
-        && filter.id.is_none_or(|id| metric.id == id)
-        && filter.creator.as_ref().is_none_or(|creator| metric.creator == *creator)
-        && filter.name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
-        && filter.unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
-        && filter.resource_id.is_none_or(|id| metric.resource_id == Some(id))
-        && filter.archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
+    let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope: _ } = filter;
+    metric.status == status.unwrap_or(MetricStatus::Active)
+        && id.is_none_or(|id| metric.id == id)
+        && creator.as_ref().is_none_or(|creator| metric.creator == *creator)
+        && name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
+        && unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
+        && resource_id.is_none_or(|id| metric.resource_id == Some(id))
+        && archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
 }
 
 fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {

@@ -102,27 +102,24 @@ fn statement(
     limit: usize,
     dialect: Dialect,
 ) -> Statement {
+    let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope } = filter;
     // Statuses are written out, so that the planner may use an index made for one of them.
-    let status = status_code(filter.status.unwrap_or(MetricStatus::Active));
+    let status = status_code(status.unwrap_or(MetricStatus::Active));
     let mut query = Statement::new(dialect, format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
-    let texts = [
-        ("creator", &filter.creator),
-        ("name", &filter.name),
-        ("unit", &filter.unit),
-        ("archive_policy_name", &filter.archive_policy_name),
-    ];
+    let texts =
+        [("creator", creator), ("name", name), ("unit", unit), ("archive_policy_name", archive_policy_name)];
     for (column, wanted) in texts {
         if let Some(wanted) = wanted {
             query.push(format_args!(" AND {column} = ")).push_bind(wanted);
         }
     }
-    if let Some(id) = filter.id {
+    if let Some(id) = id {
         query.push(" AND id = ").push_bind(id.0);
     }
-    if let Some(id) = filter.resource_id {
-        query.push(" AND resource_id = ").push_bind(id);
+    if let Some(id) = resource_id {
+        query.push(" AND resource_id = ").push_bind(*id);
     }
-    if let Some(scope) = &filter.scope {
+    if let Some(scope) = scope {
         query.push(" AND ");
         push_scope(&mut query, scope);
     }

@@ -103,14 +103,15 @@ impl Change for Update {
         }
         let stored = stored(&mut *connection, name).await?;
         check_change(&stored.resource_type, change).map_err(Failure::Refused)?;
+        let ResourceTypeChange { add, update, delete } = change;
         let version = next_version(&mut *connection).await?;
-        for name in &change.delete {
-            delete(&mut *connection, stored.attributes[name].number).await?;
+        for name in delete {
+            delete_attribute(&mut *connection, stored.attributes[name].number).await?;
         }
-        for (name, attribute) in &change.add {
+        for (name, attribute) in add {
             insert(&mut *connection, stored.number, name, attribute, fill(attribute, version)).await?;
         }
-        for (name, attribute) in &change.update {
+        for (name, attribute) in update {
             let mut fills = stored.attributes[name].fills.clone();
             fills.extend(fill(attribute, version));
             let number = stored.attributes[name].number;
@@ -154,7 +155,7 @@ async fn insert(
 }
 
 /// From now on nobody knows the number; values that have it wait to be swept.
-async fn delete(connection: &mut Connection, number: i64) -> Result<(), Failure> {
+async fn delete_attribute(connection: &mut Connection, number: i64) -> Result<(), Failure> {
     for statement in [
         "INSERT INTO resource_attribute_deleted (attribute_number) VALUES (?)",
         "DELETE FROM resource_attribute WHERE number = ?",

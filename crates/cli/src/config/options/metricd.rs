@@ -20,14 +20,6 @@ pub const OPTIONS: &[Spec] = &[
     option("metricd", "greedy", Kind::Bool, "true", "Process measures as they arrive."),
     option(
         "metricd",
-        "scheduling",
-        Kind::Choice(&["shared", "ring", "front"]),
-        "shared",
-        "gnudi, for experiments: in which order workers take sacks. shared: first come, first served; ring: each worker its own \
-         by consistent hashing; front: from the front of the sorted list, as Gnocchi 3 did, where the tail starves.",
-    ),
-    option(
-        "metricd",
         "gather_ms",
         ANY,
         "200",

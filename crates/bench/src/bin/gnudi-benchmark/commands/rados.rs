@@ -1,4 +1,4 @@
-//! `gnudi benchmark rados`: small writes to Ceph as objects and as omap keys, beside `rados bench`.
+//! `gnudi-benchmark rados`: small writes to Ceph as objects and as omap keys, beside `rados bench`.
 
 use std::{path::PathBuf, time::Duration};
 

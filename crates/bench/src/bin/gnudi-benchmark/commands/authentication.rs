@@ -1,4 +1,4 @@
-//! `gnudi benchmark authentication`: what the validation of tokens costs.
+//! `gnudi-benchmark authentication`: what the validation of tokens costs.
 //!
 //! Two gnudis, one with `auth_mode = basic` and one with `keystone`, get the same requests in short turns, so that a machine
 //! whose speed changes favours nobody. Processor time a request tells the cost also where others use the machine. Keystone is a scripted one within this process that knows one token: what is measured

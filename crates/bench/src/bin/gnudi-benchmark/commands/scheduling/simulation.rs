@@ -1,4 +1,4 @@
-//! A stream of single measures and the workers that process it, in virtual time: the order in which sacks are handed out is the
+//! A stream of single measures and the workers that process it, in virtual time: the order `shared` and the ring are the
 //! engine's own code, all else is a model. Deterministic from the seed.
 //!
 //! The model: measures come in at a constant rate, metric after metric, round after round. A pass takes all that waits in its
@@ -10,9 +10,11 @@ use std::{
     time::Duration,
 };
 
-use gnudi_engine::metricd::policy::{Next, Scheduling, WaitingSacks, Wake};
+use gnudi_engine::metricd::waiting::Next;
 use gnudi_model::{MetricId, SackCount, SackId};
 use uuid::Uuid;
+
+use super::orders::{Order, Waiting, Wake};
 
 /// Measures come in so often, as requests bring them.
 const TICK: Duration = Duration::from_millis(10);
@@ -41,7 +43,7 @@ pub struct Costs {
 /// Who processes it.
 #[derive(Clone, Copy, Debug)]
 pub struct House {
-    pub scheduling: Scheduling,
+    pub order: Order,
     pub workers: usize,
     pub sacks: SackCount,
     /// How long a sack gathers measures before it may be processed.
@@ -121,7 +123,7 @@ struct Simulation {
     stream: Stream,
     costs: Costs,
     house: House,
-    waiting: WaitingSacks,
+    waiting: Waiting,
     sack_of: Vec<SackId>,
     sacks: Vec<Sack>,
     /// Whether the metric has waiting measures, and whether it was ever processed.
@@ -139,7 +141,7 @@ struct Simulation {
 pub fn run(stream: Stream, costs: Costs, house: House) -> Outcome {
     assert!(stream.rate > 0 && stream.metrics > 0 && house.workers > 0);
     let simulation = Simulation {
-        waiting: WaitingSacks::new(house.scheduling, house.workers, house.sacks),
+        waiting: Waiting::new(house.order, house.workers, house.sacks),
         sack_of: stream.sacks(house.sacks),
         sacks: vec![Sack::default(); usize::from(house.sacks.get())],
         metrics: vec![(false, false); stream.metrics as usize],
@@ -193,18 +195,18 @@ impl Simulation {
                 sack.metrics.push(metric as u32);
             }
             match self.waiting.push(id, now, now + self.house.gather) {
-                Wake::Bell(bell) => {
-                    rung.insert(bell);
+                Wake::One(worker) => {
+                    rung.insert(worker);
                 }
                 Wake::All => all = true,
-                Wake::Nobody => {}
+                Wake::None => {}
             }
             self.backlog += 1;
         }
         self.come = self.stream.by(now);
         for worker in 0..self.workers.len() {
             let idle = matches!(self.workers[worker], Worker::Idle);
-            if idle && (all || rung.contains(&self.waiting.bell_of(worker))) {
+            if idle && (all || rung.contains(&worker)) {
                 self.wake(worker, now);
             }
         }
@@ -295,27 +297,27 @@ mod tests {
         measure: Duration::from_nanos(200),
     };
 
-    fn house(scheduling: Scheduling, workers: usize) -> House {
-        House { scheduling, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
+    fn house(order: Order, workers: usize) -> House {
+        House { order, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
     }
 
     #[test]
     fn the_same_seed_gives_the_same_outcome() {
-        for scheduling in [Scheduling::Shared, Scheduling::Ring, Scheduling::Front] {
-            let outcome = run(STREAM, COSTS, house(scheduling, 3));
-            assert_eq!(outcome, run(STREAM, COSTS, house(scheduling, 3)));
+        for order in [Order::Shared, Order::Ring, Order::Front] {
+            let outcome = run(STREAM, COSTS, house(order, 3));
+            assert_eq!(outcome, run(STREAM, COSTS, house(order, 3)));
             assert_eq!(outcome.backlog.last().map(|point| point.1), Some(0.0));
             assert!(outcome.backlog.len() <= POINTS_MAX + 1 && outcome.peak > 0);
         }
-        let other = run(Stream { seed: 2, ..STREAM }, COSTS, house(Scheduling::Ring, 3));
-        assert_ne!(run(STREAM, COSTS, house(Scheduling::Ring, 3)), other);
+        let other = run(Stream { seed: 2, ..STREAM }, COSTS, house(Order::Ring, 3));
+        assert_ne!(run(STREAM, COSTS, house(Order::Ring, 3)), other);
     }
 
     #[test]
     fn one_worker_does_one_pass_after_the_other() {
         // One metric a sack, so rare that each measure is a pass of its own.
         let stream = Stream { metrics: 10, rounds: 3, rate: 10, seed: 1 };
-        let outcome = run(stream, COSTS, House { gather: Duration::ZERO, ..house(Scheduling::Shared, 1) });
+        let outcome = run(stream, COSTS, House { gather: Duration::ZERO, ..house(Order::Shared, 1) });
         assert_eq!((outcome.passes, outcome.never_reached), (30, 0));
         assert_eq!(outcome.longest_wait, COSTS.pass + COSTS.metric + COSTS.measure);
         assert_eq!(outcome.peak, 1);
@@ -325,16 +327,16 @@ mod tests {
     fn the_tail_starves_at_the_front_and_nowhere_else() {
         // A worker makes 500 passes a second, while 2,000 metrics get five measures a second each.
         for workers in [1, 2] {
-            let front = run(STREAM, COSTS, house(Scheduling::Front, workers));
+            let front = run(STREAM, COSTS, house(Order::Front, workers));
             assert!(front.never_reached > 1_000, "{}", front.never_reached);
-            for scheduling in [Scheduling::Shared, Scheduling::Ring] {
-                let fair = run(STREAM, COSTS, house(scheduling, workers));
-                assert!(fair.never_reached <= 400, "{scheduling:?}: {}", fair.never_reached);
-                assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{scheduling:?}");
+            for order in [Order::Shared, Order::Ring] {
+                let fair = run(STREAM, COSTS, house(order, workers));
+                assert!(fair.never_reached <= 400, "{order:?}: {}", fair.never_reached);
+                assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{order:?}");
             }
         }
         // With workers enough nobody starves.
-        let enough = run(STREAM, COSTS, house(Scheduling::Front, 64));
+        let enough = run(STREAM, COSTS, house(Order::Front, 64));
         assert!(enough.never_reached == 0 && enough.longest_wait < Duration::from_secs(1), "{enough:?}");
     }
 

@@ -60,7 +60,7 @@ pub struct Experiment {
     /// The published table that it repeats: `R3`.
     pub table: String,
     pub title: String,
-    /// Its words behind `gnudi benchmark`.
+    /// Its words behind `gnudi-benchmark`.
     pub command: String,
     pub findings: Option<Recorded>,
     /// Why there are no findings.
@@ -139,7 +139,7 @@ pub(crate) fn sample() -> Results {
     Results {
         written_at: 1_790_000_000,
         seconds: 300.0,
-        command: "gnudi benchmark report".to_owned(),
+        command: "gnudi-benchmark report".to_owned(),
         machine: Machine::here(),
         versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
         commit: "0123abc".to_owned(),

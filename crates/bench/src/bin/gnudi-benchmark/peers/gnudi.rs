@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{
     DATA, Programs, START_DELAY_MAX, answers,
@@ -53,13 +53,14 @@ pub(super) fn start_on(
     started(command, directory, address, leftovers)
 }
 
-/// The program to measure: as told, or this one.
+/// The program to measure: as told, or the `gnudi` beside this one.
 pub fn program(programs: &Programs) -> Result<PathBuf> {
-    match &programs.gnudi {
-        Some(program) if program.exists() => Ok(program.clone()),
-        Some(program) => bail!("{} does not exist", program.display()),
-        None => std::env::current_exe().context("this program's own file"),
-    }
+    let program = match &programs.gnudi {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().context("this program's own file")?.with_file_name("gnudi"),
+    };
+    ensure!(program.exists(), "{} does not exist: name the gnudi to measure with --gnudi", program.display());
+    Ok(program)
 }
 
 fn serve(programs: &Programs, address: SocketAddr) -> Result<Command> {

@@ -1,17 +1,13 @@
-//! `gnudi benchmark scheduling`: in which order workers take what waits, and what that does to the backlog and to whoever is last.
+//! `gnudi-benchmark scheduling`: in which order workers take what waits, and what that does to the backlog and to the last in line.
 //!
-//! The orders are the engine's own code (`gnudi_engine::metricd::policy`). For 1 to 64 workers they run in a simulation: no
-//! machine has the processors, and a local store is too fast to fall behind. A real gnudi with the workers that this machine has
-//! then shows whether the direction is right.
+//! Simulated for 1 to 64 workers: no machine has the processors, and a local store is too fast to fall behind.
 
-mod real;
+mod orders;
 mod simulation;
 
 use std::{num::NonZeroU16, time::Duration};
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
-use gnudi_engine::metricd::policy::Scheduling;
+use clap::Args;
 use gnudi_model::SackCount;
 
 use crate::{
@@ -19,7 +15,7 @@ use crate::{
     findings::{Axis, Findings, Line, Plot, Table, Value},
     table::short,
 };
-use real::Real;
+use orders::{FRONT_BLOCK_SACKS, Order};
 use simulation::{Costs, House, Outcome, Stream};
 
 /// Compare the orders in which workers may take what waits: backlog and starvation.
@@ -27,7 +23,7 @@ use simulation::{Costs, House, Outcome, Stream};
 pub struct Options {
     /// Numbers of workers to simulate.
     #[arg(short, long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 18, 32, 54, 64],
-          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+          value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Vec<u16>,
     /// Metrics that get single measures, one after the other, round after round.
     #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=65_535))]
@@ -35,33 +31,23 @@ pub struct Options {
     /// Measures of each of them.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
-    /// Simulated: measures a second, of all metrics together.
+    /// Measures a second, of all metrics together.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub rate: u32,
-    /// Simulated: what a pass costs, however much it finds, in microseconds [default: three calls to a store at 3.15 ms each].
+    /// What a pass costs, however much it finds, in microseconds [default: three calls to a store at 3.15 ms each].
     #[arg(long, value_name = "US", default_value_t = 3 * 3150, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub pass_us: u32,
-    /// Simulated: what each metric in a pass costs, in microseconds.
+    /// What each metric in a pass costs, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 5)]
     pub metric_us: u32,
-    /// Simulated: what each measure in a pass costs, in nanoseconds.
+    /// What each measure in a pass costs, in nanoseconds.
     #[arg(long, value_name = "NS", default_value_t = 200)]
     pub measure_ns: u32,
-    /// Simulated: sacks of today's way; the others take metric by metric.
+    /// Sacks of today's way; the others take metric by metric.
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks: u16,
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// What to run.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Way::Simulated, Way::Real])]
-    pub only: Vec<Way>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    Simulated,
-    /// A gnudi with as many workers as this machine has processors.
-    Real,
 }
 
 /// How long a sack gathers, as `[metricd] gather_ms` has it.
@@ -71,16 +57,16 @@ const GATHER: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SchedulingCase {
     name: &'static str,
-    scheduling: Scheduling,
+    order: Order,
     /// Whether a sack holds many metrics, or about one.
     sacks: bool,
 }
 
 const KINDS: [SchedulingCase; 4] = [
-    SchedulingCase { name: "front, by metric", scheduling: Scheduling::Front, sacks: false },
-    SchedulingCase { name: "shared, by metric", scheduling: Scheduling::Shared, sacks: false },
-    SchedulingCase { name: "ring, by metric", scheduling: Scheduling::Ring, sacks: false },
-    SchedulingCase { name: "ring, by sack", scheduling: Scheduling::Ring, sacks: true },
+    SchedulingCase { name: "front, by metric", order: Order::Front, sacks: false },
+    SchedulingCase { name: "shared, by metric", order: Order::Shared, sacks: false },
+    SchedulingCase { name: "ring, by metric", order: Order::Ring, sacks: false },
+    SchedulingCase { name: "ring, by sack", order: Order::Ring, sacks: true },
 ];
 
 /// What a kind made of the stream with so many workers.
@@ -90,28 +76,19 @@ struct Simulated {
     outcome: Outcome,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &Options, context: &Context) -> Findings {
     let title = format!(
         "{} single measures over {} metrics: today's order of sacks beside Gnocchi 3's order of metrics",
         u64::from(options.metrics) * u64::from(options.rounds),
         options.metrics
     );
     let mut findings = Findings::new("scheduling", title);
-    if options.only.contains(&Way::Simulated) {
-        let simulated = simulate(options, context);
-        tell(&simulated, options, &mut findings);
-    }
-    if options.only.contains(&Way::Real) && !context.stop.is_set() {
-        let measured = real::measure(options, context)?;
-        real::tell(&measured, &mut findings);
-        if options.only.contains(&Way::Simulated) {
-            compare_directions(&measured, &mut findings);
-        }
-    }
+    let simulated = simulate(options, context);
+    tell(&simulated, options, &mut findings);
     if context.stop.is_set() {
         findings.partial = Some("interrupted".to_owned());
     }
-    Ok(findings)
+    findings
 }
 
 fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
@@ -131,7 +108,7 @@ fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
             eprintln!("simulating {}, {workers} workers", kind.name);
             let sacks = if kind.sacks { NonZeroU16::new(options.sacks) } else { None };
             let house = House {
-                scheduling: kind.scheduling,
+                order: kind.order,
                 workers: workers.into(),
                 sacks: SackCount(sacks.unwrap_or(NonZeroU16::MAX)),
                 gather: GATHER,
@@ -235,36 +212,18 @@ fn table(simulated: &[Simulated]) -> Table {
 
 fn notes(options: &Options, findings: &mut Findings) {
     findings.note(format!(
-        "simulated in virtual time, not measured: the engine's own code hands out the sacks; {} measures/s come in, a pass costs \
+        "simulated in virtual time, not measured: {} measures/s come in, a pass costs \
          {} us, and {} us a metric, {} ns a measure in it (seed {})",
         options.rate, options.pass_us, options.metric_us, options.measure_ns, options.seed
     ));
-    findings.note(
-        "front: each worker takes its block of 16 from the sorted list of metrics that wait, as Gnocchi 3 did, again and again, \
+    findings.note(format!(
+        "front: each worker takes its block of {FRONT_BLOCK_SACKS} from the sorted list of metrics that wait, as Gnocchi 3 did, again and again, \
          without its lists growing and without what listing costs; shared: first come, first served, what gnudi does within a \
-         process; ring: each worker has its own by consistent hashing",
-    );
+         process; ring: each worker has its own by consistent hashing"
+    ));
     findings.note(format!(
         "by metric: a pass is over one metric, so that only the order differs; by sack: over one of {} sacks, as today",
         options.sacks
     ));
     findings.note("never reached: metrics not processed once when the last measure came");
-}
-
-/// Whether the real runs agree with the simulation that the front is the worse order.
-fn compare_directions(measured: &[Real], findings: &mut Findings) {
-    let find = |scheduling| measured.iter().find(|real| real.scheduling == scheduling);
-    let (Some(front), Some(ring)) = (find(Scheduling::Front), find(Scheduling::Ring)) else { return };
-    let verdict = |front: f64, ring: f64| if ring < front { "as simulated" } else { "other than simulated" };
-    let waits = [front, ring].map(|real| real.longest_wait.as_secs_f64());
-    findings.note(format!(
-        "measured on this machine: the ring's longest wait is {:.2} s, the front's {:.2} s: {}; the ring's peak is {} measures, the \
-         front's {}: {}",
-        waits[1],
-        waits[0],
-        verdict(waits[0], waits[1]),
-        ring.peak,
-        front.peak,
-        verdict(front.peak as f64, ring.peak as f64),
-    ));
 }

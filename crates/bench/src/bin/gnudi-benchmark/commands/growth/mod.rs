@@ -1,4 +1,4 @@
-//! `gnudi benchmark growth`: throughput, memory and disk against the number of metrics, of points already stored, of sacks and of
+//! `gnudi-benchmark growth`: throughput, memory and disk against the number of metrics, of points already stored, of sacks and of
 //! workers, and what a metric takes on disk once it has a year's history.
 //!
 //! It measures gnudi alone, on servers of its own: what holds for one that runs elsewhere, its operator asks `versus`.

@@ -1,4 +1,4 @@
-//! `gnudi benchmark sack-split`: what clients feel while the sacks of gnudi are split under them, and those of Ceph while a
+//! `gnudi-benchmark sack-split`: what clients feel while the sacks of gnudi are split under them, and those of Ceph while a
 //! placement group is.
 //!
 //! gnudi runs on engines that many processes share, as it is started for `engines`; `gnudi split-sacks` doubles the count of its sacks

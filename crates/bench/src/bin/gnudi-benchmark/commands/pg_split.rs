@@ -1,4 +1,4 @@
-//! `gnudi benchmark pg-split`: what a client of Ceph feels while a placement group is split and moved.
+//! `gnudi-benchmark pg-split`: what a client of Ceph feels while a placement group is split and moved.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `gnudi benchmark notification`: a queue full of samples, drained by gnudi's notification agent, by Ceilometer's, and by a
+//! `gnudi-benchmark notification`: a queue full of samples, drained by gnudi's notification agent, by Ceilometer's, and by a
 //! consumer that only acknowledges, which is what the broker gives at most.
 
 mod drain;

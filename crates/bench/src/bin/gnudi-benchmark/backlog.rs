@@ -1,5 +1,4 @@
-//! What waits on a server while it is under load: measures, the age of the oldest where the server tells, and its memory, looked at by a
-//! thread of its own.
+//! What waits on a server while it is under load, and its memory, polled by a thread of its own.
 //!
 //! It looks seldom enough that the load does not feel it, and finds out nothing that the server does not tell.
 
@@ -10,11 +9,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::{
-    context::{Context, Stop},
-    load::{Load, Requests, Until},
-    peers::Server,
-};
+use crate::{context::Context, peers::Server};
 
 /// How often it is looked. gnudi counts the metrics of a large backlog at most once a second, however often it is asked.
 const LOOK_DELAY: Duration = Duration::from_millis(50);
@@ -26,8 +21,6 @@ pub struct Look {
     pub at: Duration,
     /// Measures that wait.
     pub measures: u64,
-    /// How long the oldest sack has waited for a worker; `None` where the server does not tell.
-    pub oldest: Option<Duration>,
     pub memory_bytes: Option<u64>,
 }
 
@@ -42,10 +35,6 @@ impl Watched {
 
     pub fn peak_memory_bytes(&self) -> Option<u64> {
         self.0.iter().filter_map(|look| look.memory_bytes).max()
-    }
-
-    pub fn longest_wait(&self) -> Option<Duration> {
-        self.0.iter().filter_map(|look| look.oldest).max()
     }
 
     /// Measures that waited, over the seconds.
@@ -72,7 +61,6 @@ pub fn watch<T>(
 
 fn look_until(done: &AtomicBool, context: &Context, server: &Server) -> Result<Watched> {
     let client = server.client()?;
-    let figures = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
     let (mut watched, start) = (Watched::default(), Instant::now());
     let mut last = false;
     while !last {
@@ -82,7 +70,6 @@ fn look_until(done: &AtomicBool, context: &Context, server: &Server) -> Result<W
             watched.0.push(Look {
                 at: start.elapsed(),
                 measures: status.backlog.measures,
-                oldest: oldest(server, &figures),
                 memory_bytes: server.probe.memory_bytes(),
             });
         }
@@ -93,45 +80,15 @@ fn look_until(done: &AtomicBool, context: &Context, server: &Server) -> Result<W
     Ok(watched)
 }
 
-/// What gnudi says at `/metrics`.
-fn oldest(server: &Server, requests: &Requests) -> Option<Duration> {
-    // A look of its own is not cut: ctrl-C ends the load beside it.
-    let stop = Stop::default();
-    let load = Load { keep_bodies: true, ..Load::new(server.address, requests, Until::Count(1), &stop) };
-    let (_, body) = load.run().bodies.pop()?;
-    parse_oldest(&String::from_utf8_lossy(&body))
-}
-
-fn parse_oldest(metrics: &str) -> Option<Duration> {
-    let line = metrics.lines().find_map(|line| line.strip_prefix("gnudi_metricd_oldest_waiting_seconds "))?;
-    Duration::try_from_secs_f64(line.trim().parse().ok()?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_age_is_found_among_the_figures() {
-        let text = "# TYPE gnudi_metricd_oldest_waiting_seconds gauge\ngnudi_metricd_oldest_waiting_seconds 1.5\nx 2\n";
-        assert_eq!(parse_oldest(text), Some(Duration::from_millis(1500)));
-        assert_eq!(parse_oldest("gnudi_metricd_oldest_waiting_seconds NaN\n"), None);
-        assert_eq!(parse_oldest("x 2\n"), None);
-    }
-
-    #[test]
     fn peaks_are_of_all_looks() {
-        let look = |at, measures, oldest, memory_bytes| Look {
-            at: Duration::from_secs(at),
-            measures,
-            oldest,
-            memory_bytes,
-        };
-        let second = Some(Duration::from_secs(1));
-        let watched =
-            Watched(vec![look(0, 3, None, Some(5)), look(1, 9, second, None), look(2, 0, None, Some(4))]);
+        let look = |at, measures, memory_bytes| Look { at: Duration::from_secs(at), measures, memory_bytes };
+        let watched = Watched(vec![look(0, 3, Some(5)), look(1, 9, None), look(2, 0, Some(4))]);
         assert_eq!((watched.peak_measures(), watched.peak_memory_bytes()), (9, Some(5)));
-        assert_eq!(watched.longest_wait(), second);
         assert_eq!(watched.points()[1], (1.0, 9.0));
         assert_eq!(Watched::default().peak_measures(), 0);
     }

@@ -1,4 +1,4 @@
-//! `gnudi benchmark versus A B -- COMMAND`: a command on two servers in turn, several rounds, compared pair by pair.
+//! `gnudi-benchmark versus A B -- COMMAND`: a command on two servers in turn, several rounds, compared pair by pair.
 //!
 //! The order alternates (A B, B A, A B), so that a machine that grows slower or faster favours nobody; ratios are those of pairs
 //! that were measured close together. It measures nothing itself.
@@ -29,7 +29,7 @@ pub struct Options {
     /// How often each is measured.
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// The command with its options, as behind `gnudi benchmark`: metric create -n 1000
+    /// The command with its options, as behind `gnudi-benchmark`: metric create -n 1000
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The experiments of the report: commands of `gnudi benchmark`, each in the words that repeat it, at two scales.
+//! The experiments of the report: commands of `gnudi-benchmark`, each in the words that repeat it, at two scales.
 //!
 //! A new one is a line in `ALL`.
 
@@ -14,7 +14,7 @@ pub struct Experiment {
     /// The published table that it repeats; another name stands for none.
     table: &'static str,
     title: &'static str,
-    /// The command's words behind `gnudi benchmark`.
+    /// The command's words behind `gnudi-benchmark`.
     small: &'static str,
     full: &'static str,
 }
@@ -118,7 +118,7 @@ impl Experiment {
     /// Runs it; what fails has no findings, but a reason.
     pub fn run(&self, scale: Scale, context: &mut Context) -> Outcome {
         let command = if scale == Scale::Small { self.small } else { self.full };
-        eprintln!("{}: gnudi benchmark {command}", self.title);
+        eprintln!("{}: gnudi-benchmark {command}", self.title);
         let outcome =
             commands::run_words(&words(command), context).and_then(|findings| Recorded::new(&findings));
         let (findings, missing) = match outcome {

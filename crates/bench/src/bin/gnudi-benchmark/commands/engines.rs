@@ -1,4 +1,4 @@
-//! `gnudi benchmark engines`: gnudi and Gnocchi on engines that many processes share, and what each engine itself allows.
+//! `gnudi-benchmark engines`: gnudi and Gnocchi on engines that many processes share, and what each engine itself allows.
 //!
 //! Two kinds of work: measures pushed in batches of 5,000, and many metrics with an hour of points each until nothing waits. The
 //! engines' processor time is part of a server's.

@@ -1,4 +1,4 @@
-//! `gnudi benchmark report`: gnudi and its peers side by side, each started and stopped by the tool.
+//! `gnudi-benchmark report`: gnudi and its peers side by side, each started and stopped by the tool.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! `gnudi benchmark samples`: what Gnocchi was made against. A month by the minute of many instances, as raw samples in
+//! `gnudi-benchmark samples`: what Gnocchi was made against. A month by the minute of many instances, as raw samples in
 //! SQL and as aggregates in gnudi and in Gnocchi: how long it takes to load them and to read one, and what they take on disk.
 //!
 //! Every answer is checked against the samples themselves: stores that disagree are not compared.

@@ -133,7 +133,7 @@ fn the_run(results: &Results) -> String {
         .collect();
     out += &table("what an accepted request is worth when the power goes", &["server", "promise"], &promises);
     out += &element("p", "To repeat the run, and to make this page again from its raw results:");
-    out + &commands(&[&results.command, "gnudi benchmark report --from target/bench/results.json"])
+    out + &commands(&[&results.command, "gnudi-benchmark report --from target/bench/results.json"])
 }
 
 fn side_by_side(results: &Results) -> String {
@@ -147,7 +147,7 @@ fn side_by_side(results: &Results) -> String {
          gnudi's figure is (faster, or smaller). cpu: processor seconds of the server with all its processes during the row. \
          per cpu s: work for each of them, which a busy machine disturbs least. Gnocchi gets smaller counts, since it is slow.",
     );
-    out += &commands(&["gnudi benchmark report --only ROW,..."]);
+    out += &commands(&["gnudi-benchmark report --only ROW,..."]);
     out += &rows::push_plot(&results.measurements, &peers(results));
     out + &rows::blocks(&results.measurements)
 }
@@ -174,7 +174,7 @@ fn repeated(published: &Published, results: &Results) -> String {
         ];
         out += &table("a second, on that machine and on this one", &headings, &lines);
         out +=
-            &commands(&[&format!("gnudi benchmark report --only {} --peers gnudi,gnocchi", published.rows)]);
+            &commands(&[&format!("gnudi-benchmark report --only {} --peers gnudi,gnocchi", published.rows)]);
     }
     for lines in published.tables {
         let headings: Vec<String> = lines.headings.iter().map(|&heading| heading.to_owned()).collect();
@@ -183,7 +183,7 @@ fn repeated(published: &Published, results: &Results) -> String {
         out += &plain_table(&format!("published: {}", lines.title), &headings, &rows);
     }
     if published.figures.is_empty() && !published.rows.is_empty() {
-        out += &commands(&[&format!("gnudi benchmark report --only {}", published.rows)]);
+        out += &commands(&[&format!("gnudi-benchmark report --only {}", published.rows)]);
     }
     let experiments: Vec<&Experiment> =
         results.experiments.iter().filter(|experiment| experiment.table == published.table).collect();
@@ -228,7 +228,7 @@ fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Line {
 /// An experiment: how to repeat it, and its findings.
 fn section_of(experiment: &Experiment) -> String {
     let mut out = element("h3", &experiment.title);
-    out += &commands(&[&format!("gnudi benchmark {}", experiment.command)]);
+    out += &commands(&[&format!("gnudi-benchmark {}", experiment.command)]);
     if let Some(reason) = &experiment.missing {
         out += &warning("Missing:", reason);
     }
@@ -342,7 +342,7 @@ mod tests {
         );
         assert!(r1.contains("<td>1.30k/s</td><td>-</td><td>-</td>"), "{r1}");
         let r3 = between(&page, "R3", "R4");
-        for part in ["gnudi benchmark rados write-omap", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"] {
+        for part in ["gnudi-benchmark rados write-omap", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"] {
             assert!(r3.contains(part), "{part}: {r3}");
         }
         assert!(between(&page, "R4", "R5").contains("comes later"));

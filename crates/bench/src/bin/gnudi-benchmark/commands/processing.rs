@@ -1,4 +1,4 @@
-//! `gnudi benchmark processing`: how fast what was accepted is folded into aggregates, and how much waits meanwhile.
+//! `gnudi-benchmark processing`: how fast what was accepted is folded into aggregates, and how much waits meanwhile.
 //!
 //! Three kinds of work, each published once: many metrics with an hour of points each, single measures streamed over the same
 //! number of metrics, and the worst case of a worker: batches of one measure for one metric that holds many.

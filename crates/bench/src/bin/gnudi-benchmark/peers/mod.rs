@@ -113,7 +113,7 @@ impl Peer {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Programs")]
 pub struct Programs {
-    /// The gnudi to measure [default: this program].
+    /// The gnudi to measure [default: the one beside this program].
     #[arg(long, global = true, value_name = "FILE")]
     pub gnudi: Option<PathBuf>,
     /// A running gnudi to measure instead: it gets metrics and measures that are not removed.

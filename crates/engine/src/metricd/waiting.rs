@@ -1,0 +1,146 @@
+//! The sacks that wait for a worker, first come, first served. Pure: the time is an argument, and nobody waits or processes here, so that
+//! a simulation can run the same code as `scheduler`.
+//!
+//! Times are counted from any moment that all calls share.
+
+use std::{collections::VecDeque, time::Duration};
+
+use gnudi_model::{SackCount, SackId};
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Make a pass over the sack, which has waited since then.
+    Pass { sack: SackId, since: Duration },
+    /// Come again after so long, or when a sack is pushed.
+    Wait(Duration),
+    /// Come again when a sack is pushed.
+    Nothing,
+}
+
+/// The sacks that wait; each is in here at most once.
+#[derive(Debug)]
+pub struct WaitingSacks {
+    /// For each sack since when it waits, or `None`.
+    since: Vec<Option<Duration>>,
+    /// By the time from which they may be processed.
+    queue: VecDeque<(Duration, SackId)>,
+}
+
+impl WaitingSacks {
+    pub fn new(sacks: SackCount) -> Self {
+        WaitingSacks { since: vec![None; usize::from(sacks.get())], queue: VecDeque::new() }
+    }
+
+    /// Whether there is such a sack.
+    pub fn contains(&self, sack: SackId) -> bool {
+        usize::from(sack.0) < self.since.len()
+    }
+
+    /// Adds a sack that has waited `since` then and may be processed from `due` on; false where it is waiting already.
+    pub fn push(&mut self, sack: SackId, since: Duration, due: Duration) -> bool {
+        let waits = &mut self.since[usize::from(sack.0)];
+        if let Some(other) = waits {
+            *waits = Some(since.min(*other));
+            return false;
+        }
+        *waits = Some(since);
+        // Nearly always the newest is due last; a retry may be due later than what comes after it.
+        let place = match self.queue.back() {
+            Some((last, _)) if *last > due => self.queue.partition_point(|(other, _)| *other <= due),
+            _ => self.queue.len(),
+        };
+        self.queue.insert(place, (due, sack));
+        true
+    }
+
+    /// The next sack that is due, which waits no longer.
+    pub fn pop(&mut self, now: Duration) -> Next {
+        let Some((due, sack)) = self.queue.front().copied() else { return Next::Nothing };
+        if due > now {
+            return Next::Wait(due.saturating_sub(now));
+        }
+        self.queue.pop_front();
+        let since = self.since[usize::from(sack.0)].take().expect("a sack in the queue waits");
+        Next::Pass { sack, since }
+    }
+
+    /// Whether no sack waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Since when the sack waits that has waited longest.
+    pub fn oldest(&self) -> Option<Duration> {
+        self.since.iter().flatten().min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    fn waiting(sacks: u16) -> WaitingSacks {
+        WaitingSacks::new(SackCount(NonZeroU16::new(sacks).unwrap()))
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn pass(sack: u16, since: u64) -> Next {
+        Next::Pass { sack: SackId(sack), since: ms(since) }
+    }
+
+    #[test]
+    fn a_sack_waits_once_and_since_the_first_time() {
+        let mut waiting = waiting(8);
+        assert_eq!((waiting.pop(ms(0)), waiting.oldest()), (Next::Nothing, None));
+        assert!(waiting.push(SackId(5), ms(10), ms(30)));
+        assert!(!waiting.push(SackId(5), ms(20), ms(40)));
+        // A pass that failed puts its sack back with the time that it has waited since.
+        assert!(!waiting.push(SackId(5), ms(7), ms(50)));
+        assert_eq!(waiting.oldest(), Some(ms(7)));
+        assert_eq!(waiting.pop(ms(25)), Next::Wait(ms(5)));
+        assert_eq!(waiting.pop(ms(30)), pass(5, 7));
+        assert_eq!((waiting.pop(ms(60)), waiting.oldest()), (Next::Nothing, None));
+    }
+
+    #[test]
+    fn the_sack_that_is_due_first_is_served_first() {
+        let mut waiting = waiting(8);
+        for (sack, due) in [(7, 1000), (3, 20), (1, 10), (2, 20)] {
+            assert!(waiting.push(SackId(sack), ms(0), ms(due)));
+        }
+        for sack in [1, 3, 2] {
+            assert_eq!(waiting.pop(ms(20)), pass(sack, 0));
+        }
+        assert!(!waiting.is_empty());
+        assert_eq!(waiting.pop(ms(20)), Next::Wait(ms(980)));
+    }
+
+    /// Every sack gets measures every 10 ms, of which there are passes over an eighth.
+    #[test]
+    fn no_sack_starves() {
+        const SACKS: u16 = 512;
+        const ROUNDS: u64 = 100;
+        let mut waiting = waiting(SACKS);
+        let (mut longest, mut served) = (Duration::ZERO, vec![false; usize::from(SACKS)]);
+        for round in 0..ROUNDS {
+            let now = ms(10 * round);
+            for sack in 0..SACKS {
+                waiting.push(SackId(sack), now, now);
+            }
+            for _ in 0..SACKS / 8 {
+                if let Next::Pass { sack, since } = waiting.pop(now) {
+                    longest = longest.max(now.saturating_sub(since));
+                    served[usize::from(sack.0)] = true;
+                }
+            }
+        }
+        longest = longest.max(ms(10 * ROUNDS).saturating_sub(waiting.oldest().unwrap()));
+        assert!(longest <= ms(80) && served.iter().all(|served| *served), "{longest:?}");
+    }
+}
