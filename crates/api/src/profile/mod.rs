@@ -5,6 +5,7 @@
 
 mod function;
 mod processor_time;
+mod sampler;
 mod stacks;
 mod svg;
 pub mod symbols;
@@ -20,10 +21,10 @@ use std::{
     time::Duration,
 };
 
-use pprof::ProfilerGuardBuilder;
 use tokio::sync::oneshot;
 
-use stacks::{Sample, Stacks};
+use sampler::Sampler;
+use stacks::Stacks;
 
 /// Libraries in whose code no stack is read: they may be in the middle of what reading a stack needs.
 const LIBRARIES_NOT_READ: [&str; 3] = ["libgcc", "ld-linux", "vdso"];
@@ -50,16 +51,10 @@ pub enum ProfileError {
     Failed(String),
 }
 
-impl From<pprof::Error> for ProfileError {
-    fn from(error: pprof::Error) -> Self {
-        ProfileError::Failed(error.to_string())
-    }
-}
-
 /// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
 /// `program` looks the names up: see [`symbols`]. `release_memory` is called at the end.
 ///
-/// Memory: the first profile of a process leaves some 250 MB for stacks behind (a dev build 160), which further ones use again.
+/// Memory: 8 bytes for each function of each sample, until it is drawn.
 pub async fn take(
     options: ProfileOptions,
     program: Option<PathBuf>,
@@ -86,25 +81,15 @@ fn sample(
     program: Option<&Path>,
     client_gone: &Receiver<()>,
 ) -> Result<String, ProfileError> {
-    let builder = ProfilerGuardBuilder::default().frequency(i32::from(options.frequency_hz));
-    let sampler = builder.blocklist(&LIBRARIES_NOT_READ).build()?;
+    let failed = |error: std::io::Error| ProfileError::Failed(error.to_string());
+    let sampler = Sampler::start(options.frequency_hz, options.duration, &LIBRARIES_NOT_READ).map_err(failed)?;
     let used_before = processor_time::used();
     let is_wanted = client_gone.recv_timeout(options.duration) == Err(RecvTimeoutError::Timeout);
     let used = processor_time::used().zip(used_before).map(|(after, before)| after.saturating_sub(before));
-    let report = is_wanted.then(|| sampler.report().build_unresolved());
-    drop(sampler);
-    let Some(report) = report else { return Ok(String::new()) };
-    let report = report?;
-    let samples: Vec<Sample> = report
-        .data
-        .iter()
-        .map(|(frames, count)| Sample {
-            thread: thread_name(&frames.thread_name[..frames.thread_name_length], frames.thread_id),
-            addresses: frames.frames.iter().map(|frame| frame.ip().expose_provenance()).collect(),
-            count: usize::try_from(*count).unwrap_or(0),
-        })
-        .collect();
-    drop(report);
+    let samples = sampler.stop();
+    if !is_wanted {
+        return Ok(String::new());
+    }
     let addresses: BTreeSet<usize> = samples.iter().flat_map(|sample| &sample.addresses).copied().collect();
     let symbols = symbols::of(&addresses, program)?;
     let mut stacks = Stacks::default();
@@ -112,10 +97,6 @@ fn sample(
         stacks.add(sample, &symbols);
     }
     Ok(svg::draw(&stacks, options, used))
-}
-
-fn thread_name(name: &[u8], id: u64) -> String {
-    if name.is_empty() { id.to_string() } else { String::from_utf8_lossy(name).into_owned() }
 }
 
 /// The right to take the one profile there can be; given back when dropped.

@@ -10,9 +10,6 @@ use super::{
 /// Below this function of the standard library a thread does its work; it and what leads to it is left out.
 const START_OF_WORK: &str = "__rust_begin_short_backtrace";
 
-/// How the functions of the sampler begin, which are left out where they are innermost.
-const SAMPLER: [&str; 3] = ["backtrace::", "pprof::", "perf_signal_handler"];
-
 /// All samples of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
@@ -27,20 +24,19 @@ pub struct Node {
     pub children: BTreeMap<Function, Node>,
 }
 
-/// A stack of a thread, and how often it was seen.
+/// A stack of a thread, as it was seen once.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub thread: String,
     /// Where in the code each of its functions is, the innermost first.
     pub addresses: Vec<usize>,
-    pub count: usize,
 }
 
 impl Stacks {
     /// Adds a stack; addresses without symbols are left out.
     pub fn add(&mut self, sample: &Sample, symbols: &Symbols) {
         let functions = sample.addresses.iter().filter_map(|address| symbols.get(address)).flatten();
-        self.add_functions(&sample.thread, functions.cloned().collect(), sample.count);
+        self.add_functions(&sample.thread, functions.cloned().collect(), 1);
     }
 
     /// Adds a stack, the innermost function first.
@@ -48,9 +44,6 @@ impl Stacks {
         if count == 0 {
             return;
         }
-        let is_sampler = |function: &&Function| SAMPLER.iter().any(|start| function.name.starts_with(start));
-        let own = functions.iter().take_while(is_sampler).count();
-        functions.drain(..own);
         let start = functions.iter().position(|function| function.name.contains(START_OF_WORK));
         functions.truncate(start.unwrap_or(functions.len()));
         functions.retain(|function| !(function.is_inlined && function.origin == Origin::Standard));
@@ -122,12 +115,12 @@ pub mod tests {
     }
 
     #[test]
-    fn what_starts_a_thread_what_samples_and_what_only_connects_is_left_out() {
+    fn what_starts_a_thread_and_what_only_connects_is_left_out() {
         let names =
-            "clone;std::sys::backtrace::__rust_begin_short_backtrace;work;(std::a);std::b;pprof::a;inner";
-        let work = stacks(&[&format!("t;{names};perf_signal_handler;backtrace::trace 1")]);
+            "clone;std::sys::backtrace::__rust_begin_short_backtrace;work;(std::a);std::b;inner";
+        let work = stacks(&[&format!("t;{names} 1")]);
         let mut node = work.root();
-        for name in ["t", "work", "std::b", "pprof::a", "inner"] {
+        for name in ["t", "work", "std::b", "inner"] {
             assert_eq!(node.children.len(), 1);
             node = child(node, name);
         }
