@@ -82,7 +82,8 @@ fn sample(
     client_gone: &Receiver<()>,
 ) -> Result<String, ProfileError> {
     let failed = |error: std::io::Error| ProfileError::Failed(error.to_string());
-    let sampler = Sampler::start(options.frequency_hz, options.duration, &LIBRARIES_NOT_READ).map_err(failed)?;
+    let sampler =
+        Sampler::start(options.frequency_hz, options.duration, &LIBRARIES_NOT_READ).map_err(failed)?;
     let used_before = processor_time::used();
     let is_wanted = client_gone.recv_timeout(options.duration) == Err(RecvTimeoutError::Timeout);
     let used = processor_time::used().zip(used_before).map(|(after, before)| after.saturating_sub(before));

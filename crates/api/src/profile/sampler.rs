@@ -51,8 +51,7 @@ struct Shared {
 // SAFETY: the recording is touched by the one who has set `is_in_use`, and nobody else, until it is reset.
 unsafe impl Sync for Shared {}
 
-static SHARED: Shared =
-    Shared { is_in_use: AtomicBool::new(false), recording: UnsafeCell::new(None) };
+static SHARED: Shared = Shared { is_in_use: AtomicBool::new(false), recording: UnsafeCell::new(None) };
 
 impl Shared {
     /// Does something with the recording, unless somebody else does: a handler must not wait.
@@ -106,21 +105,25 @@ impl Sampler {
 
     /// Ends, and gives what was sampled.
     pub fn stop(self) -> Vec<Sample> {
-        self.end().map_or_else(Vec::new, |recording| samples(&recording.words[..recording.used]))
-    }
-
-    fn end(&self) -> Option<Recording> {
-        // Both cannot fail, since they have succeeded before. A signal that is on its way then is ignored.
-        let _ = set_clock(0);
-        let _ = set_handler(libc::SIG_IGN);
-        SHARED.with(Option::take)
+        let recording = end();
+        // Nothing is left to end.
+        mem::forget(self);
+        recording.map_or_else(Vec::new, |recording| samples(&recording.words[..recording.used]))
     }
 }
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.end();
+        end();
     }
+}
+
+/// Ends the profile, if there is one.
+fn end() -> Option<Recording> {
+    // Both cannot fail, since they have succeeded before. A signal that is on its way then is ignored.
+    let _ = set_clock(0);
+    let _ = set_handler(libc::SIG_IGN);
+    SHARED.with(Option::take)
 }
 
 fn set_clock(microseconds: i64) -> io::Result<()> {

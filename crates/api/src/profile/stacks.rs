@@ -116,8 +116,7 @@ pub mod tests {
 
     #[test]
     fn what_starts_a_thread_and_what_only_connects_is_left_out() {
-        let names =
-            "clone;std::sys::backtrace::__rust_begin_short_backtrace;work;(std::a);std::b;inner";
+        let names = "clone;std::sys::backtrace::__rust_begin_short_backtrace;work;(std::a);std::b;inner";
         let work = stacks(&[&format!("t;{names} 1")]);
         let mut node = work.root();
         for name in ["t", "work", "std::b", "inner"] {
