@@ -57,7 +57,7 @@ def check_refusal(status, output, errors, text):
     assert text in errors, errors
     assert output == ""
     # librados may say something of its own before.
-    assert len([line for line in errors.splitlines() if line.startswith("gnudi: ")]) == 1, errors
+    assert len([line for line in errors.splitlines() if line.startswith("gnudi-benchmark: ")]) == 1, errors
     assert "panicked" not in errors
 
 

@@ -85,7 +85,7 @@ def test_nothing_to_measure_is_an_error():
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-2:] == [
         "gnocchi: not measured: /nonexistent/bin/uwsgi is missing",
-        "gnudi: nothing was measured",
+        "gnudi-benchmark: nothing was measured",
     ]
 
 

@@ -4,6 +4,7 @@
 //! `gnudi-benchmark`, in `bin/`, which is built on this library.
 
 pub mod commands;
+pub mod complaint;
 pub mod context;
 pub mod findings;
 pub mod format;

@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-mod complaint;
 mod config;
 mod figures;
 mod keystone;
@@ -70,7 +69,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gnudi: {}", complaint::of(&error));
+            eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error));
             ExitCode::FAILURE
         }
     }

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match commands::Benchmark::parse().run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("gnudi-benchmark: {error:#}");
+            eprintln!("gnudi-benchmark: {}", gnudi_bench::complaint::of(&error));
             ExitCode::FAILURE
         }
     }

@@ -179,7 +179,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),
         // Only where a pipeline wants it, it matters.
         Err(error) => {
-            let error = crate::complaint::of(&error);
+            let error = gnudi_bench::complaint::of(&error);
             publishers.add("gnocchi", move |_, _| Err(OpenError(error.clone())));
         }
     }

@@ -87,7 +87,7 @@ async fn watch(source: &Source, args: &StatusArgs) -> Result<()> {
     loop {
         match source.ask().await {
             Ok(status) => print(&status, args.format, is_terminal)?,
-            Err(error) => eprintln!("gnudi: {}", crate::complaint::of(&error)),
+            Err(error) => eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error)),
         }
         tokio::time::sleep(delay).await;
     }

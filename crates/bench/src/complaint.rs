@@ -1,4 +1,4 @@
-//! An error as its user reads it: what was tried, and why it failed.
+//! An error as its user reads it, of every program here: what was tried, and why it failed.
 
 use std::fmt::Write as _;
 
