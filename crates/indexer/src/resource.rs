@@ -196,17 +196,28 @@ pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<()
 
 /// The resource with the change, but for its metrics and its revision.
 pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource {
+    let ResourceChange {
+        user_id,
+        project_id,
+        started_at,
+        ended_at,
+        attributes,
+        metrics: _,
+        append_metrics: _,
+        create_revision: _,
+        now: _,
+    } = change;
     let mut changed = resource.clone();
     let text = |text: &Option<String>| text.as_deref().map(Text::from);
-    if let Some(user_id) = &change.user_id {
+    if let Some(user_id) = user_id {
         changed.user_id = text(user_id);
     }
-    if let Some(project_id) = &change.project_id {
+    if let Some(project_id) = project_id {
         changed.project_id = text(project_id);
     }
-    changed.started_at = change.started_at.unwrap_or(changed.started_at);
-    changed.ended_at = change.ended_at.unwrap_or(changed.ended_at);
-    for (name, value) in &change.attributes {
+    changed.started_at = started_at.unwrap_or(changed.started_at);
+    changed.ended_at = ended_at.unwrap_or(changed.ended_at);
+    for (name, value) in attributes {
         changed.attributes.insert(name.clone(), value.clone());
     }
     changed

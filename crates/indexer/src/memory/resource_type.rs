@@ -46,13 +46,14 @@ impl ResourceTypes for MemoryIndexer {
         }
         let current = tables.resource_type(name)?;
         check_change(&current, &change)?;
+        let ResourceTypeChange { add, update, delete } = &change;
         let tables = &mut *tables;
         let resources = tables.resources.values_mut().chain(tables.history.values_mut());
         for resource in resources.filter(|resource| resource.resource_type == name) {
-            for attribute in &change.delete {
+            for attribute in delete {
                 resource.attributes.remove(attribute);
             }
-            for (attribute, Attribute { fill, .. }) in change.add.iter().chain(&change.update) {
+            for (attribute, Attribute { fill, .. }) in add.iter().chain(update) {
                 let value = resource.attributes.entry(attribute.clone()).or_insert(AttributeValue::Null);
                 if *value == AttributeValue::Null {
                     *value = fill.clone().unwrap_or(AttributeValue::Null);

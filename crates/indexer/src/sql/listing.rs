@@ -18,7 +18,7 @@ use super::{
     scope::push_scope,
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, SortKey,
+    IndexerError, MetricFilter, MetricListing, Page, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
@@ -26,18 +26,19 @@ pub(super) async fn list(
     indexer: &SqlIndexer,
     listing: &MetricListing,
 ) -> Result<Vec<Arc<Metric>>, IndexerError> {
-    let sorts = order_of(&listing.page.sorts);
-    let pieces = match listing.page.marker {
+    let MetricListing { filter, page: Page { limit, marker: last, sorts } } = listing;
+    let sorts = order_of(sorts);
+    let pieces = match *last {
         None => vec![Piece { equal: Vec::new(), bound: None, from: 0 }],
-        Some(id) => pieces_behind(&*marker(indexer, id, &listing.filter).await?, &sorts),
+        Some(id) => pieces_behind(&*marker(indexer, id, filter).await?, &sorts),
     };
     let mut page = Vec::new();
     for piece in &pieces {
-        let missing = listing.page.limit - page.len();
+        let missing = limit - page.len();
         if missing == 0 {
             break;
         }
-        let query = statement(&listing.filter, piece, &sorts, missing, indexer.readers.dialect());
+        let query = statement(filter, piece, &sorts, missing, indexer.readers.dialect());
         let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
         for row in &rows {
             page.push(Arc::new(indexer.decode(row)?));
@@ -102,27 +103,24 @@ fn statement(
     limit: usize,
     dialect: Dialect,
 ) -> Statement {
+    let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope } = filter;
     // Statuses are written out, so that the planner may use an index made for one of them.
-    let status = status_code(filter.status.unwrap_or(MetricStatus::Active));
+    let status = status_code(status.unwrap_or(MetricStatus::Active));
     let mut query = Statement::new(dialect, format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
-    let texts = [
-        ("creator", &filter.creator),
-        ("name", &filter.name),
-        ("unit", &filter.unit),
-        ("archive_policy_name", &filter.archive_policy_name),
-    ];
+    let texts =
+        [("creator", creator), ("name", name), ("unit", unit), ("archive_policy_name", archive_policy_name)];
     for (column, wanted) in texts {
         if let Some(wanted) = wanted {
             query.push(format_args!(" AND {column} = ")).push_bind(wanted);
         }
     }
-    if let Some(id) = filter.id {
+    if let Some(id) = id {
         query.push(" AND id = ").push_bind(id.0);
     }
-    if let Some(id) = filter.resource_id {
-        query.push(" AND resource_id = ").push_bind(id);
+    if let Some(id) = resource_id {
+        query.push(" AND resource_id = ").push_bind(*id);
     }
-    if let Some(scope) = &filter.scope {
+    if let Some(scope) = scope {
         query.push(" AND ");
         push_scope(&mut query, scope);
     }

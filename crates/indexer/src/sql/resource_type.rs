@@ -103,14 +103,15 @@ impl Change for Update {
         }
         let stored = stored(&mut *connection, name).await?;
         check_change(&stored.resource_type, change).map_err(Failure::Refused)?;
+        let ResourceTypeChange { add, update, delete: deleted } = change;
         let version = next_version(&mut *connection).await?;
-        for name in &change.delete {
+        for name in deleted {
             delete(&mut *connection, stored.attributes[name].number).await?;
         }
-        for (name, attribute) in &change.add {
+        for (name, attribute) in add {
             insert(&mut *connection, stored.number, name, attribute, fill(attribute, version)).await?;
         }
-        for (name, attribute) in &change.update {
+        for (name, attribute) in update {
             let mut fills = stored.attributes[name].fills.clone();
             fills.extend(fill(attribute, version));
             let number = stored.attributes[name].number;
