@@ -26,6 +26,7 @@ mod url;
 mod verify;
 mod writer;
 
+pub use database::ConnectTo;
 pub use options::{
     DiskSpace, Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
 };
