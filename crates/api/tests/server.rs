@@ -16,7 +16,7 @@ use gnudi_api::{
 };
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
-    incoming::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions},
+    incoming::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions},
 };
 use gnudi_engine::Engine;
 use gnudi_http::Trust;
@@ -404,43 +404,51 @@ async fn stopping_does_not_wait_for_ever() {
 /// An incoming store that panics whenever it is used.
 struct Panics;
 
-#[async_trait]
 impl Incoming for Panics {
     fn fault(&self) -> Option<Fault> {
         Some(Fault::OutOfOrder("it \"panics\" <always>".to_owned()))
     }
-    fn numbering(&self) -> Numbering {
-        Numbering::settled(SackCount::DEFAULT)
-    }
+}
+
+#[async_trait]
+impl Append for Panics {
     async fn append(&self, _: Batch) -> Result<(), IncomingError> {
         panic!("on purpose: append");
     }
-    async fn pending(&self, _: Sack, _: Position, _: usize) -> Result<Pending, IncomingError> {
-        panic!("on purpose: pending");
-    }
-    async fn acknowledge(&self, _: Sack, _: Position) -> Result<(), IncomingError> {
-        panic!("on purpose: acknowledge");
-    }
-    async fn trim(&self, _: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        panic!("on purpose: trim");
-    }
-    async fn positions(&self, _: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        panic!("on purpose: positions");
-    }
-    async fn arrivals(&self) -> Vec<Sack> {
-        panic!("on purpose: arrivals");
-    }
+
     async fn backlog(&self) -> Result<Backlog, IncomingError> {
         panic!("on purpose: backlog");
     }
+
     async fn backlog_by_metric(&self) -> Result<std::collections::HashMap<MetricId, u64>, IncomingError> {
         panic!("on purpose: backlog_by_metric");
     }
-    async fn split(&self) -> Result<Numbering, IncomingError> {
-        panic!("on purpose: split");
+}
+
+#[async_trait]
+impl Consume for Panics {
+    fn numbering(&self) -> Numbering {
+        Numbering::settled(SackCount::DEFAULT)
     }
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
-        panic!("on purpose: settle");
+
+    async fn pending(&self, _: Sack, _: Position, _: usize) -> Result<Pending, IncomingError> {
+        panic!("on purpose: pending");
+    }
+
+    async fn acknowledge(&self, _: Sack, _: Position) -> Result<(), IncomingError> {
+        panic!("on purpose: acknowledge");
+    }
+
+    async fn trim(&self, _: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        panic!("on purpose: trim");
+    }
+
+    async fn positions(&self, _: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        panic!("on purpose: positions");
+    }
+
+    async fn arrivals(&self) -> Vec<Sack> {
+        panic!("on purpose: arrivals");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration, time::Instant};
 
 use gnudi_drivers::incoming::{
-    Batch, Incoming, Position,
+    Append as _, Batch, Consume as _, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
 use gnudi_model::MetricId;

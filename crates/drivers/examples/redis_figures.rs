@@ -18,7 +18,7 @@ use gnudi_drivers::{
     },
     clients::redis::RedisOptions,
     incoming::{
-        Batch, Incoming, IncomingError, Position,
+        Append as _, Batch, Consume as _, IncomingError, Position,
         redis::{RedisIncoming, RedisIncomingOptions},
     },
 };

@@ -12,7 +12,7 @@ use gnudi_drivers::{
     },
     disk::Disk,
     incoming::{
-        Batch, Incoming, IncomingError, Position,
+        Append as _, Batch, Consume as _, IncomingError, Position,
         log::{LocalIncoming, LocalIncomingOptions},
     },
     reserve::Reserve,

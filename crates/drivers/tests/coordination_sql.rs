@@ -32,11 +32,17 @@ use postgres::Postgres;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
+fn database_of(url: &str) -> SqlDatabase {
+    if url.starts_with("mysql:") {
+        SqlDatabase::MySql(Box::new(url.parse().unwrap()))
+    } else {
+        SqlDatabase::Postgres(Box::new(url.parse().unwrap()))
+    }
+}
+
 async fn open(url: &str) -> Result<Arc<SqlCoordinator>, OpenError> {
-    let options = SqlCoordinatorOptions {
-        deadline: DEADLINE,
-        ..SqlCoordinatorOptions::new(SqlDatabase::parse(url).unwrap())
-    };
+    let options =
+        SqlCoordinatorOptions { deadline: DEADLINE, ..SqlCoordinatorOptions::new(database_of(url)) };
     SqlCoordinator::open(&options).await.map(Arc::new)
 }
 

@@ -6,7 +6,7 @@ mod support;
 use std::{collections::HashMap, io::ErrorKind, num::NonZeroU16, path::Path, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Batch, Incoming, IncomingError, Position, Record,
+    Append as _, Batch, Consume as _, IncomingError, Position, Record,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};

@@ -11,7 +11,7 @@ use std::{
 use gnudi_drivers::{
     OpenError,
     incoming::{
-        Batch, Incoming, IncomingError, Position, Record,
+        Append as _, Batch, Consume as _, IncomingError, Position, Record,
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };

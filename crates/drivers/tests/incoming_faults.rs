@@ -5,7 +5,7 @@ mod support;
 use std::{io::ErrorKind, path::Path, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Batch, Incoming, IncomingError, Position,
+    Append as _, Batch, Consume as _, Incoming, IncomingError, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
 use gnudi_model::{Fault, MetricId, Sack, SackCount, SackId};

@@ -5,7 +5,7 @@ mod support;
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Batch, Incoming, Position, Record,
+    Append as _, Batch, Consume as _, Position, Record,
     log::{LocalIncoming, LocalIncomingOptions},
     memory::MemoryIncoming,
 };

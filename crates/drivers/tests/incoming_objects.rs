@@ -16,7 +16,7 @@ use gnudi_drivers::{
     OpenError,
     conformance::{self, IncomingSetup},
     incoming::{
-        Backlog, Incoming, IncomingError, Position,
+        Append as _, Backlog, Consume as _, IncomingError, Position, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
     objects::{

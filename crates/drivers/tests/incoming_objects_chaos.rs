@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use gnudi_drivers::{
     incoming::{
-        Incoming, IncomingError, Position, Record,
+        Append as _, Consume as _, IncomingError, Position, Record, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
     objects::{

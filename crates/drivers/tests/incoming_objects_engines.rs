@@ -13,7 +13,7 @@ use gnudi_drivers::{
     conformance::{self, IncomingSetup},
     coordination::memory::MemoryArbiter,
     incoming::{
-        Incoming,
+        Append as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
     objects::{

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use gnudi_drivers::{
     incoming::{
-        Incoming, IncomingError, Position,
+        Append as _, Consume as _, Incoming, IncomingError, Position, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
         registry::{LogRegistry, MemoryLogRegistry},
     },

@@ -14,7 +14,7 @@ use gnudi_drivers::{
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     incoming::{
-        Batch, Incoming, IncomingError, Position,
+        Append as _, Batch, Consume as _, IncomingError, Position,
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };

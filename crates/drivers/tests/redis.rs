@@ -21,7 +21,7 @@ use gnudi_drivers::{
     clients::redis::RedisOptions,
     conformance::{self, Damageable, IncomingSetup},
     incoming::{
-        Batch, Incoming, Position,
+        Append as _, Batch, Consume as _, Position,
         redis::{RedisIncoming, RedisIncomingOptions},
         registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },

@@ -24,7 +24,7 @@ use gnudi_drivers::{
     },
     clients::redis::{RedisDurability, RedisOptions},
     incoming::{
-        Batch, Incoming, IncomingError, Position,
+        Append as _, Batch, Consume as _, IncomingError, Position, Topology as _,
         redis::{RedisIncoming, RedisIncomingOptions},
     },
 };

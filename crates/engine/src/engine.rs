@@ -199,11 +199,10 @@ impl Engine {
 
     /// Doubles the count of sacks while everything goes on. What came before drains from the old sacks, which the workers see to.
     pub async fn split_sacks(&self) -> Result<Numbering, EngineError> {
-        if self.coordinator.is_none() {
-            let alone = "the sacks of an embedded store cannot be split: one process owns them all";
-            return Err(IncomingError::NoSplit(alone.to_owned()).into());
-        }
-        Ok(self.incoming.split().await?)
+        let alone = "the sacks of an embedded store cannot be split: one process owns them all";
+        let topology = self.incoming.topology().filter(|_| self.coordinator.is_some());
+        let topology = topology.ok_or_else(|| IncomingError::NoSplit(alone.to_owned()))?;
+        Ok(topology.split().await?)
     }
 
     /// Which sacks there are.

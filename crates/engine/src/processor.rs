@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockRange, Fence, MetricWrite, StoreError},
-    incoming::{Incoming, Pending, Position, Record},
+    incoming::{Consume, Pending, Position, Record},
 };
 use gnudi_indexer::Indexer;
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
@@ -34,7 +34,7 @@ pub struct PassOutcome {
 
 pub struct Processor {
     indexer: Arc<dyn Indexer>,
-    incoming: Arc<dyn Incoming>,
+    incoming: Arc<dyn Consume>,
     store: Arc<dyn AggregateStore>,
     units: Arc<Units>,
     pub(crate) figures: Figures,
@@ -55,7 +55,7 @@ pub(crate) struct Group {
 impl Processor {
     pub(crate) fn new(
         indexer: Arc<dyn Indexer>,
-        incoming: Arc<dyn Incoming>,
+        incoming: Arc<dyn Consume>,
         store: Arc<dyn AggregateStore>,
         units: Arc<Units>,
         clock: fn() -> Timestamp,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Incoming, IncomingError, Position, Positions};
+use gnudi_drivers::incoming::{Consume, IncomingError, Position, Positions};
 use gnudi_model::{Numbering, Sack};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -18,7 +18,7 @@ pub const POLL_DELAY: Duration = Duration::from_millis(5);
 pub const POLL_DELAY_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Watcher {
-    incoming: Arc<dyn Incoming>,
+    incoming: Arc<dyn Consume>,
     own: Weak<Watcher>,
     state: Mutex<State>,
 }
@@ -38,7 +38,7 @@ struct Wait {
 }
 
 impl Watcher {
-    pub(crate) fn new(incoming: Arc<dyn Incoming>) -> Arc<Self> {
+    pub(crate) fn new(incoming: Arc<dyn Consume>) -> Arc<Self> {
         Arc::new_cyclic(|own| Watcher { incoming, own: own.clone(), state: Mutex::default() })
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use gnudi_drivers::{
     aggregates::StoreError,
-    incoming::{Incoming, IncomingError, Position},
+    incoming::{Consume, IncomingError, Position},
 };
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
@@ -63,7 +63,7 @@ impl Activity {
     }
 
     /// Remembers where the sacks stand now, unless it did so a short while ago.
-    pub async fn mark(&mut self, incoming: &dyn Incoming, now: Timestamp) -> Result<(), IncomingError> {
+    pub async fn mark(&mut self, incoming: &dyn Consume, now: Timestamp) -> Result<(), IncomingError> {
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
         if self.marks.back().is_some_and(|last| now < last.at.saturating_add(spacing)) {
             return Ok(());

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gnudi_drivers::incoming::{Backlog, Incoming};
+use gnudi_drivers::incoming::{Append, Backlog};
 use gnudi_model::MetricId;
 use tokio::sync::Mutex;
 
@@ -41,7 +41,7 @@ struct Counted {
 impl StatusCache {
     pub(crate) async fn status(
         &self,
-        incoming: &dyn Incoming,
+        incoming: &dyn Append,
         details: bool,
     ) -> Result<ProcessingStatus, EngineError> {
         let mut cached = self.0.lock().await;

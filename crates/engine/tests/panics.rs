@@ -16,7 +16,7 @@ use gnudi_drivers::{
         AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
         memory::MemoryAggregates,
     },
-    incoming::{Batch, Incoming as _, memory::MemoryIncoming},
+    incoming::{Append as _, Batch, memory::MemoryIncoming},
 };
 use gnudi_engine::{Engine, Metricd, MetricdOptions, metricd::LEASE_DEFAULT};
 use gnudi_indexer::{MemoryIndexer, Metrics as _, NewMetric, create_default_archive_policies};

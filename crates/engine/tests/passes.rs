@@ -17,7 +17,7 @@ use gnudi_drivers::{
         AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
         memory::MemoryAggregates,
     },
-    incoming::{Batch, Incoming, memory::MemoryIncoming},
+    incoming::{Append, Batch, memory::MemoryIncoming},
 };
 use gnudi_engine::{Engine, MeasuresQuery};
 use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};

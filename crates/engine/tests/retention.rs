@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc};
 
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
-    incoming::{Batch, Incoming, memory::MemoryIncoming},
+    incoming::{Append as _, Batch, Topology as _, memory::MemoryIncoming},
 };
 use gnudi_engine::{Engine, retention::Activity};
 use gnudi_indexer::{

@@ -15,7 +15,8 @@ use gnudi_drivers::{
         memory::MemoryAggregates,
     },
     incoming::{
-        Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, memory::MemoryIncoming,
+        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+        memory::MemoryIncoming,
     },
 };
 use gnudi_engine::Engine;
@@ -49,14 +50,31 @@ struct Counted<D> {
     calls: Arc<Calls>,
 }
 
-#[async_trait]
 impl Incoming for Counted<MemoryIncoming> {
-    fn numbering(&self) -> Numbering {
-        self.driver.numbering()
+    fn topology(&self) -> Option<&dyn Topology> {
+        Some(self)
     }
+}
 
+#[async_trait]
+impl Append for Counted<MemoryIncoming> {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         self.driver.append(batch).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.driver.backlog().await
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.driver.backlog_by_metric().await
+    }
+}
+
+#[async_trait]
+impl Consume for Counted<MemoryIncoming> {
+    fn numbering(&self) -> Numbering {
+        self.driver.numbering()
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
@@ -81,15 +99,10 @@ impl Incoming for Counted<MemoryIncoming> {
     async fn arrivals(&self) -> Vec<Sack> {
         self.driver.arrivals().await
     }
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.driver.backlog().await
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.driver.backlog_by_metric().await
-    }
-
+#[async_trait]
+impl Topology for Counted<MemoryIncoming> {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         self.driver.split().await
     }

@@ -48,20 +48,21 @@ pub(crate) fn check_change(
     resource_type: &ResourceType,
     change: &ResourceTypeChange,
 ) -> Result<(), IndexerError> {
+    let ResourceTypeChange { add, update, delete } = change;
     let refused = |attribute: &Text| IndexerError::NoSuchAttribute {
         resource_type: resource_type.name.to_string(),
         attribute: attribute.to_string(),
     };
     let current = |name: &Text| resource_type.attributes.get(name).ok_or_else(|| refused(name));
-    for name in &change.delete {
+    for name in delete {
         current(name)?;
     }
-    for (name, attribute) in &change.update {
+    for (name, attribute) in update {
         if current(name)?.kind.name() != attribute.kind.name() {
             return Err(refused(name));
         }
     }
-    for (name, _) in &change.add {
+    for (name, _) in add {
         if resource_type.attributes.contains_key(name) {
             return Err(IndexerError::AttributeAlreadyExists {
                 resource_type: resource_type.name.to_string(),

@@ -9,14 +9,14 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Comparison, Filter, FilterValue, IndexerError, MemoryIndexer,
-    MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError,
-    Page, ResourceListing, ResourcePage, Resources, SqlIndexer, SqliteOptions,
+    ArchivePolicies, ArchivePolicyRules, IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics,
+    MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, Resources, SqlIndexer,
+    SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, MetricId, Timestamp, resource_type::GENERIC};
-use sqlx::{ConnectOptions, Connection, Executor, sqlite::SqliteConnectOptions};
+use gnudi_model::{ArchivePolicy, MetricId, resource_type::GENERIC};
+use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
 async fn open(path: &Path) -> SqlIndexer {
@@ -37,47 +37,6 @@ async fn all(indexer: &SqlIndexer) -> Vec<MetricId> {
 
 async fn raw(path: &Path) -> sqlx::SqliteConnection {
     SqliteConnectOptions::new().filename(path).connect().await.unwrap()
-}
-
-/// A file that the schema's second version wrote.
-#[tokio::test]
-async fn resources_of_an_older_schema_are_found_by_what_they_are_called() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
-    let mut older = options.connect().await.unwrap();
-    for statements in [
-        include_str!("../src/sql/migrations/sqlite/0001_metadata.sql"),
-        include_str!("../src/sql/migrations/sqlite/0002_resources.sql"),
-        "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY); INSERT INTO schema_version VALUES (1), (2); \
-         INSERT INTO resource (id, type_number, original_resource_id, creator, started_at, revision_start, attributes, \
-         type_version) VALUES (x'00000000000000000000000000000001', 1, '00000000-0000-0000-0000-000000000001', '', 0, \
-         0, '{}', 0), (x'00000000000000000000000000000002', 1, 'two', '', 0, 0, '{}', 0)",
-    ] {
-        older.execute(statements).await.unwrap();
-    }
-    older.close().await.unwrap();
-    let indexer = open(&path).await;
-    let three = NewResource { original_resource_id: Uuid::from_u128(3).to_string(), ..new_resource(3) };
-    indexer.create_resources(vec![three]).await.remove(0).unwrap();
-    let called = ["00000000-0000-0000-0000-000000000001", "two", "00000000-0000-0000-0000-000000000003"];
-    for (name, number) in called.into_iter().zip(1..) {
-        let filter = Filter::Compare {
-            comparison: Comparison::Equal,
-            field: "original_resource_id".to_owned(),
-            value: FilterValue::Text(name.to_owned()),
-        };
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: Some(filter),
-            history: false,
-            details: false,
-            page: ResourcePage::default(),
-            now: Timestamp::EPOCH,
-        };
-        let found = indexer.list_resources(&listing).await.unwrap();
-        assert_eq!(found.iter().map(|found| found.id).collect::<Vec<_>>(), [Uuid::from_u128(number)]);
-    }
 }
 
 #[tokio::test]

@@ -91,9 +91,10 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
             println!("{} sacks: new measures go to them now", numbering.count.get());
         }
     }
+    let Some(topology) = store.incoming.topology() else { bail!("the sacks of this store cannot be split") };
     let mut progress = Progress::default();
     loop {
-        let settled = store.incoming.settle().await;
+        let settled = topology.settle().await;
         let status = store.engine.cluster().await;
         match (settled, status) {
             (Ok(numbering), Ok(status)) if !numbering.draining => {

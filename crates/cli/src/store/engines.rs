@@ -4,7 +4,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use gnudi_client::uri::Query;
 use gnudi_drivers::{
     clients::redis::{RedisOptions, RedisUrl},
     coordination::{
@@ -17,7 +16,7 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::{
     FollowOptions,
-    sql::{Host, IndexOptions, Server, ServerOptions, Tls, TlsMode},
+    sql::{ConnectTo, IndexOptions, ServerOptions},
 };
 
 use crate::config::Config;
@@ -49,41 +48,18 @@ pub fn coordination_timeout(config: &Config) -> Duration {
     (config.seconds("metricd", "lease_seconds") / 3).min(TIMEOUT_MAX)
 }
 
-/// The URL of a database with what stands behind its question mark in the words of the coordinator's library, so that both
-/// connections are encrypted and verified alike.
-fn coordination_url(config: &Config, section: &str, name: &str) -> Result<String> {
+/// The database that coordinates: that of the index, unless another is named.
+pub fn coordination_database(config: &Config, section: &str, name: &str) -> Result<SqlCoordinatorOptions> {
     let url = config.text(section, name).unwrap_or_default();
     let IndexOptions::Server(server) =
         IndexOptions::from_url(url).with_context(|| config.place(section, name))?
     else {
         bail!("{}: PostgreSQL and MySQL coordinate", config.place(section, name));
     };
-    let (base, _) = url.split_once('?').unwrap_or((url, ""));
-    let mut query = Query::new(base);
-    let is_mysql = server.server == Server::Mysql;
-    let mode = match server.tls.mode {
-        TlsMode::Disabled => ["disable", "DISABLED"],
-        TlsMode::Preferred => ["prefer", "PREFERRED"],
-        TlsMode::Required => ["require", "REQUIRED"],
-        TlsMode::VerifyCa => ["verify-ca", "VERIFY_CA"],
-        TlsMode::VerifyIdentity => ["verify-full", "VERIFY_IDENTITY"],
+    let database = match server.connect_options() {
+        ConnectTo::Postgres(options) => SqlDatabase::Postgres(options),
+        ConnectTo::Mysql(options) => SqlDatabase::MySql(options),
     };
-    query.add("ssl-mode", mode[usize::from(is_mysql)]);
-    let Tls { root_certificates, certificate, key, .. } = &server.tls;
-    for (name, path) in [("ssl-ca", root_certificates), ("ssl-cert", certificate), ("ssl-key", key)] {
-        query.add_some(name, path.as_ref().and_then(|path| path.to_str()));
-    }
-    if let Host::Socket(path, _) = &server.host {
-        query.add_some(if is_mysql { "socket" } else { "host" }, path.to_str());
-    }
-    Ok(query.finish())
-}
-
-/// The database that coordinates: that of the index, unless another is named.
-pub fn coordination_database(config: &Config, section: &str, name: &str) -> Result<SqlCoordinatorOptions> {
-    let url = coordination_url(config, section, name)?;
-    let database = SqlDatabase::parse(&url);
-    let database = database.map_err(|reason| anyhow!("{}: {reason}", config.place(section, name)))?;
     Ok(SqlCoordinatorOptions {
         deadline: coordination_timeout(config),
         ..SqlCoordinatorOptions::new(database)
@@ -217,21 +193,21 @@ mod tests {
     #[test]
     fn a_coordinator_is_as_secure_as_the_index() {
         for (given, expected) in [
-            ("postgresql+psycopg2://u:p@h/d", "postgresql+psycopg2://u:p@h/d?ssl-mode=prefer"),
+            ("postgresql+psycopg2://u:p@h/d", "ssl_mode: Prefer, ssl_root_cert: None"),
             (
                 "postgresql://u:p@h/d?sslmode=verify-full&sslrootcert=/a/ca.pem",
-                "postgresql://u:p@h/d?ssl-mode=verify-full&ssl-ca=%2Fa%2Fca.pem",
+                "ssl_mode: VerifyFull, ssl_root_cert: Some(File(\"/a/ca.pem\"))",
             ),
             (
                 "mysql+pymysql://u:p@h:1/d?charset=utf8&ssl_ca=/ca.pem&ssl_cert=/c&ssl_key=/k",
-                "mysql+pymysql://u:p@h:1/d?ssl-mode=VERIFY_IDENTITY&ssl-ca=%2Fca.pem&ssl-cert=%2Fc&ssl-key=%2Fk",
+                "ssl_mode: VerifyIdentity, ssl_ca: Some(File(\"/ca.pem\")), ssl_client_cert: Some(File(\"/c\")), ssl_client_key: Some(File(\"/k\"))",
             ),
         ] {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             write!(file, "[indexer]\nurl = {given}\n").unwrap();
             let config = Config::load(Some(file.path())).unwrap();
-            assert_eq!(coordination_url(&config, "indexer", "url").unwrap(), expected);
-            assert!(coordination_database(&config, "indexer", "url").is_ok(), "{given}");
+            let database = coordination_database(&config, "indexer", "url").unwrap().database;
+            assert!(format!("{database:?}").contains(expected), "{database:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, num::NonZeroU16, sync::Arc, time::Duration};
 use gnudi_model::{MetricId, Numbering, Sack, SackCount, SackId};
 use uuid::Uuid;
 
-use crate::incoming::{Batch, Incoming, IncomingError, Position, Positions, Record};
+use crate::incoming::{Batch, Consume, Incoming, IncomingError, Position, Positions, Record};
 
 /// How a driver under test is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -53,15 +53,15 @@ fn sack(id: u16) -> Sack {
 }
 
 /// All that waits in a sack, as `(metric, measures, points)`.
-async fn all(driver: &dyn Incoming, id: u16) -> Vec<Record> {
+async fn all(driver: &dyn Consume, id: u16) -> Vec<Record> {
     all_of(driver, sack(id)).await
 }
 
-pub(super) async fn all_of(driver: &dyn Incoming, sack: Sack) -> Vec<Record> {
+pub(super) async fn all_of(driver: &dyn Consume, sack: Sack) -> Vec<Record> {
     driver.pending(sack, Position(0), usize::MAX).await.unwrap().records
 }
 
-pub(super) async fn positions(driver: &dyn Incoming, sack: Sack) -> Positions {
+pub(super) async fn positions(driver: &dyn Consume, sack: Sack) -> Positions {
     let positions = driver.positions(&[sack]).await.unwrap();
     assert_eq!(positions.len(), 1);
     positions[0]

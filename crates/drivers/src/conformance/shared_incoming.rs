@@ -12,14 +12,21 @@ use std::{
 use gnudi_model::{MetricId, Numbering, Sack};
 
 use super::incoming::{IncomingSetup, SETUP, all_of, batch, metric, positions, shown};
-use crate::incoming::{Incoming, IncomingError, Positions};
+use crate::incoming::{Consume, Incoming, IncomingError, Positions, Topology};
+
+/// A store that processes share can change its count of sacks.
+pub trait SharedIncoming: Incoming + Topology {}
+
+impl<D: Incoming + Topology> SharedIncoming for D {}
 
 /// How long a change of one process may take to be seen by another.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Puts a driver through all rules; each call of `make` gives two drivers on one new, empty store, as two processes have them.
-pub async fn shared_incoming<D: Incoming>(make: impl AsyncFn(IncomingSetup) -> [Arc<D>; 2]) {
-    let make = async |setup| make(setup).await.map(|driver| -> Arc<dyn Incoming> { driver });
+pub async fn shared_incoming<D: SharedIncoming>(make: impl AsyncFn(IncomingSetup) -> [Arc<D>; 2]) {
+    let [one, _] = make(SETUP).await;
+    assert!(one.topology().is_some(), "whoever is given a whole store finds how to split it");
+    let make = async |setup| make(setup).await.map(|driver| -> Arc<dyn SharedIncoming> { driver });
     what_one_appends_the_other_reads(&make(SETUP).await).await;
     acknowledgements_are_seen(&make(SETUP).await).await;
     two_append_at_once(&make(SETUP).await).await;
@@ -28,12 +35,12 @@ pub async fn shared_incoming<D: Incoming>(make: impl AsyncFn(IncomingSetup) -> [
     writes_go_on_through_splits(make(SETUP).await).await;
 }
 
-async fn named(driver: &dyn Incoming, sack: Sack) {
+async fn named(driver: &dyn Consume, sack: Sack) {
     let naming = async { while !driver.arrivals().await.contains(&sack) {} };
     tokio::time::timeout(SEEN_WITHIN, naming).await.expect("an arrival was not seen");
 }
 
-async fn what_one_appends_the_other_reads([api, worker]: &[Arc<dyn Incoming>; 2]) {
+async fn what_one_appends_the_other_reads([api, worker]: &[Arc<dyn SharedIncoming>; 2]) {
     api.append(batch(&[(4, 1, "a"), (5, 2, "b")])).await.unwrap();
     let sack = Sack::of(metric(4), SETUP.sack_count);
     named(&**worker, sack).await;
@@ -43,7 +50,7 @@ async fn what_one_appends_the_other_reads([api, worker]: &[Arc<dyn Incoming>; 2]
     assert_eq!(worker.backlog_by_metric().await.unwrap(), HashMap::from([(metric(4), 1), (metric(5), 2)]));
 }
 
-async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn Incoming>; 2]) {
+async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn SharedIncoming>; 2]) {
     for text in ["a", "b"] {
         api.append(batch(&[(4, 1, text)])).await.unwrap();
     }
@@ -72,7 +79,7 @@ async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn Incoming>; 2]) {
     assert!(positions(&**worker, sack).await.newest > newest, "positions grow when all was trimmed");
 }
 
-async fn two_append_at_once(drivers: &[Arc<dyn Incoming>; 2]) {
+async fn two_append_at_once(drivers: &[Arc<dyn SharedIncoming>; 2]) {
     let tasks: Vec<_> = (0..8_u128)
         .map(|task| {
             let driver = Arc::clone(&drivers[task as usize % 2]);
@@ -107,7 +114,7 @@ async fn two_append_at_once(drivers: &[Arc<dyn Incoming>; 2]) {
 }
 
 /// Works off a sack, and returns what was in it.
-async fn drain(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
+async fn drain(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     let mut drained = Vec::new();
     loop {
         let some = pass(driver, sack).await;
@@ -119,7 +126,7 @@ async fn drain(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
 }
 
 /// As a worker: takes what waits, in more than one read where there is much, and returns it.
-async fn pass(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
+async fn pass(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     const BYTES_MAX: usize = 2000;
     let after = positions(driver, sack).await.acknowledged;
     let records = driver.pending(sack, after, BYTES_MAX).await.unwrap().records;
@@ -131,7 +138,7 @@ async fn pass(driver: &dyn Incoming, sack: Sack) -> Vec<(u128, u32, String)> {
 }
 
 /// Waits until a driver has learned of the numbering.
-async fn learned(driver: &dyn Incoming, numbering: Numbering) {
+async fn learned(driver: &dyn Consume, numbering: Numbering) {
     let learning = async {
         while driver.numbering() != numbering {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -140,7 +147,7 @@ async fn learned(driver: &dyn Incoming, numbering: Numbering) {
     tokio::time::timeout(SEEN_WITHIN, learning).await.expect("the numbering was not learned");
 }
 
-async fn a_split_keeps_everything([api, worker]: &[Arc<dyn Incoming>; 2]) {
+async fn a_split_keeps_everything([api, worker]: &[Arc<dyn SharedIncoming>; 2]) {
     let old = SETUP.sack_count;
     let new = old.doubled().unwrap();
     // The metrics 1 and 5 share a sack of 4, but none of 8.
@@ -170,7 +177,7 @@ async fn a_split_keeps_everything([api, worker]: &[Arc<dyn Incoming>; 2]) {
 }
 
 /// Whoever splits may be dropped at any point; another goes on.
-async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn Incoming>; 2]) {
+async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn SharedIncoming>; 2]) {
     for wait_us in [0, 50, 200, 1000, 5000] {
         let before = one.numbering();
         one.append(batch(&[(1, 1, "a"), (2, 1, "b"), (3, 1, "c"), (4, 1, "d")])).await.unwrap();
@@ -201,7 +208,7 @@ async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn Incoming>; 2]) {
 }
 
 /// Both append without a pause while the count is doubled three times and a worker works off what comes.
-async fn writes_go_on_through_splits(drivers: [Arc<dyn Incoming>; 2]) {
+async fn writes_go_on_through_splits(drivers: [Arc<dyn SharedIncoming>; 2]) {
     const ROUNDS_MIN: u32 = 100;
     // A store that takes measures faster than it gives them back would never be worked off.
     const WAITING_MAX: usize = 100;

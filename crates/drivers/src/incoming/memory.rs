@@ -10,7 +10,10 @@ use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, Record, too_many};
+use super::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Record, Topology,
+    too_many,
+};
 
 pub struct MemoryIncoming {
     backlog_bytes_max: u64,
@@ -58,12 +61,14 @@ fn stored_bytes(record: &Record) -> u64 {
     20 + record.points.len() as u64
 }
 
-#[async_trait]
 impl Incoming for MemoryIncoming {
-    fn numbering(&self) -> Numbering {
-        self.state.lock().numbering
+    fn topology(&self) -> Option<&dyn Topology> {
+        Some(self)
     }
+}
 
+#[async_trait]
+impl Append for MemoryIncoming {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         let mut state = self.state.lock();
         let position = Position(state.last + 1);
@@ -92,6 +97,25 @@ impl Incoming for MemoryIncoming {
         drop(state);
         self.arrived.notify_one();
         Ok(())
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        Ok(self.state.lock().backlog())
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        let mut measures = HashMap::new();
+        for record in self.state.lock().sacks.values().flat_map(|waiting| &waiting.records) {
+            *measures.entry(record.metric).or_default() += u64::from(record.measures);
+        }
+        Ok(measures)
+    }
+}
+
+#[async_trait]
+impl Consume for MemoryIncoming {
+    fn numbering(&self) -> Numbering {
+        self.state.lock().numbering
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
@@ -144,19 +168,10 @@ impl Incoming for MemoryIncoming {
             self.arrived.notified().await;
         }
     }
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        Ok(self.state.lock().backlog())
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        let mut measures = HashMap::new();
-        for record in self.state.lock().sacks.values().flat_map(|waiting| &waiting.records) {
-            *measures.entry(record.metric).or_default() += u64::from(record.measures);
-        }
-        Ok(measures)
-    }
-
+#[async_trait]
+impl Topology for MemoryIncoming {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         let mut state = self.state.lock();
         if !state.numbering.draining {

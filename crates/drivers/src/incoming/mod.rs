@@ -123,21 +123,26 @@ pub enum IncomingError {
     Io(String),
 }
 
+/// What the API asks of the store: to take measures, and what waits.
 #[async_trait]
-pub trait Incoming: Send + Sync + 'static {
-    /// What is wrong with it, beyond single calls that fail.
-    fn fault(&self) -> Option<Fault> {
-        None
-    }
-
-    /// Which sacks there are, as this process knows; another process may have begun to double their count a moment ago.
-    fn numbering(&self) -> Numbering;
-
+pub trait Append: Send + Sync + 'static {
     /// Takes a request's measures. `Ok` means durable, as far as the configured durability says. An error of an embedded store
     /// means that none of them will ever be seen by a worker ([`IncomingError::Poisoned`] aside), and they are seen all at once;
     /// a shared store keeps this promise for each sack by itself. A call that is dropped before it answers may have taken
     /// them or not.
     async fn append(&self, batch: Batch) -> Result<(), IncomingError>;
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError>;
+
+    /// Measures that wait, by metric: reads the whole backlog.
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError>;
+}
+
+/// What workers ask of the store, and whoever waits for them.
+#[async_trait]
+pub trait Consume: Send + Sync + 'static {
+    /// Which sacks there are, as this process knows; another process may have begun to double their count a moment ago.
+    fn numbering(&self) -> Numbering;
 
     /// The records of a sack behind `after`, oldest first, whole batches, about `bytes_max` of them and at least one
     /// batch where any waits. Damaged records are reported, quarantined and left out.
@@ -161,12 +166,11 @@ pub trait Incoming: Send + Sync + 'static {
     /// this process lives. A shared store may miss some, or name some in which nothing is: workers look at all of their
     /// sacks from time to time.
     async fn arrivals(&self) -> Vec<Sack>;
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError>;
-
-    /// Measures that wait, by metric: reads the whole backlog.
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError>;
-
+/// Changes of the count of sacks, which only stores that processes share have.
+#[async_trait]
+pub trait Topology: Send + Sync + 'static {
     /// Doubles the count of sacks, or goes on where an earlier call was interrupted; returns once all processes append to
     /// the new sacks (those that would not are refused by the store, and learn it). What came before stays in the old ones
     /// until it is processed: the numbering is draining. Where it drains already, that is all.
@@ -174,6 +178,19 @@ pub trait Incoming: Send + Sync + 'static {
 
     /// Ends the draining, if all the old sacks are idle; returns the numbering then. Any process may call it.
     async fn settle(&self) -> Result<Numbering, IncomingError>;
+}
+
+/// A whole incoming store.
+pub trait Incoming: Append + Consume {
+    /// What is wrong with it, beyond single calls that fail.
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
+
+    /// `None` of a store whose count of sacks never changes.
+    fn topology(&self) -> Option<&dyn Topology> {
+        None
+    }
 }
 
 /// The refusal of a split beyond what there can be.

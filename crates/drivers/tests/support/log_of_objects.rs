@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use gnudi_drivers::{
     incoming::{
-        Batch, Incoming, Position, Record,
+        Append as _, Batch, Consume as _, Position, Record,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
     objects::{Objects, memory::MemoryObjects},

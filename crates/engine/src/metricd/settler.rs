@@ -14,7 +14,8 @@ pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>)
         if !engine.incoming.numbering().draining || !engine.owns_first() {
             continue;
         }
-        match engine.incoming.settle().await {
+        let Some(topology) = engine.incoming.topology() else { return };
+        match topology.settle().await {
             Ok(numbering) if !numbering.draining => {
                 tracing::info!(sacks = numbering.count.get(), "the sacks are split");
             }

@@ -12,7 +12,9 @@ use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError},
     coordination::{CoordinationError, Coordinator, Member, Ownership, Session},
-    incoming::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions},
+    incoming::{
+        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    },
 };
 use gnudi_model::{MetricId, Numbering, Sack};
 use parking_lot::Mutex;
@@ -115,8 +117,42 @@ impl Link {
     }
 }
 
-#[async_trait]
 impl Incoming for Link {
+    fn topology(&self) -> Option<&dyn Topology> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Append for Link {
+    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+        let taken = async {
+            let metrics: Vec<MetricId> = batch.entries.iter().map(|entry| entry.metric).collect();
+            self.world.incoming.append(batch).await?;
+            let count = self.world.incoming.numbering().count;
+            for inbox in self.world.inboxes.lock().values() {
+                // Some are never told of.
+                if !self.world.random.one_in(20) {
+                    inbox.sacks.lock().extend(metrics.iter().map(|metric| Sack::of(*metric, count)));
+                    inbox.bell.notify_one();
+                }
+            }
+            Ok(())
+        };
+        self.incoming("append", taken).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.incoming("backlog", self.world.incoming.backlog()).await
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.incoming("backlog_by_metric", self.world.incoming.backlog_by_metric()).await
+    }
+}
+
+#[async_trait]
+impl Consume for Link {
     fn numbering(&self) -> Numbering {
         let mut known = self.numbering.lock();
         if known.1 <= Instant::now() {
@@ -134,23 +170,6 @@ impl Incoming for Link {
             }
         }
         known.0
-    }
-
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
-        let taken = async {
-            let metrics: Vec<MetricId> = batch.entries.iter().map(|entry| entry.metric).collect();
-            self.world.incoming.append(batch).await?;
-            let count = self.world.incoming.numbering().count;
-            for inbox in self.world.inboxes.lock().values() {
-                // Some are never told of.
-                if !self.world.random.one_in(20) {
-                    inbox.sacks.lock().extend(metrics.iter().map(|metric| Sack::of(*metric, count)));
-                    inbox.bell.notify_one();
-                }
-            }
-            Ok(())
-        };
-        self.incoming("append", taken).await
     }
 
     async fn pending(
@@ -189,15 +208,10 @@ impl Incoming for Link {
             self.inbox.bell.notified().await;
         }
     }
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.incoming("backlog", self.world.incoming.backlog()).await
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.incoming("backlog_by_metric", self.world.incoming.backlog_by_metric()).await
-    }
-
+#[async_trait]
+impl Topology for Link {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         self.incoming("split", self.world.incoming.split()).await
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Batch, Incoming};
+use gnudi_drivers::incoming::{Append as _, Batch, Consume as _, Topology as _};
 use gnudi_engine::{Measures, MeasuresQuery};
 use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};
 use gnudi_model::{

@@ -12,7 +12,7 @@ use std::{
 use gnudi_drivers::{
     aggregates::{Fence, MetricWrite, memory::MemoryAggregates},
     coordination::memory::MemoryCoordinator,
-    incoming::{Incoming as _, Position, memory::MemoryIncoming},
+    incoming::{Consume as _, Position, memory::MemoryIncoming},
 };
 use gnudi_model::{MetricId, Sack, SackCount};
 use gnudi_series::head::Head;

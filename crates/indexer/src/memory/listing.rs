@@ -6,7 +6,7 @@ use gnudi_model::{Resource, Timestamp};
 
 use super::{MemoryIndexer, Tables, resource::is_of_type};
 use crate::{
-    DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker,
+    DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
     filter::{Condition, Scope, compare, invalid_marker, order_of},
 };
 
@@ -36,13 +36,16 @@ pub(super) async fn list(
     listing: &ResourceListing,
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
     let tables = indexer.tables.lock();
-    let resource_type = tables.resource_type(&listing.resource_type)?;
-    let scope = Scope { resource_type: &resource_type, history: listing.history, now: listing.now };
-    let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
-    let order = order_of(&listing.page.sorts, scope)?;
-    let all = tables.listed(&listing.resource_type, listing.history);
-    let marker = match listing.page.marker {
-        Some(marker) => Some(find(&all, marker, listing.history)?.clone()),
+    let ResourceListing { resource_type: type_name, filter, history, details, page, now } = listing;
+    let ResourcePage { limit, marker, sorts } = page;
+    let (history, details, now) = (*history, *details, *now);
+    let resource_type = tables.resource_type(type_name)?;
+    let scope = Scope { resource_type: &resource_type, history, now };
+    let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
+    let order = order_of(sorts, scope)?;
+    let all = tables.listed(type_name, history);
+    let marker = match *marker {
+        Some(marker) => Some(find(&all, marker, history)?.clone()),
         None => None,
     };
     let is_behind =
@@ -53,9 +56,9 @@ pub(super) async fn list(
     let mut found: Vec<_> =
         all.into_iter().filter(|resource| is_wanted(resource) && is_behind(resource)).collect();
     found.sort_by(|a, b| compare(a, b, &order));
-    found.truncate(listing.page.limit.unwrap_or(usize::MAX));
+    found.truncate(limit.unwrap_or(usize::MAX));
     let shown = |resource: &Resource| {
-        let shown_as = if listing.details { &*resource.resource_type } else { &*listing.resource_type };
+        let shown_as = if details { &*resource.resource_type } else { &**type_name };
         Arc::new(tables.shown(resource, shown_as))
     };
     Ok(found.iter().map(shown).collect())

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    MetricScope, MetricSort, Metrics, NewMetric, SortKey,
+    MetricScope, MetricSort, Metrics, NewMetric, Page, SortKey,
     archive_policy::check_change,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
@@ -175,35 +175,32 @@ impl Metrics for MemoryIndexer {
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
         let tables = self.tables.lock();
-        let order = order_of(&listing.page.sorts);
-        let marker = match listing.page.marker {
+        let MetricListing { filter, page: Page { limit, marker, sorts } } = listing;
+        let order = order_of(sorts);
+        let marker = match marker {
             Some(id) => {
-                let is_valid =
-                    |status| status == MetricStatus::Active || Some(status) == listing.filter.status;
-                let found = tables.metrics.get(&id).filter(|metric| is_valid(metric.status)).cloned();
-                Some(found.ok_or_else(|| invalid_marker(id))?)
+                let is_valid = |status| status == MetricStatus::Active || Some(status) == filter.status;
+                let found = tables.metrics.get(id).filter(|metric| is_valid(metric.status)).cloned();
+                Some(found.ok_or_else(|| invalid_marker(*id))?)
             }
             None => None,
         };
         let mut found: Vec<_> = tables
             .metrics
             .values()
-            .filter(|metric| {
-                accepts(&listing.filter, metric) && tables.is_in(listing.filter.scope.as_ref(), metric)
-            })
+            .filter(|metric| tables.accepts(filter, metric))
             .filter(|metric| marker.as_ref().is_none_or(|marker| compare(metric, marker, &order).is_gt()))
             .cloned()
             .collect();
         found.sort_by(|a, b| compare(a, b, &order));
-        found.truncate(listing.page.limit);
+        found.truncate(*limit);
         Ok(found)
     }
 
     async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
-        let filter = MetricFilter::default();
         let tables = self.tables.lock();
-        let metrics = tables.metrics.values().filter(|metric| accepts(&filter, metric));
-        Ok(metrics.filter(|metric| creators.include(&metric.creator)).count() as u64)
+        let active = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Active);
+        Ok(active.filter(|metric| creators.include(&metric.creator)).count() as u64)
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
@@ -252,31 +249,33 @@ impl Tables {
     }
 
     fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>, IndexerError> {
-        let is_name_taken = new.resource_id.is_some()
-            && new.name.is_some()
-            && self.metrics.values().any(|metric| {
-                metric.resource_id == new.resource_id && metric.name.as_deref() == new.name.as_deref()
-            });
-        if let Some(resource) = new.resource_id
+        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at } = new;
+        let is_name_taken = resource_id.is_some()
+            && name.is_some()
+            && self
+                .metrics
+                .values()
+                .any(|metric| metric.resource_id == resource_id && metric.name.as_deref() == name.as_deref());
+        if let Some(resource) = resource_id
             && !self.resources.contains_key(&resource)
         {
             return Err(IndexerError::NoSuchResource(resource));
         }
-        if is_name_taken || self.metrics.contains_key(&new.id) {
-            return Err(named_metric_already_exists(new.name.as_deref()));
+        if is_name_taken || self.metrics.contains_key(&id) {
+            return Err(named_metric_already_exists(name.as_deref()));
         }
-        if !self.policies.contains_key(&new.archive_policy_name) {
-            return Err(IndexerError::NoSuchArchivePolicy(new.archive_policy_name));
+        if !self.policies.contains_key(&archive_policy_name) {
+            return Err(IndexerError::NoSuchArchivePolicy(archive_policy_name));
         }
         let metric = Arc::new(Metric {
-            id: new.id,
-            creator: new.creator.into(),
-            name: new.name.map(Into::into),
-            unit: new.unit.map(Into::into),
-            archive_policy_name: new.archive_policy_name.into(),
-            resource_id: new.resource_id,
+            id,
+            creator: creator.into(),
+            name: name.map(Into::into),
+            unit: unit.map(Into::into),
+            archive_policy_name: archive_policy_name.into(),
+            resource_id,
             status: MetricStatus::Active,
-            created_at: new.created_at,
+            created_at,
         });
         self.metrics.insert(metric.id, metric.clone());
         Ok(metric)
@@ -286,27 +285,28 @@ impl Tables {
 impl Tables {
     fn is_in(&self, scope: Option<&MetricScope>, metric: &Metric) -> bool {
         let Some(scope) = scope else { return true };
+        let MetricScope { creators, resource_project_id, resource_creators } = scope;
         let resource = metric.resource_id.and_then(|id| self.resources.get(&id));
         let project = resource.and_then(|resource| resource.project_id.as_deref());
-        scope.creators.as_ref().is_some_and(|creators| creators.include(&metric.creator))
-            || scope.resource_project_id.as_deref().is_some_and(|wanted| project == Some(wanted))
-            || scope
-                .resource_creators
-                .as_ref()
-                .is_some_and(|creators| resource.is_some_and(|resource| creators.include(&resource.creator)))
+        let of_creators =
+            |creators: &Creators| resource.is_some_and(|resource| creators.include(&resource.creator));
+        creators.as_ref().is_some_and(|creators| creators.include(&metric.creator))
+            || resource_project_id.as_deref().is_some_and(|wanted| project == Some(wanted))
+            || resource_creators.as_ref().is_some_and(of_creators)
     }
-}
 
-/// All but the scope, which concerns resources: see `is_in`.
-fn accepts(filter: &MetricFilter, metric: &Metric) -> bool {
-    let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope: _ } = filter;
-    metric.status == status.unwrap_or(MetricStatus::Active)
-        && id.is_none_or(|id| metric.id == id)
-        && creator.as_ref().is_none_or(|creator| metric.creator == *creator)
-        && name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
-        && unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
-        && resource_id.is_none_or(|id| metric.resource_id == Some(id))
-        && archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
+    fn accepts(&self, filter: &MetricFilter, metric: &Metric) -> bool {
+        let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope } =
+            filter;
+        metric.status == status.unwrap_or(MetricStatus::Active)
+            && id.is_none_or(|id| metric.id == id)
+            && creator.as_ref().is_none_or(|creator| metric.creator == *creator)
+            && name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
+            && unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
+            && resource_id.is_none_or(|id| metric.resource_id == Some(id))
+            && archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)
+            && self.is_in(scope.as_ref(), metric)
+    }
 }
 
 fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::{MemoryIndexer, Tables, listing};
 use crate::{
-    DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewResource, ResourceChange,
-    ResourceListing, Resources, UpdatedResource,
+    DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource,
+    ResourceChange, ResourceListing, Resources, UpdatedResource,
     metric::named_metric_already_exists,
     resource::{changed, check_attributes, check_times},
 };
@@ -141,32 +141,45 @@ impl Tables {
     }
 
     fn create_resource(&mut self, new: NewResource) -> Result<Arc<Resource>, IndexerError> {
-        let resource_type = self.resource_type(&new.resource_type)?;
-        check_attributes(&resource_type, new.attributes.keys())?;
-        if new.ended_at.is_some_and(|ended_at| ended_at < new.started_at) {
+        let NewResource {
+            id,
+            resource_type,
+            original_resource_id,
+            creator,
+            user_id,
+            project_id,
+            started_at,
+            ended_at,
+            attributes,
+            metrics,
+            now,
+        } = new;
+        let resource_type = self.resource_type(&resource_type)?;
+        check_attributes(&resource_type, attributes.keys())?;
+        if ended_at.is_some_and(|ended_at| ended_at < started_at) {
             return Err(IndexerError::StartAfterEnd);
         }
-        if self.resources.contains_key(&new.id) {
-            return Err(IndexerError::ResourceAlreadyExists(new.id));
+        if self.resources.contains_key(&id) {
+            return Err(IndexerError::ResourceAlreadyExists(id));
         }
         let resource = Resource {
-            id: new.id,
+            id,
             resource_type: resource_type.name.clone(),
-            original_resource_id: new.original_resource_id.into(),
-            creator: new.creator.into(),
-            user_id: new.user_id.map(Into::into),
-            project_id: new.project_id.map(Into::into),
-            started_at: new.started_at,
-            ended_at: new.ended_at,
-            revision_start: new.now,
+            original_resource_id: original_resource_id.into(),
+            creator: creator.into(),
+            user_id: user_id.map(Into::into),
+            project_id: project_id.map(Into::into),
+            started_at,
+            ended_at,
+            revision_start: now,
             revision_end: None,
             revision: Resource::CURRENT,
-            attributes: all_attributes(&resource_type, new.attributes),
+            attributes: all_attributes(&resource_type, attributes),
             metrics: Vec::new(),
         };
-        self.resources.insert(new.id, resource.clone());
-        if let Err(error) = self.change_metrics(&resource, &[], new.metrics, new.now) {
-            self.resources.remove(&new.id);
+        self.resources.insert(id, resource.clone());
+        if let Err(error) = self.change_metrics(&resource, &[], metrics, now) {
+            self.resources.remove(&id);
             return Err(error);
         }
         let attributes_of = resource.resource_type.clone();
@@ -233,13 +246,13 @@ impl Tables {
         for (name, change) in metrics {
             match change {
                 MetricsChange::Attach(id) => self.attach(resource, name, id)?,
-                MetricsChange::Create(new) => {
+                MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name }) => {
                     self.create_metric(NewMetric {
-                        id: new.id,
+                        id,
                         creator: resource.creator.to_string(),
                         name: Some(name),
-                        unit: new.unit,
-                        archive_policy_name: new.archive_policy_name,
+                        unit,
+                        archive_policy_name,
                         resource_id: Some(resource.id),
                         created_at: now,
                     })?;

@@ -18,7 +18,7 @@ use super::{
     scope::push_scope,
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, SortKey,
+    IndexerError, MetricFilter, MetricListing, Page, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
@@ -26,18 +26,19 @@ pub(super) async fn list(
     indexer: &SqlIndexer,
     listing: &MetricListing,
 ) -> Result<Vec<Arc<Metric>>, IndexerError> {
-    let sorts = order_of(&listing.page.sorts);
-    let pieces = match listing.page.marker {
+    let MetricListing { filter, page: Page { limit, marker: last, sorts } } = listing;
+    let sorts = order_of(sorts);
+    let pieces = match *last {
         None => vec![Piece { equal: Vec::new(), bound: None, from: 0 }],
-        Some(id) => pieces_behind(&*marker(indexer, id, &listing.filter).await?, &sorts),
+        Some(id) => pieces_behind(&*marker(indexer, id, filter).await?, &sorts),
     };
     let mut page = Vec::new();
     for piece in &pieces {
-        let missing = listing.page.limit - page.len();
+        let missing = limit - page.len();
         if missing == 0 {
             break;
         }
-        let query = statement(&listing.filter, piece, &sorts, missing, indexer.readers.dialect());
+        let query = statement(filter, piece, &sorts, missing, indexer.readers.dialect());
         let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
         for row in &rows {
             page.push(Arc::new(indexer.decode(row)?));

@@ -130,15 +130,16 @@ impl SqlIndexer {
 
     fn active(&self, new: &NewMetric) -> Metric {
         let Texts { labels, names } = &*self.texts;
+        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at } = new;
         Metric {
-            id: new.id,
-            creator: labels.intern(&new.creator),
-            name: new.name.as_deref().map(|name| names.intern(name)),
-            unit: new.unit.as_deref().map(|unit| labels.intern(unit)),
-            archive_policy_name: labels.intern(&new.archive_policy_name),
-            resource_id: new.resource_id,
+            id: *id,
+            creator: labels.intern(creator),
+            name: name.as_deref().map(|name| names.intern(name)),
+            unit: unit.as_deref().map(|unit| labels.intern(unit)),
+            archive_policy_name: labels.intern(archive_policy_name),
+            resource_id: *resource_id,
             status: MetricStatus::Active,
-            created_at: new.created_at,
+            created_at: *created_at,
         }
     }
 

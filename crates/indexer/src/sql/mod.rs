@@ -26,6 +26,7 @@ mod url;
 mod verify;
 mod writer;
 
+pub use database::ConnectTo;
 pub use options::{
     DiskSpace, Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
 };
@@ -54,6 +55,10 @@ pub enum OpenError {
         "the index has schema version {found}, and this program knows versions up to {known}: run the program that wrote it, or a newer one"
     )]
     SchemaTooNew { found: i64, known: i64 },
+    #[error(
+        "the index has schema version {found}, of a program that was never released, and this program reads versions from {oldest} on: begin a new index"
+    )]
+    SchemaTooOld { found: i64, oldest: i64 },
     /// `path` of a server is its URL without the password.
     #[error("cannot open the index {path}: {reason}")]
     Database { path: String, reason: String },
@@ -63,7 +68,7 @@ impl OpenError {
     fn at(self, place: &str) -> Self {
         match self {
             OpenError::Database { reason, .. } => OpenError::Database { path: place.to_owned(), reason },
-            too_new @ OpenError::SchemaTooNew { .. } => too_new,
+            version @ (OpenError::SchemaTooNew { .. } | OpenError::SchemaTooOld { .. }) => version,
         }
     }
 }

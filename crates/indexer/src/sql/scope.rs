@@ -9,20 +9,21 @@ use crate::{Creators, MetricScope, filter::Pattern};
 
 /// Appends what is true for the metrics of a scope.
 pub(super) fn push_scope(query: &mut Query, scope: &MetricScope) {
+    let MetricScope { creators, resource_project_id, resource_creators } = scope;
     let mut by = "";
     query.push("(");
-    if let Some(creators) = &scope.creators {
+    if let Some(creators) = creators {
         push_creator(query, "creator", creators);
         by = " OR ";
     }
-    if scope.resource_project_id.is_some() || scope.resource_creators.is_some() {
+    if resource_project_id.is_some() || resource_creators.is_some() {
         query.push(by).push("resource_id IN (SELECT s.id FROM resource s WHERE ");
         let mut or = "";
-        if let Some(project) = &scope.resource_project_id {
+        if let Some(project) = resource_project_id {
             query.push("s.project_id = ").push_bind(project);
             or = " OR ";
         }
-        if let Some(creators) = &scope.resource_creators {
+        if let Some(creators) = resource_creators {
             query.push(or);
             push_creator(query, "s.creator", creators);
         }

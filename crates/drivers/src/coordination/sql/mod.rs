@@ -15,7 +15,7 @@ mod logs;
 mod operations;
 mod schema;
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount};
@@ -39,24 +39,6 @@ pub enum SqlDatabase {
 }
 
 impl SqlDatabase {
-    /// From `postgresql://`, `postgres://`, `mysql://` or `mariadb://`, also with the name of a Python driver after a plus; the text
-    /// of the error does not name the password.
-    pub fn parse(url: &str) -> Result<Self, String> {
-        let (scheme, rest) =
-            url.split_once("://").ok_or("a database's URL begins with postgresql:// or mysql://")?;
-        let database = scheme.split('+').next().unwrap_or_default();
-        let invalid = |error: sqlx::Error| format!("the {database} URL is invalid: {error}");
-        match database {
-            "postgresql" | "postgres" => PgConnectOptions::from_str(&format!("postgresql://{rest}"))
-                .map(|options| SqlDatabase::Postgres(Box::new(options)))
-                .map_err(invalid),
-            "mysql" | "mariadb" => MySqlConnectOptions::from_str(&format!("mysql://{rest}"))
-                .map(|options| SqlDatabase::MySql(Box::new(options)))
-                .map_err(invalid),
-            other => Err(format!("{other} is no database that coordinates: postgresql and mysql are")),
-        }
-    }
-
     /// For messages: no user, no password.
     fn place(&self) -> String {
         let (kind, host, port, database) = match self {
@@ -179,30 +161,5 @@ impl LogRegistry for SqlCoordinator {
         sacks: SackCount,
     ) -> Result<bool, CoordinationError> {
         self.connections.run(logs::Raise { generation, reached, floor, sacks }).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_of_both_databases() {
-        let place = |url| SqlDatabase::parse(url).map(|database| database.place());
-        for url in ["postgresql://u:p%40ss@db:5433/gnocchi", "postgresql+psycopg2://u:p%40ss@db:5433/gnocchi"]
-        {
-            assert_eq!(place(url).unwrap(), "postgresql://db:5433/gnocchi");
-        }
-        for url in [
-            "mysql+pymysql://u:p@db/gnocchi?charset=utf8mb4",
-            "mariadb://u:p@db/gnocchi",
-            "mysql://u:p@db/gnocchi",
-        ] {
-            assert_eq!(place(url).unwrap(), "mysql://db:3306/gnocchi");
-        }
-        for url in ["sqlite:///x", "db", "postgresql://u:secret@db:port/x", "mysql://u:secret@[/x"] {
-            let error = place(url).unwrap_err();
-            assert!(!error.contains("secret"), "{error}");
-        }
     }
 }

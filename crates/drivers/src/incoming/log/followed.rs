@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
     use crate::incoming::{
-        Batch, Incoming as _,
+        Append as _, Batch, Consume as _,
         log::{LocalIncoming, LocalIncomingOptions},
     };
 

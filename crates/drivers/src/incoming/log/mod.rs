@@ -40,7 +40,7 @@ use self::{
     queue::{Gate, WriteQueue},
     read::RecordsRead,
 };
-use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions};
+use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk, is_no_space},
@@ -296,7 +296,6 @@ impl LogState {
     }
 }
 
-#[async_trait]
 impl Incoming for LocalIncoming {
     fn fault(&self) -> Option<Fault> {
         if self.shared.panicked.load(Ordering::Relaxed) {
@@ -305,11 +304,10 @@ impl Incoming for LocalIncoming {
         let reason = self.shared.poisoned.get()?;
         Some(Fault::OutOfOrder(format!("the incoming log takes no measures: {reason}")))
     }
+}
 
-    fn numbering(&self) -> Numbering {
-        Numbering::settled(self.shared.sack_count)
-    }
-
+#[async_trait]
+impl Append for LocalIncoming {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         let shared = &self.shared;
         if let Some(reason) = shared.poisoned.get() {
@@ -326,6 +324,33 @@ impl Incoming for LocalIncoming {
         let admission = shared.gate.admit(parts.iter().map(SackExtent::stored_bytes).sum())?;
         let answer = shared.queue.push(frame, parts, admission).await;
         answer.await.unwrap_or_else(|_| Err(IncomingError::Poisoned("the writer has stopped".into())))
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        Ok(self.shared.index.backlog())
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        for sack in self.shared.sack_count.iter() {
+            let mut after = Position(0);
+            loop {
+                let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
+                let Some(last) = parts.last() else { break };
+                after = last.position();
+                for record in self.shared.read(sack, &parts).records {
+                    *measures.entry(record.metric).or_default() += u64::from(record.measures);
+                }
+            }
+        }
+        Ok(measures)
+    }
+}
+
+#[async_trait]
+impl Consume for LocalIncoming {
+    fn numbering(&self) -> Numbering {
+        Numbering::settled(self.shared.sack_count)
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
@@ -371,34 +396,6 @@ impl Incoming for LocalIncoming {
     async fn arrivals(&self) -> Vec<Sack> {
         let count = self.shared.sack_count;
         self.shared.index.arrivals().await.into_iter().map(|id| Sack { count, id }).collect()
-    }
-
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        Ok(self.shared.index.backlog())
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        let mut measures: HashMap<MetricId, u64> = HashMap::new();
-        for sack in self.shared.sack_count.iter() {
-            let mut after = Position(0);
-            loop {
-                let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
-                let Some(last) = parts.last() else { break };
-                after = last.position();
-                for record in self.shared.read(sack, &parts).records {
-                    *measures.entry(record.metric).or_default() += u64::from(record.measures);
-                }
-            }
-        }
-        Ok(measures)
-    }
-
-    async fn split(&self) -> Result<Numbering, IncomingError> {
-        Err(IncomingError::NoSplit("the sacks of an embedded store cannot be split".to_owned()))
-    }
-
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
-        Ok(self.numbering())
     }
 }
 

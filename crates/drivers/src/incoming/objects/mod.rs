@@ -59,7 +59,10 @@ use self::{
     view::{Progress, View},
     writer::{Counters, Request, RequestQueue},
 };
-use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, log::entries, too_many};
+use super::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    log::entries, too_many,
+};
 use crate::objects::{ObjectError, Objects};
 
 #[derive(Clone, Debug)]
@@ -310,7 +313,6 @@ impl LogState {
 
 const HINT_KIND: u64 = 0x544e_4948;
 
-#[async_trait]
 impl Incoming for ObjectIncoming {
     fn fault(&self) -> Option<Fault> {
         if self.shared.registration.as_ref().is_some_and(|registration| registration.replaced().is_some()) {
@@ -320,10 +322,13 @@ impl Incoming for ObjectIncoming {
         has_ended.then_some(Fault::Ended("a task of the log of objects"))
     }
 
-    fn numbering(&self) -> Numbering {
-        self.shared.view.lock().numbering()
+    fn topology(&self) -> Option<&dyn Topology> {
+        Some(self)
     }
+}
 
+#[async_trait]
+impl Append for ObjectIncoming {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         if batch.entries.is_empty() {
             return Ok(());
@@ -337,6 +342,23 @@ impl Incoming for ObjectIncoming {
         let bytes = parts.iter().map(entries::SackExtent::stored_bytes).sum();
         let work = self.shared.write(LogObjectKind::Measures, Some(Grouped { count, frame }), bytes);
         self.shared.within(work).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
+        Ok(self.shared.view.lock().backlog())
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
+        self.shared.backlog_by_metric().await
+    }
+}
+
+#[async_trait]
+impl Consume for ObjectIncoming {
+    fn numbering(&self) -> Numbering {
+        self.shared.view.lock().numbering()
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
@@ -385,17 +407,10 @@ impl Incoming for ObjectIncoming {
             self.shared.arrived.notified().await;
         }
     }
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
-        Ok(self.shared.view.lock().backlog())
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
-        self.shared.backlog_by_metric().await
-    }
-
+#[async_trait]
+impl Topology for ObjectIncoming {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         let shared = &self.shared;
         shared.within(shared.catch_up(Instant::now())).await?;

@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Store, errors::incoming_error, layout};
+use super::{Store, layout};
 use crate::{
     clients::redis::{Call, Confirm},
     incoming::{Batch, Entry, IncomingError},
@@ -160,7 +160,7 @@ impl Store {
                 Ok(None) => {
                     IncomingError::Unavailable(format!("{} answered something else", self.client.place()))
                 }
-                Err(error) => incoming_error(error),
+                Err(error) => error.into(),
             };
             for part in parts {
                 results[part.batch] = Err(error.clone());

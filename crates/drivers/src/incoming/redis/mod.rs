@@ -7,7 +7,6 @@
 //! What an answer promises depends on the server (`appendfsync`, replicas): it is asked for that, and cannot be told.
 
 mod append;
-mod errors;
 mod layout;
 mod numbering;
 mod read;
@@ -34,7 +33,10 @@ use self::{
     numbering::{LANE, Root, Step, root_call},
     scripts::Scripts,
 };
-use super::{Backlog, Batch, Incoming, IncomingError, Pending, Position, Positions, registry::LogRegistry};
+use super::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    registry::LogRegistry,
+};
 use crate::{
     OpenError,
     clients::redis::{ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag},
@@ -264,16 +266,28 @@ fn check(root: &Root, options: &RedisIncomingOptions, cluster: Uuid) -> Result<(
     }
 }
 
-#[async_trait]
+impl From<ClientError> for IncomingError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Unavailable(reason) => IncomingError::Unavailable(reason),
+            ClientError::NoSpace(reason) => IncomingError::NoSpace(reason),
+            ClientError::Refused(reason) => IncomingError::Io(reason),
+        }
+    }
+}
+
 impl Incoming for RedisIncoming {
     fn fault(&self) -> Option<Fault> {
         self.store.replaced.get().map(|_| Fault::Ended("the log in Redis that this process follows"))
     }
 
-    fn numbering(&self) -> Numbering {
-        self.store.numbering()
+    fn topology(&self) -> Option<&dyn Topology> {
+        Some(self)
     }
+}
 
+#[async_trait]
+impl Append for RedisIncoming {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         if batch.entries.is_empty() {
             return Ok(());
@@ -295,6 +309,21 @@ impl Incoming for RedisIncoming {
             }
             Ok(Err(_)) | Err(_) => Err(late()),
         }
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.store.backlog().await
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.store.backlog_by_metric().await
+    }
+}
+
+#[async_trait]
+impl Consume for RedisIncoming {
+    fn numbering(&self) -> Numbering {
+        self.store.numbering()
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
@@ -328,15 +357,10 @@ impl Incoming for RedisIncoming {
             tokio::time::timeout(wait, self.arrived.notified()).await.ok();
         }
     }
+}
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.store.backlog().await
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.store.backlog_by_metric().await
-    }
-
+#[async_trait]
+impl Topology for RedisIncoming {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         self.store.split().await
     }

@@ -12,7 +12,7 @@ use gnudi_model::{Numbering, Sack, SackCount};
 use redis::Value;
 use uuid::Uuid;
 
-use super::{Store, errors::incoming_error, layout, scripts::Scripts};
+use super::{Store, layout, scripts::Scripts};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{IncomingError, too_many},
@@ -91,7 +91,7 @@ impl Store {
         let mut call = root_call(&self.scripts, &self.root_tag, self.cluster, self.groups(), known);
         step.add_to(&mut call);
         let confirm = if matches!(step, Step::Read) { Confirm::Master } else { Confirm::Replicas };
-        let value = self.client.call(LANE, confirm, vec![call]).await.remove(0).map_err(incoming_error)?;
+        let value = self.client.call(LANE, confirm, vec![call]).await.remove(0)?;
         let root = Root::parse(value).ok_or_else(|| {
             IncomingError::Io(format!("{} has no record of the sacks that can be read", self.client.place()))
         })?;
@@ -199,6 +199,6 @@ impl Store {
     /// Calls of which all must succeed.
     pub(super) async fn all(&self, confirm: Confirm, calls: Vec<Call>) -> Result<Vec<Value>, IncomingError> {
         let answers = self.client.call(LANE, confirm, calls).await;
-        answers.into_iter().map(|answer| answer.map_err(incoming_error)).collect()
+        answers.into_iter().map(|answer| answer.map_err(IncomingError::from)).collect()
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Sack};
 use redis::Value;
 
-use super::{Store, errors::incoming_error, layout, numbering::LANE};
+use super::{Store, layout, numbering::LANE};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{Backlog, IncomingError, Pending, Position, Positions, Record},
@@ -147,7 +147,7 @@ impl Store {
                     sacks.extend(members.iter().filter_map(|member| layout::parse_member(member)));
                 }
                 Ok(Err(_)) => failed = Some(self.nonsense()),
-                Err(error) => failed = Some(incoming_error(error)),
+                Err(error) => failed = Some(error.into()),
             }
         }
         match failed {

@@ -44,6 +44,24 @@ pub(in crate::sql) enum Connector {
     Mysql(Box<MySqlConnectOptions>, Duration),
 }
 
+/// How a server is reached, as `sqlx` takes it.
+#[derive(Clone, Debug)]
+pub enum ConnectTo {
+    Postgres(Box<PgConnectOptions>),
+    Mysql(Box<MySqlConnectOptions>),
+}
+
+impl ServerOptions {
+    /// For whoever keeps something else in the index's database, and is to reach it as the index does, encrypted and verified
+    /// alike.
+    pub fn connect_options(&self) -> ConnectTo {
+        match self.server {
+            Server::Postgres => ConnectTo::Postgres(Box::new(postgres::connect_options(self))),
+            Server::Mysql => ConnectTo::Mysql(Box::new(mysql::connect_options(self))),
+        }
+    }
+}
+
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sql) enum Purpose {
@@ -62,11 +80,9 @@ impl Connector {
     }
 
     fn server(options: &ServerOptions) -> Self {
-        match options.server {
-            Server::Postgres => {
-                Connector::Postgres(Box::new(postgres::connect_options(options)), options.timeout)
-            }
-            Server::Mysql => Connector::Mysql(Box::new(mysql::connect_options(options)), options.timeout),
+        match options.connect_options() {
+            ConnectTo::Postgres(connect) => Connector::Postgres(connect, options.timeout),
+            ConnectTo::Mysql(connect) => Connector::Mysql(connect, options.timeout),
         }
     }
 

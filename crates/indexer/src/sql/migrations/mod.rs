@@ -2,8 +2,9 @@
 //!
 //! Each version is a file of statements, applied once, in a transaction that also writes down its number. `MySQL` has no
 //! transactions of this kind: there each statement is applied by itself, and one that was applied already, by a program
-//! that came no further, is passed over. A file that was released is never changed. There is no way back: a program that
-//! meets a newer schema than it knows refuses it.
+//! that came no further, is passed over. A file that was released is never changed. The first file makes the whole schema of
+//! its version: earlier versions are of programs that were never released, and are refused. There is no way back: a program
+//! that meets a newer schema than it knows refuses it.
 
 use sqlx::mysql::MySqlDatabaseError;
 use uuid::Uuid;
@@ -14,13 +15,7 @@ type Migrations = &'static [(i64, &'static str)];
 
 macro_rules! versions {
     ($folder:literal) => {
-        &[
-            (1, include_str!(concat!($folder, "/0001_metadata.sql"))),
-            (2, include_str!(concat!($folder, "/0002_resources.sql"))),
-            (3, include_str!(concat!($folder, "/0003_names_of_resources.sql"))),
-            (4, include_str!(concat!($folder, "/0004_cluster.sql"))),
-            (5, include_str!(concat!($folder, "/0005_feed.sql"))),
-        ]
+        &[(5, include_str!(concat!($folder, "/0005_schema.sql")))]
     };
 }
 
@@ -85,6 +80,10 @@ async fn missing(
     let known = migrations.last().map_or(0, |(version, _)| *version);
     if found > known {
         return Err(OpenError::SchemaTooNew { found, known });
+    }
+    let oldest = migrations.first().map_or(0, |(version, _)| *version);
+    if (1..oldest).contains(&found) {
+        return Err(OpenError::SchemaTooOld { found, oldest });
     }
     Ok(migrations.iter().filter(move |(version, _)| *version > found))
 }
@@ -198,6 +197,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn versions_before_the_first_file_are_refused() {
+        let (_folder, mut connection) = connection().await;
+        migrate_with(&mut connection, &TWO[..1]).await.unwrap();
+        let refused = migrate_with(&mut connection, &TWO[1..]).await.unwrap_err();
+        assert!(matches!(refused, OpenError::SchemaTooOld { found: 1, oldest: 2 }), "{refused}");
+        assert_eq!(version(&mut connection).await, 1);
+    }
+
+    #[tokio::test]
     async fn a_version_that_fails_leaves_nothing() {
         let (_folder, mut connection) = connection().await;
         migrate_with(&mut connection, &TWO[..1]).await.unwrap();
@@ -212,7 +220,7 @@ mod tests {
     fn numbers_ascend() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
             let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
-            assert_eq!(numbers, (1..=5).collect::<Vec<_>>(), "{dialect:?}");
+            assert_eq!(numbers, (5..=5).collect::<Vec<_>>(), "{dialect:?}");
         }
     }
 

@@ -80,15 +80,27 @@ impl Draft {
 
 impl Ready {
     fn new(new: &NewResource, types: &Types, texts: &Texts) -> Result<Self, IndexerError> {
-        let stored = types.named(&new.resource_type)?;
-        check_attributes(&stored.resource_type, new.attributes.keys())?;
-        if new.ended_at.is_some_and(|ended_at| ended_at < new.started_at) {
+        let NewResource {
+            id,
+            resource_type,
+            original_resource_id,
+            creator,
+            user_id,
+            project_id,
+            started_at,
+            ended_at,
+            attributes,
+            metrics,
+            now,
+        } = new;
+        let stored = types.named(resource_type)?;
+        check_attributes(&stored.resource_type, attributes.keys())?;
+        if ended_at.is_some_and(|ended_at| ended_at < *started_at) {
             return Err(IndexerError::StartAfterEnd);
         }
         let label = |text: &Option<String>| text.as_deref().map(|text| texts.labels.intern(text));
-        let creator = texts.labels.intern(&new.creator);
-        let mut metrics: Vec<Arc<Metric>> = new
-            .metrics
+        let creator = texts.labels.intern(creator);
+        let mut metrics: Vec<Arc<Metric>> = metrics
             .iter()
             .filter_map(|(name, change)| match change {
                 MetricsChange::Create(metric) => Some(Arc::new(created(new, &creator, name, metric, texts))),
@@ -96,37 +108,38 @@ impl Ready {
             })
             .collect();
         sort_by_name(&mut metrics);
-        let (attributes, values) = encode(stored, &new.attributes);
+        let (encoded, values) = encode(stored, attributes);
         let resource = Resource {
-            id: new.id,
+            id: *id,
             resource_type: stored.resource_type.name.clone(),
-            original_resource_id: new.original_resource_id.as_str().into(),
+            original_resource_id: original_resource_id.as_str().into(),
             creator,
-            user_id: label(&new.user_id),
-            project_id: label(&new.project_id),
-            started_at: new.started_at,
-            ended_at: new.ended_at,
-            revision_start: new.now,
+            user_id: label(user_id),
+            project_id: label(project_id),
+            started_at: *started_at,
+            ended_at: *ended_at,
+            revision_start: *now,
             revision_end: None,
             revision: Resource::CURRENT,
             attributes: stored
                 .attributes
                 .keys()
-                .map(|name| (name.clone(), new.attributes.get(name).cloned().unwrap_or(AttributeValue::Null)))
+                .map(|name| (name.clone(), attributes.get(name).cloned().unwrap_or(AttributeValue::Null)))
                 .collect(),
             metrics,
         };
-        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes, values })
+        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes: encoded, values })
     }
 }
 
 fn created(new: &NewResource, creator: &Text, name: &str, metric: &NewNamedMetric, texts: &Texts) -> Metric {
+    let NewNamedMetric { id, unit, archive_policy_name } = metric;
     Metric {
-        id: metric.id,
+        id: *id,
         creator: creator.clone(),
         name: Some(texts.names.intern(name)),
-        unit: metric.unit.as_deref().map(|unit| texts.labels.intern(unit)),
-        archive_policy_name: texts.labels.intern(&metric.archive_policy_name),
+        unit: unit.as_deref().map(|unit| texts.labels.intern(unit)),
+        archive_policy_name: texts.labels.intern(archive_policy_name),
         resource_id: Some(new.id),
         status: MetricStatus::Active,
         created_at: new.now,

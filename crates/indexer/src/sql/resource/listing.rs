@@ -9,7 +9,7 @@ use gnudi_model::{Resource, resource_type::GENERIC};
 
 use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
-    IndexerError, ResourceListing, ResourceMarker,
+    IndexerError, ResourceListing, ResourceMarker, ResourcePage,
     filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
         Dialect, SqlIndexer, Statement,
@@ -42,7 +42,10 @@ pub(super) async fn list(
 
 /// A listing as the types let it be read.
 struct Plan<'a> {
-    listing: &'a ResourceListing,
+    history: bool,
+    details: bool,
+    limit: Option<usize>,
+    marker: Option<ResourceMarker>,
     stored: &'a StoredType,
     condition: Option<Condition>,
     order: Vec<FieldSort>,
@@ -50,18 +53,19 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self, IndexerError> {
-        let stored = types.named(&listing.resource_type)?;
-        let scope =
-            Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
-        let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
-        let order = order_of(&listing.page.sorts, scope)?;
-        Ok(Plan { listing, stored, condition, order })
+        let ResourceListing { resource_type, filter, history, details, page, now } = listing;
+        let ResourcePage { limit, marker, sorts } = page;
+        let (history, details, limit, marker) = (*history, *details, *limit, *marker);
+        let stored = types.named(resource_type)?;
+        let scope = Scope { resource_type: &stored.resource_type, history, now: *now };
+        let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
+        let order = order_of(sorts, scope)?;
+        Ok(Plan { history, details, limit, marker, stored, condition, order })
     }
 
     /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
     async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>), IndexerError> {
-        let rows: &[Rows] =
-            if self.listing.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
+        let rows: &[Rows] = if self.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
         let (mut common, mut version) = (Vec::new(), None);
         for rows in rows {
             let found = common_tests(indexer, self.stored, *rows, self.condition.as_ref()).await?;
@@ -77,13 +81,14 @@ impl<'a> Plan<'a> {
         types: &Types,
         common: &[Vec<&Test>],
     ) -> Result<Vec<Arc<Resource>>, IndexerError> {
-        let Plan { listing, stored, condition, order } = self;
-        let search = Search { indexer, types, stored, listing, order, common };
-        let pieces = match listing.page.marker {
+        let Plan { history, details, limit, marker, stored, condition, order } = self;
+        let (history, details) = (*history, *details);
+        let search = Search { indexer, types, stored, history, details, order, common };
+        let pieces = match *marker {
             None => vec![Piece::default()],
             Some(marker) => pieces_behind(&search.marker(marker).await?, order),
         };
-        let limit = listing.page.limit.unwrap_or(usize::MAX);
+        let limit = limit.unwrap_or(usize::MAX);
         let mut page = Vec::new();
         for piece in &pieces {
             let missing = limit - page.len();
@@ -101,7 +106,8 @@ struct Search<'a> {
     indexer: &'a SqlIndexer,
     types: &'a Types,
     stored: &'a StoredType,
-    listing: &'a ResourceListing,
+    history: bool,
+    details: bool,
     order: &'a [FieldSort],
     /// For what is, and for what was where that is listed: the tests that are common.
     common: &'a [Vec<&'a Test>],
@@ -149,7 +155,7 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece> {
 
 impl Search<'_> {
     async fn marker(&self, marker: ResourceMarker) -> Result<Resource, IndexerError> {
-        let history = self.listing.history;
+        let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
         self.push_select(&mut query, rows, false, false);
@@ -168,8 +174,7 @@ impl Search<'_> {
         piece: &Piece,
         limit: usize,
     ) -> Result<Vec<Resource>, IndexerError> {
-        let shown =
-            if is_generic(self.stored) && !self.listing.details { Attributes::None } else { Attributes::All };
+        let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
         self.fetch(self.statement(condition, piece, limit), shown).await
     }
 
@@ -189,7 +194,7 @@ impl Search<'_> {
     fn statement(&self, condition: Option<&Condition>, piece: &Piece, limit: usize) -> Query {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut query = Statement::new(self.dialect(), "");
-        if !self.listing.history {
+        if !self.history {
             self.push_part(&mut query, Rows::Current, condition, piece, limit);
             return query;
         }
@@ -221,7 +226,7 @@ impl Search<'_> {
     ) {
         let columns = columns(rows, self.stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
         let driven = condition.is_some_and(|condition| is_driven(columns, condition, false));
-        self.push_select(query, rows, self.listing.history, driven);
+        self.push_select(query, rows, self.history, driven);
         if let Some(condition) = condition {
             query.push(" AND ");
             push_condition(query, columns, condition, false);

@@ -81,7 +81,8 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     for rows in [Rows::Current, Rows::Past] {
         common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap().tests);
     }
-    let search = Search { indexer, types: &types, stored, listing, order: &order, common: &common };
+    let (history, details) = (listing.history, listing.details);
+    let search = Search { indexer, types: &types, stored, history, details, order: &order, common: &common };
     let marker = ResourceMarker { id: resource(77).id, revision: Resource::CURRENT };
     let mut pieces = pieces_behind(&search.marker(marker).await.unwrap(), &order);
     pieces.push(Piece::default());

@@ -1,3 +1,44 @@
+-- Texts are bytes: so they compare by their bytes whatever the locale, and may have any character, also the one that TEXT
+-- refuses. Ids are 16 bytes in the order of their hexadecimal form. `SET bytea_output = escape` shows texts as such.
+
+CREATE TABLE archive_policy (
+    name BYTEA NOT NULL PRIMARY KEY,
+    -- An unsigned number's bits: beyond 2^63 it reads as negative.
+    back_window BIGINT NOT NULL,
+    -- JSON: [[granularity in ns, points or null, timespan in ns or null], ...]
+    definition BYTEA NOT NULL,
+    -- JSON: names
+    aggregation_methods BYTEA NOT NULL
+);
+
+CREATE TABLE archive_policy_rule (
+    name BYTEA NOT NULL PRIMARY KEY,
+    metric_pattern BYTEA NOT NULL,
+    archive_policy_name BYTEA NOT NULL REFERENCES archive_policy (name)
+);
+
+CREATE INDEX ix_archive_policy_rule_policy ON archive_policy_rule (archive_policy_name);
+
+CREATE TABLE metric (
+    id BYTEA NOT NULL PRIMARY KEY,
+    creator BYTEA NOT NULL,
+    name BYTEA,
+    unit BYTEA,
+    archive_policy_name BYTEA NOT NULL REFERENCES archive_policy (name),
+    resource_id BYTEA,
+    -- 0 active, 1 waits for the janitor
+    status BIGINT NOT NULL,
+    -- ns since the epoch
+    created_at BIGINT NOT NULL
+);
+
+-- A listing filters by one of these and goes on in the order of ids.
+CREATE INDEX ix_metric_creator ON metric (creator, id);
+CREATE INDEX ix_metric_name ON metric (name NULLS FIRST, id);
+CREATE INDEX ix_metric_policy ON metric (archive_policy_name, id);
+CREATE UNIQUE INDEX uniq_metric_resource_name ON metric (resource_id, name) WHERE resource_id IS NOT NULL;
+CREATE INDEX ix_metric_deleted ON metric (id) WHERE status = 1;
+
 -- Numbers are never used again, so that what a deleted type, attribute or resource left behind means nothing to its
 -- successor of the same name.
 
@@ -47,13 +88,16 @@ CREATE TABLE resource (
     attributes BYTEA NOT NULL,
     -- The version of the types when the attributes were written. One that has no value here has that of the first of its
     -- fills whose version is higher.
-    type_version BIGINT NOT NULL
+    type_version BIGINT NOT NULL,
+    -- Most resources are called by their id. Those are found by it (0), and only the others by what they are called (1): the
+    -- index of names would be written at a place of its own for each of them, as the index of ids is already.
+    named BIGINT NOT NULL DEFAULT 1
 );
 
 -- Pages come in the order of the revision's start, unless another is asked for.
 CREATE INDEX ix_resource_type ON resource (type_number, revision_start, started_at, id);
 CREATE INDEX ix_resource_revision ON resource (revision_start, started_at, id);
-CREATE INDEX ix_resource_original ON resource (original_resource_id);
+CREATE INDEX ix_resource_original ON resource (original_resource_id) WHERE named = 1;
 CREATE INDEX ix_resource_project ON resource (project_id) WHERE project_id IS NOT NULL;
 CREATE INDEX ix_resource_user ON resource (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX ix_resource_creator ON resource (creator);
@@ -103,3 +147,18 @@ CREATE INDEX ix_resource_history_value ON resource_history_value (attribute_numb
 CREATE TABLE resource_attribute_deleted (
     attribute_number BIGINT NOT NULL PRIMARY KEY
 );
+
+-- Which cluster this is: one row, a random id that is made with it.
+CREATE TABLE cluster (
+    only_one SMALLINT NOT NULL PRIMARY KEY CHECK (only_one = 1),
+    id BYTEA NOT NULL
+);
+
+-- What transactions changed that caches of other processes may remember, in the order of their commits. A process reads from
+-- the number that it has seen last, so that one row is always there.
+CREATE TABLE index_change (
+    number BIGINT NOT NULL PRIMARY KEY,
+    process BIGINT NOT NULL,
+    touched BYTEA NOT NULL
+);
+INSERT INTO index_change (number, process, touched) VALUES (0, 0, '{}');
