@@ -35,7 +35,7 @@ use crate::{
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
-    router::{RouteMatch, Router, is_version_1},
+    router::{RouteMatch, Router, dispatch, is_version_1},
 };
 
 /// A longer body of somebody who is not known is not read, to be forgotten.
@@ -215,8 +215,7 @@ impl App {
         let is_guarded = auth_mode.guards_version_1() && leads_to_version_1();
         let caller = if is_guarded { Some(auth_mode.caller(parts, self.now()).await?) } else { None };
         let found = found?;
-        let handled =
-            AssertUnwindSafe(crate::router::call(self, &found, parts, body, caller)).catch_unwind().await;
+        let handled = AssertUnwindSafe(dispatch(self, &found, parts, body, caller)).catch_unwind().await;
         handled.unwrap_or_else(|panic| {
             let reason = panic
                 .downcast_ref::<String>()

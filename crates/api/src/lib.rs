@@ -11,6 +11,7 @@ pub mod auth;
 mod body;
 mod buffers;
 mod by_key;
+mod call;
 mod conditions;
 mod connection;
 pub mod cors;
@@ -61,13 +62,13 @@ pub use error::ApiError;
 pub use limits::Limits;
 pub use options::ApiOptions;
 pub use policy::{Policy, PolicyError, PolicyFiles};
-pub use profile::symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols};
+pub use profile::{
+    FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,
+    SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
+    symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols},
+};
 pub use prometheus::names::Labels as PrometheusLabels;
 pub use quota::{LimitsFileError, Overrides, ProjectLimits, QuotaOptions};
 pub use reply::{ReplyBody, Response};
-pub use routes::debug::{
-    FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,
-    SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
-};
 pub use server::{Listener, serve};
 pub use tls::{Tls, TlsError};

@@ -1,8 +1,7 @@
 //! Addresses of this API as the client sees it: its `Host`, the path prefix, and what proxies in front report.
 
+use gnudi_model::python::quote;
 use hyper::{HeaderMap, header::HOST, http::request::Parts};
-
-use crate::query::quote;
 
 /// Says of a request that it came over TLS: an extension.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,16 @@
 //! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
 use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort};
-use gnudi_model::{MetricId, Resource};
+use gnudi_model::{
+    MetricId, Resource,
+    python::{parse_uuid, quote_plus},
+};
 
 use crate::{
     error::ApiError,
     json::Value,
     python,
-    query::{Argument, Query, quote_plus},
-    router::parse_uuid,
+    query::{Argument, Query},
     schema::Invalid,
 };
 

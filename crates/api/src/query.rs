@@ -1,5 +1,7 @@
 //! The query string: `name=value` pairs, decoded, in their order.
 
+use gnudi_model::python::unquote_plus;
+
 use crate::{error::ApiError, json::Value};
 
 /// The arguments of a request.
@@ -19,7 +21,7 @@ impl Query {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (to_text(&decode(name, true)), to_text(&decode(value, true)))
+            (unquote_plus(name), unquote_plus(value))
         });
         Query(decoded.collect())
     }
@@ -85,53 +87,6 @@ pub fn flag(name: &str, text: &str) -> Result<bool, ApiError> {
     }
 }
 
-fn to_text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Undoes percent-encoding, and with `plus_is_space` that of forms. What is no escape stays as it is.
-pub fn decode(text: &str, plus_is_space: bool) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = |index: usize| bytes.get(index).and_then(|byte| char::from(*byte).to_digit(16));
-        match (bytes[at], hex(at + 1), hex(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-                continue;
-            }
-            (b'+', ..) if plus_is_space => out.push(b' '),
-            (byte, ..) => out.push(byte),
-        }
-        at += 1;
-    }
-    out
-}
-
-/// Percent-encodes as Python's `quote` does, which leaves letters, digits, `_.-~` and the characters of `safe`.
-pub fn quote(text: &str, safe: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        let character = char::from(byte);
-        if byte.is_ascii_alphanumeric()
-            || "_.-~".contains(character)
-            || (byte.is_ascii() && safe.contains(character))
-        {
-            out.push(character);
-        } else {
-            out.extend(["%", &format!("{byte:02X}")]);
-        }
-    }
-    out
-}
-
-/// Percent-encodes as Python's `quote_plus` does, for query strings.
-pub fn quote_plus(text: &str) -> String {
-    quote(text, " ").replace(' ', "+")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,11 +123,5 @@ mod tests {
             )
         );
         assert!(flag("refresh=1&refresh=1").is_err());
-    }
-
-    #[test]
-    fn quoting_is_pythons() {
-        assert_eq!(quote("/archive_policy/a b:é~", "/"), "/archive_policy/a%20b%3A%C3%A9~");
-        assert_eq!(quote_plus("name:asc x/y"), "name%3Aasc+x%2Fy");
     }
 }

@@ -2,9 +2,10 @@
 
 use uuid::Uuid;
 
+use gnudi_model::python::parse_uuid;
+
 use crate::{
     json::Value,
-    router::parse_uuid,
     schema::{Checked, Invalid, string},
 };
 

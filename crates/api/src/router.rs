@@ -1,19 +1,18 @@
 //! Every route, with its methods and who may use them, in one table.
 //!
-//! `find` looks a path up in it, `call` finds what the path names, asks the guard and calls the handler.
+//! `find` looks a path up in it, `dispatch` finds what the path names, asks the guard and calls the handler.
 
-mod call;
+mod dispatch;
 mod find;
 
 use std::pin::Pin;
 
 use hyper::Method;
 
-pub use call::{Call, call};
+pub use dispatch::dispatch;
 pub use find::{RouteMatch, Router, is_version_1};
-pub use gnudi_model::python::parse_uuid;
 
-use crate::{body::RequestBody, error::ApiError, policy::Rule, reply::Response, routes};
+use crate::{body::RequestBody, call::Call, error::ApiError, policy::Rule, reply::Response, routes};
 
 /// What a path names, which is looked up before anything else is looked at, the method included, as Gnocchi does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +37,11 @@ enum Guard {
     Open,
     /// A caller who passes the rule.
     Caller(Rule),
-    /// Any caller; the handler asks the rule of each item, or the answer shows only what its caller may see.
-    Items(Rule),
+    /// Any caller; the handler asks one of the rules for each item, or the answer shows only what its caller may see. Debug builds
+    /// assert that an answer comes of a handler that has asked.
+    Items(&'static [Rule]),
+    /// Anybody, until there is something to do: then the handler finds out who calls, and asks the rule.
+    Deferred(Rule),
     /// A caller who passes the rule for the metric that was looked up.
     Metric(Rule),
 }
@@ -90,10 +92,13 @@ struct Route {
     endpoints: Vec<Endpoint>,
 }
 
+/// Of measures for resources and metrics that may have to be made.
+const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
+
 /// The whole API.
 #[expect(clippy::too_many_lines, reason = "it is one table")]
 fn routes() -> Vec<Route> {
-    use Guard::{Caller, Items, Metric, Open};
+    use Guard::{Caller, Deferred, Items, Metric, Open};
     use Lookup::Nothing;
     use routes::{
         aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
@@ -124,8 +129,8 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete),
-                endpoint!(GET Items(Rule::GetArchivePolicy), archive_policy::show),
-                endpoint!(PATCH Items(Rule::UpdateArchivePolicy), archive_policy::update),
+                endpoint!(GET Items(&[Rule::GetArchivePolicy]), archive_policy::show),
+                endpoint!(PATCH Items(&[Rule::UpdateArchivePolicy]), archive_policy::update),
             ],
         ),
         route(
@@ -141,7 +146,7 @@ fn routes() -> Vec<Route> {
             Lookup::ArchivePolicyRule,
             vec![
                 endpoint!(DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete),
-                endpoint!(GET Items(Rule::GetArchivePolicyRule), archive_policy_rule::show),
+                endpoint!(GET Items(&[Rule::GetArchivePolicyRule]), archive_policy_rule::show),
                 endpoint!(PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update),
             ],
         ),
@@ -149,8 +154,8 @@ fn routes() -> Vec<Route> {
             "/v1/metric",
             Nothing,
             vec![
-                endpoint!(GET Items(Rule::ListMetric), metric::list),
-                endpoint!(POST Items(Rule::CreateMetric), metric::create),
+                endpoint!(GET Items(&[Rule::ListMetric]), metric::list),
+                endpoint!(POST Items(&[Rule::CreateMetric]), metric::create),
             ],
         ),
         route(
@@ -174,31 +179,31 @@ fn routes() -> Vec<Route> {
             "/v1/resource/:type",
             Lookup::ResourceType,
             vec![
-                endpoint!(DELETE Items(Rule::DeleteResources), resource::delete_matching),
-                endpoint!(GET Items(Rule::ListResource), resource::list),
-                endpoint!(POST Items(Rule::CreateResource), resource::create),
+                endpoint!(DELETE Items(&[Rule::DeleteResources]), resource::delete_matching),
+                endpoint!(GET Items(&[Rule::ListResource]), resource::list),
+                endpoint!(POST Items(&[Rule::CreateResource]), resource::create),
             ],
         ),
         route(
             "/v1/resource/:type/:id",
             Lookup::ResourceId,
             vec![
-                endpoint!(DELETE Items(Rule::DeleteResource), resource::delete),
-                endpoint!(GET Items(Rule::GetResource), resource::show),
-                endpoint!(PATCH Items(Rule::UpdateResource), resource::update),
+                endpoint!(DELETE Items(&[Rule::DeleteResource]), resource::delete),
+                endpoint!(GET Items(&[Rule::GetResource]), resource::show),
+                endpoint!(PATCH Items(&[Rule::UpdateResource]), resource::update),
             ],
         ),
         route(
             "/v1/resource/:type/:id/history",
             Lookup::ResourceId,
-            vec![endpoint!(GET Items(Rule::GetResource), resource::history)],
+            vec![endpoint!(GET Items(&[Rule::GetResource]), resource::history)],
         ),
         route(
             "/v1/resource/:type/:id/metric",
             Lookup::ResourceId,
             vec![
-                endpoint!(GET Items(Rule::GetResource), resource::list_metrics),
-                endpoint!(POST Items(Rule::UpdateResource), resource::create_metrics),
+                endpoint!(GET Items(&[Rule::GetResource]), resource::list_metrics),
+                endpoint!(POST Items(&[Rule::UpdateResource]), resource::create_metrics),
             ],
         ),
         route(
@@ -222,72 +227,72 @@ fn routes() -> Vec<Route> {
             Nothing,
             vec![
                 endpoint!(GET Caller(Rule::ListResourceType), resource_type::list),
-                endpoint!(POST Items(Rule::CreateResourceType), resource_type::create),
+                endpoint!(POST Items(&[Rule::CreateResourceType]), resource_type::create),
             ],
         ),
         route(
             "/v1/resource_type/:name",
             Nothing,
             vec![
-                endpoint!(DELETE Items(Rule::DeleteResourceType), resource_type::delete),
-                endpoint!(GET Items(Rule::GetResourceType), resource_type::show),
-                endpoint!(PATCH Items(Rule::UpdateResourceType), resource_type::update),
+                endpoint!(DELETE Items(&[Rule::DeleteResourceType]), resource_type::delete),
+                endpoint!(GET Items(&[Rule::GetResourceType]), resource_type::show),
+                endpoint!(PATCH Items(&[Rule::UpdateResourceType]), resource_type::update),
             ],
         ),
         route(
             "/v1/aggregates",
             Nothing,
-            vec![endpoint!(POST Items(Rule::SearchResource), aggregates::fetch)],
+            vec![endpoint!(POST Items(&[Rule::SearchResource, Rule::GetMetric]), aggregates::fetch)],
         ),
         route("/v1/aggregation", Nothing, Vec::new()),
         route(
             "/v1/aggregation/metric",
             Nothing,
             vec![
-                endpoint!(GET Items(Rule::GetMetric), aggregation::metric),
-                endpoint!(POST Items(Rule::GetMetric), aggregation::posted_metric),
+                endpoint!(GET Items(&[Rule::GetMetric]), aggregation::metric),
+                endpoint!(POST Items(&[Rule::GetMetric]), aggregation::posted_metric),
             ],
         ),
         route(
             "/v1/aggregation/resource/:type/metric/:name",
             Lookup::ResourceType,
-            vec![endpoint!(POST Items(Rule::SearchResource), aggregation::resource)],
+            vec![endpoint!(POST Items(&[Rule::SearchResource]), aggregation::resource)],
         ),
         // Where so many segments lead nowhere, and not to a method that is missing.
         route("/v1/aggregation/:object/:type/:key/:name", Nothing, Vec::new()),
         route(
             "/v1/batch/metrics/measures",
             Nothing,
-            vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_metrics_measures)],
+            vec![endpoint!(POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures)],
         ),
         route(
             "/v1/batch/resources/metrics/measures",
             Nothing,
-            vec![endpoint!(POST Items(Rule::PostMeasures), batch::post_resources_metrics_measures)],
+            vec![endpoint!(POST Items(WRITE), batch::post_resources_metrics_measures)],
         ),
-        route("/v1/search/metric", Nothing, vec![endpoint!(POST Items(Rule::SearchMetric), search::metric)]),
+        route(
+            "/v1/search/metric",
+            Nothing,
+            vec![endpoint!(POST Items(&[Rule::SearchMetric]), search::metric)],
+        ),
         route("/v1/search/resource", Nothing, Vec::new()),
         route(
             "/v1/search/resource/:type",
             Lookup::ResourceType,
-            vec![endpoint!(POST Items(Rule::SearchResource), search::resource)],
+            vec![endpoint!(POST Items(&[Rule::SearchResource]), search::resource)],
         ),
         route(
             "/v1/influxdb/ping",
             Nothing,
             vec![endpoint!(BARE GET Open, influxdb::ping), endpoint!(BARE HEAD Open, influxdb::ping)],
         ),
-        route("/v1/influxdb/query", Nothing, vec![endpoint!(BARE POST Open, influxdb::query)]),
         route(
-            "/v1/influxdb/write",
+            "/v1/influxdb/query",
             Nothing,
-            vec![endpoint!(BARE POST Items(Rule::PostMeasures), influxdb::write)],
+            vec![endpoint!(BARE POST Deferred(Rule::CreateResourceType), influxdb::query)],
         ),
-        route(
-            "/v1/prometheus/write",
-            Nothing,
-            vec![endpoint!(BARE POST Items(Rule::PostMeasures), prometheus::write)],
-        ),
+        route("/v1/influxdb/write", Nothing, vec![endpoint!(BARE POST Items(WRITE), influxdb::write)]),
+        route("/v1/prometheus/write", Nothing, vec![endpoint!(BARE POST Items(WRITE), prometheus::write)]),
         route("/v1/capabilities", Nothing, vec![endpoint!(GET Open, capabilities::show)]),
         route("/v1/status", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
         route("/v1/status/:details", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use gnudi_client::{Trust, base64};
+use gnudi_client::{Trust, basic_authorization};
 
 use crate::{
     context::Stop,
@@ -106,8 +106,8 @@ impl TargetOptions {
         }
         let user = given(self.user.as_deref()).unwrap_or("admin");
         ensure!(!user.contains(':') && !user.chars().any(char::is_control), "{user:?}: not a user's name");
-        let both = format!("{user}:{}", self.password.as_deref().unwrap_or_default());
-        Ok(format!("{ACCEPT}Authorization: Basic {}\r\n", base64::encode(both.as_bytes())))
+        let basic = basic_authorization(user, self.password.as_deref().unwrap_or_default());
+        Ok(format!("{ACCEPT}Authorization: {}\r\n", basic.to_str().expect("base64 is ASCII")))
     }
 }
 

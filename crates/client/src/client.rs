@@ -9,10 +9,7 @@ use gnudi_http::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{
-    base64,
-    error::{ClientError, Refused},
-};
+use crate::error::{ClientError, Refused};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -192,8 +189,7 @@ fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue, Client
     if user.contains(':') || user.chars().any(char::is_control) {
         return Err(ClientError::InvalidOptions(format!("{user:?}: not a user's name")));
     }
-    let text = format!("Basic {}", base64::encode(format!("{user}:{password}").as_bytes()));
-    Ok(HeaderValue::from_str(&text).expect("base64 is a header value"))
+    Ok(gnudi_http::basic_authorization(user, password))
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

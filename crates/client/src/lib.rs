@@ -4,7 +4,6 @@
 //! sent twice, and when).
 
 pub mod archive_policy;
-pub mod base64;
 mod client;
 mod error;
 pub mod measures;
@@ -18,7 +17,7 @@ pub mod uri;
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
 pub use client::{Client, ClientOptions, message_of};
 pub use error::{ClientError, Refused};
-pub use gnudi_http::Trust;
+pub use gnudi_http::{Trust, basic_authorization};
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
 pub use resource::{NamedMeasures, Resource, ResourceTypeSpec, ResourcesBatch, StringAttribute};

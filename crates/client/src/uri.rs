@@ -1,24 +1,10 @@
-//! Percent-encoding of path segments and query strings.
+//! Paths and query strings, put together out of what has to be escaped.
 
-/// Writes a path segment or a query value: everything but RFC 3986's unreserved characters is escaped.
-fn escape(text: &str, out: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
-}
+use gnudi_model::python::quote;
 
 /// `prefix` with `segment` behind it, escaped.
 pub fn path(prefix: &str, segment: &str) -> String {
-    let mut out = prefix.to_owned();
-    escape(segment, &mut out);
-    out
+    format!("{prefix}{}", quote(segment, ""))
 }
 
 /// A path with its query string; grows one parameter at a time.
@@ -37,7 +23,7 @@ impl Query {
         self.separator = '&';
         self.text.push_str(name);
         self.text.push('=');
-        escape(value, &mut self.text);
+        self.text.push_str(&quote(value, ""));
     }
 
     pub fn add_some(&mut self, name: &str, value: Option<&str>) {

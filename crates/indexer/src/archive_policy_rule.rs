@@ -1,9 +1,9 @@
 //! Archive policy rules in the index.
 
 use async_trait::async_trait;
-use gnudi_model::ArchivePolicyRule;
+use gnudi_model::{ArchivePolicyRule, python::fnmatch::fnmatch};
 
-use crate::{IndexerError, fnmatch::fnmatch};
+use crate::IndexerError;
 
 #[async_trait]
 pub trait ArchivePolicyRules {

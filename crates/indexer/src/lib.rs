@@ -11,7 +11,6 @@ pub mod defaults;
 pub mod error;
 pub mod feed;
 pub mod filter;
-pub mod fnmatch;
 pub mod memory;
 pub mod metric;
 pub mod resource;

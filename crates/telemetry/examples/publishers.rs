@@ -10,9 +10,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap, io::BufRead as _, path::PathBuf, sync::Arc};
 
+use gnudi_model::python::fnmatch::Pattern;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
-    glob::Glob,
     messaging::{BrokerOptions, envelope::Version},
     pipeline::{Origin, PipelineFigures, Pipelines, Purpose},
     publishers::{
@@ -167,7 +167,8 @@ async fn main() {
             samples_payload(&samples, &signer()).into()
         } else if let Some(pairs) = line["globs"].as_array() {
             let fits = |pair: &Value| {
-                Glob::new(pair[0].as_str().unwrap_or_default()).matches(pair[1].as_str().unwrap_or_default())
+                Pattern::new(pair[0].as_str().unwrap_or_default())
+                    .matches(pair[1].as_str().unwrap_or_default())
             };
             pairs.iter().map(fits).collect::<Vec<bool>>().into()
         } else if line["route"].is_string() {

@@ -10,7 +10,6 @@ pub mod delivery;
 pub mod event;
 pub mod events;
 mod fold;
-pub mod glob;
 pub mod host;
 pub mod located;
 pub mod messaging;

@@ -3,6 +3,10 @@
 
 use std::net::IpAddr;
 
+use base64::{
+    Engine as _, alphabet,
+    engine::{GeneralPurpose, general_purpose::PAD},
+};
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::{Passwords, named, passwords::Busy};
@@ -49,7 +53,7 @@ fn parse(header: &str) -> Option<(String, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let mut decoded = decode_base64(credentials.trim().as_bytes())?;
+    let mut decoded = BASE64.decode(credentials.trim()).ok()?;
     let password = match decoded.iter().position(|byte| *byte == b':') {
         Some(colon) => {
             let password = decoded.split_off(colon + 1);
@@ -61,33 +65,9 @@ fn parse(header: &str) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(decoded).ok()?, password))
 }
 
-/// RFC 4648, with padding.
-fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
-    let digits = &text[..text.len() - padding];
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in digits {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
-        }
-    }
-    Some(out)
-}
+/// RFC 4648, with padding; bits behind the last byte do not matter, as for Python.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 #[cfg(test)]
 mod tests {

@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use gnudi_keystone::{Identity, KeystoneError, Validator};
-use gnudi_model::Timestamp;
+use gnudi_model::{
+    Timestamp,
+    python::{quote, unquote},
+};
 use hyper::{HeaderMap, Method, http::request::Parts};
 
 use super::Own;
 use crate::{
     error::{ApiError, Challenge},
     policy::Caller,
-    query::{decode, quote},
 };
 
 const USER_TOKEN: &str = "x-auth-token";
@@ -124,7 +126,7 @@ fn is_within_rules(identity: &Identity, service_type: Option<&str>, method: &Met
     if path.to_ascii_lowercase().contains("%2f") {
         return false;
     }
-    let path = quote(&String::from_utf8_lossy(&decode(path, false)), PATH_SAFE);
+    let path = quote(&String::from_utf8_lossy(&unquote(path)), PATH_SAFE);
     rules.iter().any(|rule| rule.allows(service_type, method.as_str(), &path))
 }
 

@@ -1,13 +1,12 @@
 //! Reads any body of measures, by the rules of Gnocchi's `MeasuresListSchema`: what the scanner leaves.
 
-use gnudi_model::{Measure, MetricId, Timestamp};
+use gnudi_model::{Measure, MetricId, Timestamp, python::parse_uuid};
 
 use super::scan::MetricMeasures;
 use crate::{
     error::ApiError,
     json::{self, Value},
     python::{self, NotTimestamps},
-    router::parse_uuid,
     schema::{Checked, Invalid, entries},
 };
 

@@ -6,7 +6,7 @@
 //! around it are right, and otherwise the metric schema's word on the outermost list.
 
 use gnudi_series::{
-    operations::{BinaryOperator, MetricName, Metrics, Operation, Reaggregation, UnaryOperator},
+    operations::{MetricName, Metrics, Operation, Operator, Reaggregation},
     resample::Resample,
 };
 
@@ -88,34 +88,39 @@ fn class_of(value: &Value) -> &'static str {
 /// An operator with its operands; where they are wrong, the fault of the first that is, if it has one to tell.
 fn operator(items: &[Value]) -> Result<Operation, Option<Invalid>> {
     let [Value::Str(name), arguments @ ..] = items else { return Err(None) };
-    match (name.as_str(), arguments) {
-        ("clip", [value, min, rest @ ..]) if rest.len() <= 1 => Ok(Operation::Clip {
+    match (name.parse().map_err(|_| None)?, arguments) {
+        (Operator::Clip, [value, min, rest @ ..]) if rest.len() <= 1 => Ok(Operation::Clip {
             value: operand(value)?,
             min: operand(min)?,
             max: rest.first().map(operand).transpose()?,
         }),
-        ("aggregate", [method, value]) => {
+        (Operator::Aggregate, [method, value]) => {
             Ok(Operation::Aggregate { method: reaggregation(method)?, operand: operand(value)? })
         }
-        ("rolling", [method, window, value]) => Ok(Operation::Rolling {
+        (Operator::Rolling, [method, window, value]) => Ok(Operation::Rolling {
             method: reaggregation(method)?,
             window: integer_from(1)(window).map_err(|_| None)?,
             operand: operand(value)?,
         }),
-        ("resample", [method, span, value]) => Ok(Operation::Resample {
+        (Operator::Resample, [method, span, value]) => Ok(Operation::Resample {
             method: reaggregation(method)?.stored().ok_or(None)?,
             to: Resample::Span(python::timespan(span).map_err(|_| None)?),
             operand: operand(value)?,
         }),
-        (name, [value]) => {
-            let operator: UnaryOperator = name.parse().map_err(|_| None)?;
-            Ok(Operation::Unary { operator, operand: operand(value)? })
-        }
-        (name, [left, right]) => {
-            let operator: BinaryOperator = name.parse().map_err(|_| None)?;
+        (Operator::Unary(operator), [value]) => Ok(Operation::Unary { operator, operand: operand(value)? }),
+        (Operator::Binary(operator), [left, right]) => {
             Ok(Operation::Binary { operator, left: operand(left)?, right: operand(right)? })
         }
-        _ => Err(None),
+        // Another number of operands.
+        (
+            Operator::Clip
+            | Operator::Aggregate
+            | Operator::Rolling
+            | Operator::Resample
+            | Operator::Unary(_)
+            | Operator::Binary(_),
+            _,
+        ) => Err(None),
     }
 }
 

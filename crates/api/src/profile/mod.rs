@@ -26,6 +26,15 @@ use tokio::sync::oneshot;
 use sampler::Sampler;
 use stacks::Stacks;
 
+/// How long a profile may take, and takes where nothing is said.
+pub const SECONDS_MAX: u16 = 60;
+pub const SECONDS_DEFAULT: u16 = 10;
+
+/// Samples a second of processor time. The default is no divisor of what timers beat at, so that work done by the clock is
+/// neither always nor never seen.
+pub const FREQUENCY_HZ_MAX: u16 = 1000;
+pub const FREQUENCY_HZ_DEFAULT: u16 = 99;
+
 /// Libraries in whose code no stack is read: they may be in the middle of what reading a stack needs.
 const LIBRARIES_NOT_READ: [&str; 3] = ["libgcc", "ld-linux", "vdso"];
 

@@ -21,14 +21,10 @@ pub use known::KnownResources;
 pub use parcel::{Parcel, Parcels};
 
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     policy::{Rule, Target},
-    router::Call,
-    routes::{
-        metric::definition::{new_id, policy_for},
-        resource,
-    },
 };
 
 /// How often a request looks again after another one was faster.
@@ -50,6 +46,10 @@ pub struct Destination<'a> {
 /// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
 pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
     call.app.options().limits.check_metrics(parcels.metrics())?;
+    if parcels.iter().next().is_none() {
+        call.has_no_items(Rule::PostMeasures);
+        return Ok(());
+    }
     let mut batch = Batch::default();
     let found: Vec<Option<Vec<Arc<Metric>>>> =
         parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
@@ -105,7 +105,7 @@ async fn make(
         call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&resource_type.name))]))?;
     }
     for _ in 0..ATTEMPTS_MAX {
-        let now = resource::now(call);
+        let now = call.resource_now();
         let mut steps = Vec::new();
         for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
             steps.push((index, step(call, to.resource_type, parcel).await?));
@@ -157,8 +157,8 @@ async fn new_metrics(
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     let mut metrics = Vec::new();
     for name in names {
-        let archive_policy_name = policy_for(call, Some(name)).await?;
-        let id = new_id(call);
+        let archive_policy_name = call.archive_policy_for(Some(name)).await?;
+        let id = call.new_metric_id();
         let metric = NewNamedMetric { id, unit: None, archive_policy_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }

@@ -4,10 +4,11 @@
 
 use std::borrow::Cow;
 
+use gnudi_model::python::unquote;
 use hyper::{Method, http::request::Parts};
 
 use super::{ANY_METHOD, Endpoint, Lookup, Route, routes};
-use crate::{error::ApiError, query::decode};
+use crate::error::ApiError;
 
 /// The routes, ready to be searched.
 pub struct Router {
@@ -169,7 +170,7 @@ fn is_below_version_1(path: &str) -> bool {
 /// The path, decoded, without empty segments; `None` where it is not UTF-8.
 fn normal(path: &str) -> Option<Cow<'_, str>> {
     let decoded = if path.contains('%') {
-        Cow::Owned(String::from_utf8(decode(path, false)).ok()?)
+        Cow::Owned(String::from_utf8(unquote(path)).ok()?)
     } else {
         Cow::Borrowed(path)
     };

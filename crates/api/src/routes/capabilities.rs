@@ -5,10 +5,10 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     reply::{self, Response},
-    router::Call,
 };
 
 /// The aggregation methods that policies may name.

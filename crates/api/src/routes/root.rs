@@ -9,11 +9,11 @@ use hyper::{
 use crate::{
     accept::acceptable,
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     openapi,
     reply::{self, Response},
-    router::Call,
 };
 
 /// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.

@@ -5,11 +5,11 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     query::flag,
     reply::{self, Response},
-    router::Call,
 };
 
 /// What waits to be processed; with `details`, by metric.

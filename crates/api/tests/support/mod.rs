@@ -3,6 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use gnudi_api::{ApiOptions, App, serve};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
@@ -111,7 +112,7 @@ impl<'a> Request<'a> {
         let mut usual =
             vec![("Accept", "application/json".to_owned()), ("Content-Type", "application/json".to_owned())];
         if let Some(user) = self.user {
-            usual.push(("Authorization", format!("Basic {}", base64(&format!("{user}:")))));
+            usual.push(("Authorization", format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:")))));
         }
         if let Some(body) = self.body {
             usual.push(("Content-Length", body.len().to_string()));
@@ -238,17 +239,4 @@ impl Connection {
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
-}
-
-fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    text.as_bytes()
-        .chunks(3)
-        .flat_map(|chunk| {
-            let bits =
-                chunk.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
-            let digit = move |at| char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]);
-            (0..4).map(move |at| if at <= chunk.len() { digit(at) } else { '=' })
-        })
-        .collect()
 }

@@ -3,6 +3,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use gnudi_model::python::unquote_strict;
+
 use super::options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, TlsMode};
 
 /// Why a URL names no index. It does not show the URL, which may have a password.
@@ -186,20 +188,8 @@ fn truth(text: &str) -> Option<bool> {
 
 fn decoded(text: &str, part: &'static str) -> Result<String, InvalidUrl> {
     let bad = |reason| InvalidUrl::Bad { part, reason };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = behind;
-            continue;
-        }
-        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        let byte = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or_else(|| bad("a percent sign is followed by two hexadecimal digits"))?);
-        rest = &behind[2..];
-    }
+    let bytes =
+        unquote_strict(text).ok_or_else(|| bad("a percent sign is followed by two hexadecimal digits"))?;
     let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8"))?;
     if text.contains('\0') { Err(bad("it has a NUL character")) } else { Ok(text) }
 }

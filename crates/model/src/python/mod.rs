@@ -3,8 +3,10 @@
 //! Values of requests, whatever their form, are the API's.
 
 mod date;
+pub mod fnmatch;
 mod number;
 mod text;
+mod url;
 
 pub use date::{
     NotTimestamps, after_epoch, datetime, nanoseconds_of_date, nanoseconds_of_seconds, nanoseconds_relative,
@@ -12,3 +14,4 @@ pub use date::{
 };
 pub use number::{float_of_text, int_of_float, int_of_text, text_of_float};
 pub use text::{parse_uuid, repr_str};
+pub use url::{quote, quote_plus, unquote, unquote_plus, unquote_strict};

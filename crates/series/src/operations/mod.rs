@@ -21,7 +21,7 @@ use crate::resample::Resample;
 use gnudi_model::AggregationMethod;
 
 pub use evaluate::{CELLS_HELD_MAX, Evaluated, Grid, Names, OperationError, VALUES_TOUCHED_MAX, evaluate};
-pub use operator::{BinaryFunction, BinaryOperator, UnaryFunction, UnaryOperator, UnknownOperator};
+pub use operator::{BinaryFunction, BinaryOperator, Operator, UnaryFunction, UnaryOperator, UnknownOperator};
 pub use reaggregation::{CrossStatistic, Reaggregation, UnknownReaggregation};
 
 /// A tree may be so deep: a root alone has depth 1. Whoever builds a tree stops there.
@@ -108,6 +108,19 @@ pub enum TooLarge {
 }
 
 impl Operation {
+    /// The operator; metric nodes and constants have none.
+    pub fn operator(&self) -> Option<Operator> {
+        match self {
+            Operation::Metric(_) | Operation::Constant(_) => None,
+            Operation::Unary { operator, .. } => Some(Operator::Unary(*operator)),
+            Operation::Binary { operator, .. } => Some(Operator::Binary(*operator)),
+            Operation::Clip { .. } => Some(Operator::Clip),
+            Operation::Aggregate { .. } => Some(Operator::Aggregate),
+            Operation::Rolling { .. } => Some(Operator::Rolling),
+            Operation::Resample { .. } => Some(Operator::Resample),
+        }
+    }
+
     /// The nodes right under this one.
     pub fn operands(&self) -> impl Iterator<Item = &Operation> {
         let operands: [Option<&Operation>; 3] = match self {

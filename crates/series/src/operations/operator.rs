@@ -157,6 +157,43 @@ named_operator!(
     UNARY
 );
 
+/// Every operator: who reads requests matches all of them, so that a new one is not forgotten there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    Clip,
+    Aggregate,
+    Rolling,
+    Resample,
+    Unary(UnaryOperator),
+    Binary(BinaryOperator),
+}
+
+impl Operator {
+    pub fn name(self) -> &'static str {
+        match self {
+            Operator::Clip => "clip",
+            Operator::Aggregate => "aggregate",
+            Operator::Rolling => "rolling",
+            Operator::Resample => "resample",
+            Operator::Unary(operator) => operator.name(),
+            Operator::Binary(operator) => operator.name(),
+        }
+    }
+}
+
+impl FromStr for Operator {
+    type Err = UnknownOperator;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let of_its_own = [Operator::Clip, Operator::Aggregate, Operator::Rolling, Operator::Resample];
+        of_its_own
+            .into_iter()
+            .find(|operator| operator.name() == text)
+            .map_or_else(|| text.parse().map(Operator::Unary), Ok)
+            .or_else(|_: UnknownOperator| text.parse().map(Operator::Binary))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +206,11 @@ mod tests {
         for name in UnaryOperator::names() {
             assert_eq!(name.parse::<UnaryOperator>().unwrap().to_string(), name);
         }
+        let all = BinaryOperator::names().chain(UnaryOperator::names());
+        for name in all.chain(["clip", "aggregate", "rolling", "resample"]) {
+            assert_eq!(name.parse::<Operator>().unwrap().name(), name);
+        }
+        assert_eq!("metric".parse::<Operator>(), Err(UnknownOperator("metric".to_owned())));
         let plus: BinaryOperator = "+".parse().unwrap();
         let add: BinaryOperator = "add".parse().unwrap();
         assert_ne!(plus, add);

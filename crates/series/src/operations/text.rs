@@ -7,6 +7,9 @@ use crate::resample::Resample;
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operator) = self.operator() {
+            write!(f, "['{}', ", operator.name())?;
+        }
         match self {
             Operation::Metric(Metrics::One(name)) => {
                 f.write_str("['metric', ")?;
@@ -23,19 +26,17 @@ impl fmt::Display for Operation {
                 f.write_char(']')
             }
             Operation::Constant(number) => write_number(f, *number),
-            Operation::Unary { operator, operand } => write!(f, "['{operator}', {operand}]"),
-            Operation::Binary { operator, left, right } => write!(f, "['{operator}', {left}, {right}]"),
-            Operation::Clip { value, min, max: None } => write!(f, "['clip', {value}, {min}]"),
-            Operation::Clip { value, min, max: Some(max) } => write!(f, "['clip', {value}, {min}, {max}]"),
-            Operation::Aggregate { method, operand } => write!(f, "['aggregate', '{method}', {operand}]"),
-            Operation::Rolling { method, window, operand } => {
-                write!(f, "['rolling', '{method}', {window}, {operand}]")
-            }
+            Operation::Unary { operand, .. } => write!(f, "{operand}]"),
+            Operation::Binary { left, right, .. } => write!(f, "{left}, {right}]"),
+            Operation::Clip { value, min, max: None } => write!(f, "{value}, {min}]"),
+            Operation::Clip { value, min, max: Some(max) } => write!(f, "{value}, {min}, {max}]"),
+            Operation::Aggregate { method, operand } => write!(f, "'{method}', {operand}]"),
+            Operation::Rolling { method, window, operand } => write!(f, "'{method}', {window}, {operand}]"),
             Operation::Resample { method, to: Resample::Span(span), operand } => {
-                write!(f, "['resample', '{method}', np.timedelta64({},'ns'), {operand}]", span.0)
+                write!(f, "'{method}', np.timedelta64({},'ns'), {operand}]", span.0)
             }
             Operation::Resample { method, to: Resample::Calendar(calendar), operand } => {
-                write!(f, "['resample', '{method}', '{}', {operand}]", calendar.letter())
+                write!(f, "'{method}', '{}', {operand}]", calendar.letter())
             }
         }
     }

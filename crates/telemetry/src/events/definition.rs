@@ -1,18 +1,18 @@
 //! One definition: which event types it is for, and the traits that their events have.
 
+use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Value, json};
 
 use super::traits::TraitDefinition;
 use crate::{
     definitions::{DefinitionError, LookupError},
     event::Trait,
-    glob::Glob,
 };
 
 #[derive(Debug)]
 pub struct EventDefinition {
-    included: Vec<Glob>,
-    excluded: Vec<Glob>,
+    included: Vec<Pattern>,
+    excluded: Vec<Pattern>,
     traits: Vec<TraitDefinition>,
 }
 
@@ -33,12 +33,12 @@ impl EventDefinition {
         let (mut included, mut excluded) = (Vec::new(), Vec::new());
         for event_type in event_types {
             match event_type.strip_prefix('!') {
-                Some(event_type) => excluded.push(Glob::new(event_type)),
-                None => included.push(Glob::new(event_type)),
+                Some(event_type) => excluded.push(Pattern::new(event_type)),
+                None => included.push(Pattern::new(event_type)),
             }
         }
         if included.is_empty() && !excluded.is_empty() {
-            included.push(Glob::new("*"));
+            included.push(Pattern::new("*"));
         }
         let mut all = default_traits()?;
         for (name, definition) in traits {
@@ -57,11 +57,11 @@ impl EventDefinition {
     }
 
     pub fn is_catch_all(&self) -> bool {
-        self.included.iter().any(Glob::is_everything) && self.excluded.is_empty()
+        self.included.iter().any(Pattern::is_everything) && self.excluded.is_empty()
     }
 
     pub fn matches(&self, event_type: &str) -> bool {
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(event_type));
+        let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(event_type));
         any(&self.included) && !any(&self.excluded)
     }
 

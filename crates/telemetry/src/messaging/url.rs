@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use gnudi_model::python::unquote;
+
 const PORT: u16 = 5672;
 
 /// What `RabbitMQ` has from the start.
@@ -91,23 +93,9 @@ fn host(text: &str) -> Result<Host, BadUrl> {
     Ok(Host { name: name.to_owned(), port, user, password: decode(password)? })
 }
 
-/// `%2f` and the like.
+/// Python's unquote, too, leaves a lone % as it is.
 fn decode(text: &str) -> Result<String, BadUrl> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
-        if let Some(digits) = digits {
-            let digits = std::str::from_utf8(digits).expect("hexadecimal digits");
-            bytes.push(u8::from_str_radix(digits, 16).expect("hexadecimal digits"));
-            rest = &after[2..];
-        } else {
-            // Python's unquote, too, leaves a lone % as it is.
-            bytes.push(byte);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| BadUrl("not UTF-8"))
+    String::from_utf8(unquote(text)).map_err(|_| BadUrl("not UTF-8"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Which names a source takes, as Ceilometer's sources read their lists: what `!` excludes is out, then what is named is in,
 //! and a list of exclusions alone takes the rest.
 
-use crate::glob::Glob;
+use gnudi_model::python::fnmatch::Pattern;
 
 /// A compiled list of names with wildcards.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    excluded: Vec<Glob>,
-    included: Vec<Glob>,
+    excluded: Vec<Pattern>,
+    included: Vec<Pattern>,
 }
 
 /// Why a list is no selection.
@@ -34,12 +34,12 @@ impl Selection {
                 None => return Err(SelectionError::EmptyName),
                 Some('!') => {
                     has_exclusions = true;
-                    excluded.push(Glob::new(&name[1..]));
+                    excluded.push(Pattern::new(&name[1..]));
                 }
                 Some(first) => {
                     // What begins with `*` counts as a wildcard, and may stand beside anything.
                     has_names |= first != '*';
-                    included.push(Glob::new(name));
+                    included.push(Pattern::new(name));
                 }
             }
         }
@@ -53,16 +53,16 @@ impl Selection {
 
     /// Takes every name.
     pub fn everything() -> Self {
-        Selection { excluded: Vec::new(), included: vec![Glob::new("*")] }
+        Selection { excluded: Vec::new(), included: vec![Pattern::new("*")] }
     }
 
     pub fn is_everything(&self) -> bool {
-        self.excluded.is_empty() && self.included.iter().any(Glob::is_everything)
+        self.excluded.is_empty() && self.included.iter().any(Pattern::is_everything)
     }
 
     /// Whether a name is taken.
     pub fn takes(&self, name: &str) -> bool {
-        let fits = |glob: &Glob| glob.matches(name);
+        let fits = |pattern: &Pattern| pattern.matches(name);
         !self.excluded.iter().any(fits) && (self.included.is_empty() || self.included.iter().any(fits))
     }
 }

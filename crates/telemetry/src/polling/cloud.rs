@@ -3,7 +3,7 @@
 //! There are never more than a named number of requests under way, so that no service is flooded, and a failing service is
 //! asked again in the next round, not before.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use gnudi_http::{Answer, Bytes, HttpClient, Method, Request, StatusCode, Uri};
 use gnudi_keystone::Session;
@@ -127,19 +127,6 @@ impl Cloud {
         }
         Err(CloudError::Failed(format!("{url}: a list without an end")))
     }
-}
-
-/// A text as a part of a path or a query.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            write!(encoded, "%{byte:02X}").expect("memory takes all");
-        }
-    }
-    encoded
 }
 
 fn has_version(endpoint: &str) -> bool {

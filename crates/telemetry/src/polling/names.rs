@@ -13,11 +13,12 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use gnudi_http::Method;
+use gnudi_model::python::quote;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::cloud::{Cloud, CloudError, encoded};
+use super::cloud::{Cloud, CloudError};
 use crate::sample::Sample;
 
 /// Names that are remembered, of users and of projects, unless told otherwise.
@@ -225,7 +226,7 @@ pub struct KeystoneDirectory(pub Cloud);
 impl KeystoneDirectory {
     async fn ask(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
         let base = self.0.versioned("identity", "v3").await?;
-        let url = format!("{base}/{}s/{}", kind.name(), encoded(id));
+        let url = format!("{base}/{}s/{}", kind.name(), quote(id, ""));
         let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
         let answer: Value = serde_json::from_slice(&answer.body)
             .map_err(|error| CloudError::Failed(format!("{url}: {error}")))?;

@@ -14,6 +14,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use gnudi_model::python::quote;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -21,7 +22,6 @@ use super::{
     Opened, PublishError, Publisher, PublisherUrl, Receipt,
     figures::Counts,
     http::{Endpoint, begin},
-    url::percent_encoded,
 };
 use crate::{
     event::Event,
@@ -95,7 +95,7 @@ fn group(resource: &str) -> String {
     } else if resource.contains('/') {
         format!("/resource_id@base64/{}", BASE64_URL_SAFE.encode(resource))
     } else {
-        format!("/resource_id/{}", percent_encoded(resource))
+        format!("/resource_id/{}", quote(resource, ""))
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Everything is kept as it is written, but the query's names and values, which are decoded.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+
+use gnudi_model::python::{quote_plus, unquote_plus};
 
 use super::OpenError;
 
@@ -98,12 +100,11 @@ pub struct Query(Vec<(String, String)>);
 
 impl Query {
     pub fn parse(text: &str) -> Self {
-        let decoded = |text: &str| percent_decoded(&text.replace('+', " "));
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         Query(
             pairs
                 .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-                .map(|(name, value)| (decoded(name), decoded(value)))
+                .map(|(name, value)| (unquote_plus(name), unquote_plus(value)))
                 .collect(),
         )
     }
@@ -152,47 +153,11 @@ impl Query {
         let pairs: Vec<String> = names
             .into_iter()
             .flat_map(|name| {
-                self.all(name).map(move |value| format!("{}={}", plus_encoded(name), plus_encoded(value)))
+                self.all(name).map(move |value| format!("{}={}", quote_plus(name), quote_plus(value)))
             })
             .collect();
         pairs.join("&")
     }
-}
-
-/// `%2f` and the like, decoded; what is no UTF-8 becomes a replacement character.
-pub fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
-        if byte == b'%'
-            && let (Some(high), Some(low)) = (digit(0), digit(1))
-        {
-            bytes.push((high * 16 + low) as u8);
-            rest = &after[2..];
-        } else {
-            bytes.push(byte);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Everything but letters, digits and `_.-~` as `%` and two digits.
-pub fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-fn plus_encoded(text: &str) -> String {
-    percent_encoded(text).replace("%20", "+")
 }
 
 #[cfg(test)]

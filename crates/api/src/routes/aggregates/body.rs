@@ -10,11 +10,11 @@ use gnudi_indexer::Filter;
 use gnudi_series::operations::Operation;
 
 use crate::{
+    call::Call,
     error::ApiError,
     filter,
     json::Value,
     operations::{self, Refusal},
-    router::Call,
     schema::{Invalid, entries, required},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnudi_model::{Metric, MetricId};
+use gnudi_model::{Metric, MetricId, python::parse_uuid};
 use gnudi_series::operations::{MetricName, Operation};
 
 use super::{
@@ -10,11 +10,11 @@ use super::{
     references::{self, Policies, Reference},
 };
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     measures::document::Document,
     policy::Rule,
-    router::{Call, parse_uuid},
     routes::{
         metric::{ResourceForm, shown},
         resource,

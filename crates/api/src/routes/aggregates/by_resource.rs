@@ -13,6 +13,7 @@ use super::{
     references::{self, Names, Policies, Reference, check_count, check_groups},
 };
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     measures::{
@@ -21,8 +22,7 @@ use crate::{
     },
     pagination::RESOURCE_SORTS,
     reply::ReplyBody,
-    router::Call,
-    routes::resource::{self, field, write},
+    routes::resource::{field, write},
 };
 
 /// What of resources' metrics is asked for.
@@ -182,7 +182,7 @@ pub(crate) async fn list(
         history,
         details: false,
         page: ResourcePage { limit: Some(limit), marker: None, sorts },
-        now: resource::now(call),
+        now: call.resource_now(),
     };
     call.app.engine().indexer().list_resources(&listing).await
 }

@@ -5,13 +5,13 @@ use hyper::StatusCode;
 use super::{Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, groupby, history};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     operations,
     policy::Rule,
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Result<Response, ApiError> {

@@ -21,13 +21,13 @@ use super::{
     references::{self, Names, Policies, check_count, check_groups},
 };
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     measures::{
         document::Document,
         write::{self, Column},
     },
-    router::Call,
     routes::resource,
 };
 

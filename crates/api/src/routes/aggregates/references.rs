@@ -3,15 +3,15 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_engine::{CrossMeasuresQuery, CrossReference};
-use gnudi_indexer::{IndexerError, fnmatch::Pattern};
-use gnudi_model::{ArchivePolicy, Metric, Resource, Text};
+use gnudi_indexer::IndexerError;
+use gnudi_model::{ArchivePolicy, Metric, Resource, Text, python::fnmatch::Pattern};
 use gnudi_series::{
     cross::CrossMeasures,
     operations::{MetricName, Operation},
 };
 
 use super::Arguments;
-use crate::{error::ApiError, json::Value, router::Call};
+use crate::{call::Call, error::ApiError, json::Value};
 
 /// A metric and one of its aggregations.
 #[derive(Clone, Debug)]

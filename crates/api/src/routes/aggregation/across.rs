@@ -10,12 +10,12 @@ use gnudi_series::{
 };
 
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     measures::write::{self, Column},
     policy::Rule,
     query::{Argument, Query},
-    router::Call,
     routes::{
         aggregates::{Arguments, Policies, aggregated},
         metric::resample,

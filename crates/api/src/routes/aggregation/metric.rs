@@ -2,19 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use gnudi_model::{Metric, MetricId};
+use gnudi_model::{Metric, MetricId, python::parse_uuid};
 use hyper::StatusCode;
 
 use super::across::{self, AcrossQuery};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     measures::document::Document,
     query::Argument,
     reply::{self, Response},
     request,
-    router::{Call, parse_uuid},
     routes::aggregates::check_count,
     schema::{Checked, Invalid, list},
 };

@@ -13,6 +13,7 @@ use hyper::StatusCode;
 use super::across::{self, AcrossQuery, Reading};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     measures::{
@@ -21,7 +22,6 @@ use crate::{
     },
     policy::Rule,
     reply::{self, Response},
-    router::Call,
     routes::{
         aggregates::{check_count, group_by, groupby, list},
         search::filter_of,

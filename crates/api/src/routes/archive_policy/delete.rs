@@ -2,9 +2,9 @@
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
 };
 
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

@@ -6,12 +6,12 @@ use hyper::StatusCode;
 use super::definition::{self, PolicyItemFields};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     policy::{Rule, Target},
     reply::{self, Response},
     request,
-    router::Call,
     schema::{Checked, Invalid, entries, required},
 };
 

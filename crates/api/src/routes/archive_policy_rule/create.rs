@@ -5,12 +5,12 @@ use gnudi_model::ArchivePolicyRule;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     policy::{Rule, Target},
     reply::{self, Response},
     request,
-    router::Call,
     schema::{Checked, Invalid, addressable, entries, required, storable, string},
 };
 

@@ -4,10 +4,10 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     reply::{self, Response},
-    router::Call,
 };
 
 /// In the order in which they are tried.

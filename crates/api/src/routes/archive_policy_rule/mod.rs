@@ -15,7 +15,7 @@ pub use update::update;
 use gnudi_indexer::IndexerError;
 use gnudi_model::ArchivePolicyRule;
 
-use crate::{error::ApiError, json::Value, router::Call};
+use crate::{call::Call, error::ApiError, json::Value};
 
 /// A rule as the API shows it.
 pub fn shown(rule: &ArchivePolicyRule) -> Value {

@@ -4,11 +4,11 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     reply::{self, Response},
     request,
-    router::Call,
     schema::{Checked, Invalid, addressable, entries, required, string},
 };
 

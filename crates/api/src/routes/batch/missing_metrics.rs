@@ -10,11 +10,11 @@ use gnudi_model::{Metric, Resource};
 use uuid::Uuid;
 
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     measures::named::{Named, NamedMetric, NamedResource},
     policy::{Rule, Target},
-    router::Call,
     routes::{
         metric::definition::{self, Definition},
         resource,
@@ -105,7 +105,7 @@ async fn definitions(
         }
         check_policy(call, &definition.archive_policy_name, &mut policies).await?;
         new.push(NewMetric {
-            id: definition::new_id(call),
+            id: call.new_metric_id(),
             creator: call.caller.user.clone(),
             name: definition.name,
             unit: definition.unit,

@@ -14,9 +14,9 @@ use gnudi_model::{Measure, MetricId};
 use gnudi_series::points;
 
 use crate::{
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
 };
 
 /// Appends the measures that were parsed, a range of `read` for each metric, and returns the buffer `read` to its pool.

@@ -4,7 +4,7 @@ use gnudi_model::MetricId;
 
 use super::append;
 use crate::{
-    body::RequestBody, error::ApiError, measures, policy::Rule, reply::Response, request, router::Call,
+    body::RequestBody, call::Call, error::ApiError, measures, policy::Rule, reply::Response, request,
 };
 
 /// Takes measures of several metrics: all of them, or none.

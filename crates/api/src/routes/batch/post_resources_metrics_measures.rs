@@ -8,12 +8,12 @@ use uuid::Uuid;
 use super::{append, missing_metrics};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     measures::named::{self, Named},
     policy::Rule,
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 /// Takes measures of metrics by their resources and names: all of them, or none. With `create_metrics`, metrics that are
@@ -32,6 +32,7 @@ pub async fn post_resources_metrics_measures(
     app.figures.read_by(by);
     limits.check_metrics(named.metrics.len())?;
     if named.metrics.is_empty() {
+        call.has_no_items(Rule::PostMeasures);
         return Ok(reply::accepted());
     }
     let create = call.query().flag("create_metrics", false)?;

@@ -4,9 +4,9 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
 };
 
 /// Processes, sacks with their owners, and the backlog: what `gnudi status` prints.

@@ -6,21 +6,15 @@ use hyper::{StatusCode, header::HeaderValue};
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
-    profile::{self, ProfileError, ProfileOptions},
+    profile::{
+        self, FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX, ProfileError, ProfileOptions, SECONDS_DEFAULT,
+        SECONDS_MAX,
+    },
     query::Query,
     reply::{self, Response},
-    router::Call,
 };
-
-/// How long a profile may take, and takes where nothing is said.
-pub const SECONDS_MAX: u16 = 60;
-pub const SECONDS_DEFAULT: u16 = 10;
-
-/// Samples a second of processor time. The default is no divisor of what timers beat at, so that work done by the clock is
-/// neither always nor never seen.
-pub const FREQUENCY_HZ_MAX: u16 = 1000;
-pub const FREQUENCY_HZ_DEFAULT: u16 = 99;
 
 /// A flame graph of the next seconds, once they have passed.
 pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

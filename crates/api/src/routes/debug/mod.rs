@@ -4,4 +4,4 @@ mod cluster;
 mod flamegraph;
 
 pub use cluster::cluster;
-pub use flamegraph::{FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX, SECONDS_DEFAULT, SECONDS_MAX, flamegraph};
+pub use flamegraph::flamegraph;

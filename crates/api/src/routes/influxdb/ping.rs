@@ -4,9 +4,9 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
     routes::root::GNOCCHI_VERSION,
 };
 

@@ -11,13 +11,13 @@ use hyper::{
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     influxdb::query::database_to_create,
     json::Value,
     policy::{Rule, Target},
     query::Query,
     reply::{self, Response},
-    router::Call,
     schema::addressable,
 };
 
@@ -40,9 +40,7 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respon
     let Some(query) = query else { return Ok(reply::no_content()) };
     let Some(name) = database_to_create(&query) else { return Err(not_implemented()) };
     let target = Target::Given(&[("name", Some(&name))]);
-    if !call.app.options().policy.allows(Rule::CreateResourceType, &caller, target) {
-        return Err(ApiError::forbidden_by(Rule::CreateResourceType));
-    }
+    call.enforce_for(Rule::CreateResourceType, &caller, target)?;
     addressable(&name)?;
     if name.contains('/') {
         return Err(ApiError::bad_request("'/' is not supported in a database's name"));

@@ -7,6 +7,7 @@ use hyper::{StatusCode, header::CONTENT_ENCODING};
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     gunzip::gunzip,
     influxdb::{
@@ -18,7 +19,6 @@ use crate::{
     measures,
     provision::{self, Destination, Parcels},
     reply::{self, Response},
-    router::Call,
     shortened::shortened,
 };
 

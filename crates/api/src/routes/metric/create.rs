@@ -5,11 +5,11 @@ use gnudi_indexer::{IndexerError, NewMetric};
 use super::{ResourceForm, definition};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
@@ -18,7 +18,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let definition = definition::complete(call, given).await?;
     call.admit_metrics(1).await?;
     let metric = NewMetric {
-        id: definition::new_id(call),
+        id: call.new_metric_id(),
         creator: creator.clone(),
         name: definition.name,
         unit: definition.unit,

@@ -1,15 +1,15 @@
 //! What a request says about a metric that is to be made, alone or as one of a resource.
 
-use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric};
-use gnudi_model::MetricId;
+use gnudi_indexer::{MetricsChange, NewNamedMetric};
+use gnudi_model::{MetricId, python::parse_uuid};
 use uuid::Uuid;
 
 use crate::{
+    call::Call,
     error::ApiError,
     json::Value,
     policy::{Rule, Target},
     resource_id,
-    router::{Call, parse_uuid},
     routes::resource,
     schema::{Checked, Invalid, entries, storable, string, string_up_to},
 };
@@ -83,7 +83,7 @@ pub async fn told_first(call: &Call<'_>, metrics: Option<&Value>, fault: impl In
             return slash_refused();
         }
         if given.archive_policy_name.is_none()
-            && let Err(unmatched) = policy_for(call, Some(name)).await
+            && let Err(unmatched) = call.archive_policy_for(Some(name)).await
         {
             return unmatched;
         }
@@ -109,7 +109,7 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition
     }
     let archive_policy_name = match given.archive_policy_name {
         Some(name) => name,
-        None => policy_for(call, given.name.as_deref()).await?,
+        None => call.archive_policy_for(given.name.as_deref()).await?,
     };
     if let Some(id) = given.resource_id {
         if given.name.is_none() {
@@ -154,7 +154,7 @@ pub async fn complete_named(
             }
             GivenNamed::Create(given) => {
                 let Definition { archive_policy_name, unit, .. } = complete(call, given).await?;
-                MetricsChange::Create(NewNamedMetric { id: new_id(call), unit, archive_policy_name })
+                MetricsChange::Create(NewNamedMetric { id: call.new_metric_id(), unit, archive_policy_name })
             }
         };
         changes.push((name, change));
@@ -168,23 +168,6 @@ pub async fn complete_named(
 async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
     let found = call.app.engine().indexer().metrics(&[id]).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await
-}
-
-/// An id for a metric that is made now.
-pub fn new_id(call: &Call<'_>) -> MetricId {
-    MetricId::new(call.app.now(), Uuid::new_v4().as_u128())
-}
-
-/// The policy that the rules give to a metric of this name.
-pub async fn policy_for(call: &Call<'_>, name: Option<&str>) -> Result<String, ApiError> {
-    let found = call.app.engine().indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
-    found.map_err(|error| match error {
-        IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
-            "No archive policy name specified and no archive policy rule found matching the metric name {}",
-            name.unwrap_or("None")
-        )),
-        other => other.into(),
-    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
 };
 
 /// The metric is gone for every reader from now on; the janitor removes its data later.

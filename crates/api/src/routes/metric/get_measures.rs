@@ -9,6 +9,7 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     measures::{
@@ -18,7 +19,6 @@ use crate::{
     python,
     query::{Argument, Query},
     reply::{self, ReplyBody, Response},
-    router::Call,
 };
 
 /// Answers up to this many rows in one piece, with their length; longer ones in pieces, as they are read.

@@ -1,7 +1,7 @@
 //! `GET /v1/metric`
 
 use gnudi_indexer::{MetricFilter, MetricListing};
-use gnudi_model::{MetricId, MetricStatus};
+use gnudi_model::{MetricId, MetricStatus, python::parse_uuid};
 use hyper::{
     StatusCode,
     header::{HeaderValue, LINK},
@@ -9,12 +9,12 @@ use hyper::{
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     pagination::{METRIC_SORTS, Pagination, next_link},
     policy::Rule,
     query::{Argument, Query},
     reply::{self, Response},
-    router::{Call, parse_uuid},
     schema::{Checked, Invalid},
 };
 

@@ -22,7 +22,7 @@ use std::{collections::HashMap, sync::Arc};
 use gnudi_model::{ArchivePolicy, Metric, Resource};
 
 use super::resource;
-use crate::{error::ApiError, json::Value, router::Call};
+use crate::{call::Call, error::ApiError, json::Value};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]

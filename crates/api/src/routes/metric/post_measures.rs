@@ -5,11 +5,11 @@ use gnudi_series::points;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     measures,
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 /// Takes measures; 202 means that they are durable.

@@ -6,9 +6,9 @@ use hyper::StatusCode;
 use super::ResourceForm;
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     reply::{self, Response},
-    router::Call,
 };
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

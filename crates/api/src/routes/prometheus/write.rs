@@ -7,6 +7,7 @@ use hyper::{StatusCode, header::CONTENT_TYPE};
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     prometheus::{
         Sample, Series, inflate, inflated_bytes,
@@ -15,7 +16,6 @@ use crate::{
     },
     provision::{self, Destination, Parcels},
     reply::{self, Response},
-    router::Call,
     shortened::shortened,
 };
 

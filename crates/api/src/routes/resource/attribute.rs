@@ -1,11 +1,13 @@
 //! Values of the attributes of a resource type, checked as Gnocchi does and worded as voluptuous does.
 
-use gnudi_model::{AttributeKind, AttributeValue, Timestamp, python::datetime};
+use gnudi_model::{
+    AttributeKind, AttributeValue, Timestamp,
+    python::{datetime, parse_uuid},
+};
 
 use crate::{
     json::Value,
     python,
-    router::parse_uuid,
     schema::{Checked, Invalid, string},
 };
 

@@ -9,17 +9,17 @@ use hyper::{
 use super::definition::{self, Writer};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::{Rule, Target},
     reply::Response,
     request,
-    router::Call,
     routes::metric::definition::{complete_named, told_first},
 };
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
     let resource_type = call.resource_type();
-    let (creator, now) = (&call.caller.user, super::now(call));
+    let (creator, now) = (&call.caller.user, call.resource_now());
     let document = request::json(call.parts, body).await?;
     let checked = definition::check_new(&document, resource_type, Writer { creator, now });
     let (original_resource_id, id, given) = match checked {

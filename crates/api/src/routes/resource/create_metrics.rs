@@ -8,11 +8,11 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::Rule,
     reply::{self, Response},
     request,
-    router::Call,
     routes::metric::{
         self,
         definition::{check_named, complete_named, told_first},
@@ -33,7 +33,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Resu
     let change = ResourceChange {
         metrics: Some(added),
         append_metrics: true,
-        now: super::now(call),
+        now: call.resource_now(),
         ..ResourceChange::default()
     };
     let indexer = call.app.engine().indexer();

@@ -2,11 +2,11 @@
 
 use crate::{
     body::RequestBody,
+    call::Call,
     conditions::Version,
     error::ApiError,
     policy::Rule,
     reply::{self, Response},
-    router::Call,
 };
 
 /// The resource is gone with its history and its metrics; the janitor removes their data later.

@@ -5,6 +5,7 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     filter,
     json::{self, Value},
@@ -12,7 +13,6 @@ use crate::{
     query::Argument,
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 /// Gnocchi's words, spaces included.
@@ -42,7 +42,7 @@ pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Res
     let filter = seen.expect("a filter is never widened");
     let indexer = call.app.engine().indexer();
     let deleted =
-        indexer.delete_matching_resources(&call.resource_type().name, &filter, super::now(call)).await?;
+        indexer.delete_matching_resources(&call.resource_type().name, &filter, call.resource_now()).await?;
     let deleted = Value::object([("deleted", (deleted.ids.len() as u64).into())]);
     Ok(reply::json(StatusCode::OK, &deleted))
 }

@@ -3,7 +3,7 @@
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 
 use super::Listing;
-use crate::{body::RequestBody, error::ApiError, policy::Rule, reply::Response, router::Call};
+use crate::{body::RequestBody, call::Call, error::ApiError, policy::Rule, reply::Response};
 
 /// The revisions of a resource, the present one included.
 pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

@@ -4,10 +4,10 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::Rule,
     reply::{self, Response},
-    router::Call,
     routes::metric,
 };
 

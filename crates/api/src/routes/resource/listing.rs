@@ -8,11 +8,11 @@ use hyper::{
 
 use super::shown;
 use crate::{
+    call::Call,
     error::ApiError,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
     query::{Argument, Query},
     reply::{self, Response},
-    router::Call,
 };
 
 /// The arguments of a listing.
@@ -72,7 +72,7 @@ impl Listing {
             history: self.history,
             details: self.details,
             page: self.pagination.resource_page(self.history)?,
-            now: super::now(call),
+            now: call.resource_now(),
         };
         let resources = call.app.engine().indexer().list_resources(&listing).await?;
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();

@@ -35,23 +35,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use gnudi_indexer::{
     Filter, FilterValue, IndexerError, ResourceListing, ResourcePage, filter::FILTER_VALUES_MAX,
 };
-use gnudi_model::{Resource, Timestamp, resource_type::GENERIC};
+use gnudi_model::{Resource, resource_type::GENERIC};
 use hyper::StatusCode;
 use uuid::Uuid;
 
 use crate::{
+    call::Call,
     conditions::Version,
     error::ApiError,
     policy::{Rule, Target},
     reply::{self, Response},
-    router::Call,
 };
-
-/// Now, as resources know times: whole microseconds.
-pub(crate) fn now(call: &Call<'_>) -> Timestamp {
-    let now = call.app.now();
-    Timestamp(now.0 - now.0.rem_euclid(1_000))
-}
 
 /// The resource that the path names.
 ///
@@ -94,7 +88,7 @@ pub(crate) async fn by_ids(
             history: false,
             details: false,
             page: ResourcePage::default(),
-            now: now(call),
+            now: call.resource_now(),
         };
         let found = call.app.engine().indexer().list_resources(&listing).await?;
         resources.extend(found.into_iter().map(|resource| (resource.id, resource)));

@@ -4,11 +4,11 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     conditions::{Verdict, Version},
     error::ApiError,
     policy::Rule,
     reply::{self, Response},
-    router::Call,
 };
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

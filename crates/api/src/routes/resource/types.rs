@@ -4,10 +4,10 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::Value,
     reply::{self, Response},
-    router::Call,
 };
 
 /// Where the resources of each type are.

@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use super::definition::{self, ResourceFields, Writer};
 use crate::{
     body::RequestBody,
+    call::Call,
     conditions::Version,
     error::ApiError,
     policy::{Rule, Target},
     reply::Response,
     request,
-    router::Call,
     routes::metric::definition::{complete_named, told_first},
 };
 
@@ -21,7 +21,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let resource_type = call.resource_type();
     let resource = super::find(call, Rule::UpdateResource).await?;
     Version::of(&resource).check(call.parts)?;
-    let now = super::now(call);
+    let now = call.resource_now();
     let document = request::json(call.parts, body).await?;
     let checked =
         definition::check_change(&document, resource_type, Writer { creator: &call.caller.user, now });

@@ -5,11 +5,11 @@ use gnudi_model::ResourceType;
 use super::definition::{self, Purpose};
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::{Rule, Target},
     reply::{self, Response},
     request,
-    router::Call,
     schema::addressable,
 };
 

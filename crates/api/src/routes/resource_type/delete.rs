@@ -2,10 +2,10 @@
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::{Rule, Target},
     reply::{self, Response},
-    router::Call,
 };
 
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

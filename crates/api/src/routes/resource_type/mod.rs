@@ -21,7 +21,7 @@ use gnudi_indexer::IndexerError;
 use gnudi_model::{Attribute, AttributeKind, ResourceType};
 
 use super::resource::bound;
-use crate::{error::ApiError, json::Value, router::Call};
+use crate::{call::Call, error::ApiError, json::Value};
 
 /// A type as the API shows it. Types come and go at once here, so that their state is always the same.
 pub(crate) fn shown(of: &ResourceType) -> Value {

@@ -4,10 +4,10 @@ use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     policy::{Rule, Target},
     reply::{self, Response},
-    router::Call,
 };
 
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {

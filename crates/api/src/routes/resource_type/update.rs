@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json,
     policy::{Rule, Target},
     reply::{self, Response},
     request,
-    router::Call,
 };
 
 const JSON_PATCH: &str = "application/json-patch+json";

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
 use gnudi_indexer::IndexerError;
-use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
+use gnudi_model::{
+    Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp, python::parse_uuid,
+};
 use gnudi_series::cross::CrossSeries;
 use hyper::StatusCode;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     json::{self, Value, float},
     measures::{document::Document, write::Column},
@@ -19,7 +22,6 @@ use crate::{
     query::{Argument, Query},
     reply::{self, Response},
     request,
-    router::{Call, parse_uuid},
 };
 
 /// Points of the metrics that are searched (413).

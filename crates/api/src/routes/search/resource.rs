@@ -4,13 +4,13 @@ use gnudi_indexer::Filter;
 
 use crate::{
     body::RequestBody,
+    call::Call,
     error::ApiError,
     filter, json,
     policy::Rule,
     query::{Argument, Query},
     reply::Response,
     request,
-    router::Call,
     routes::resource::Listing,
 };
 

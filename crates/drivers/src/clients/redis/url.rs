@@ -4,6 +4,8 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
+use gnudi_model::python::unquote_strict;
+
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
@@ -314,21 +316,7 @@ impl QueryOptions {
 }
 
 fn decode(text: &str) -> Result<String, UrlError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let Some(decoded) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
-            return wrong("a % must be written as %25");
-        };
-        bytes.push(decoded);
-        rest = &tail[2..];
-    }
+    let Some(bytes) = unquote_strict(text) else { return wrong("a % must be written as %25") };
     String::from_utf8(bytes).or_else(|_| wrong("what follows a % is not UTF-8"))
 }
 

@@ -23,6 +23,7 @@ use gnudi_http::{
     Method, Request, StatusCode,
     header::{CONTENT_LENGTH, RANGE},
 };
+use gnudi_model::python::quote;
 use parking_lot::Mutex;
 use serde_json::Value;
 use uuid::Uuid;
@@ -347,8 +348,9 @@ impl SwiftObjects {
     async fn raw_names(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
         let mut names: Vec<String> = Vec::new();
         loop {
-            let marker = names.last().map_or(String::new(), |last| encoded(last));
-            let query = format!("?format=json&limit={LIST_PAGE}&prefix={}&marker={marker}", encoded(prefix));
+            let marker = names.last().map_or(String::new(), |last| quote(last, "/"));
+            let query =
+                format!("?format=json&limit={LIST_PAGE}&prefix={}&marker={marker}", quote(prefix, "/"));
             let answer = self.expect(&Ask { query, ..Ask::new(Method::GET, "") }).await?;
             if answer.body.is_empty() {
                 return Ok(names);
@@ -375,14 +377,6 @@ fn is_for_later(status: StatusCode) -> bool {
 
 fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// For a query.
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 /// What makes a raw name unique, and says when it was made.
@@ -497,7 +491,7 @@ mod tests {
 
     #[test]
     fn queries_are_encoded() {
-        assert_eq!(encoded("a/b~1-x_.&?=+ ä"), "a/b~1-x_.%26%3F%3D%2B%20%C3%A4");
+        assert_eq!(quote("a/b~1-x_.&?=+ ä", "/"), "a/b~1-x_.%26%3F%3D%2B%20%C3%A4");
         assert_eq!((folder_of("a/b/c"), folder_of("a")), ("a/b", ""));
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_http::Method;
+use gnudi_model::python::quote;
 use serde_json::{Map, Value};
 
 use super::CentralOptions;
 use crate::polling::{
-    cloud::{Cloud, CloudError, encoded},
+    cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
     pollster::{Meter, PollError, Pollster, owned},
@@ -80,7 +81,7 @@ impl Account {
         let mut containers: Vec<Value> = Vec::new();
         for _ in 0..PAGES_MAX {
             let last = containers.last().and_then(|container| container.get("name")?.as_str());
-            let marker = last.map_or_else(String::new, |name| format!("&marker={}", encoded(name)));
+            let marker = last.map_or_else(String::new, |name| format!("&marker={}", quote(name, "")));
             let page = self.cloud.get_json(&format!("{url}?format=json{marker}"), &[]).await?;
             let Value::Array(page) = page else {
                 return Err(CloudError::Failed(format!("{url}: no list of containers")));

@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
+use gnudi_model::python::quote;
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::polling::cloud::{Cloud, CloudError, encoded};
+use crate::polling::cloud::{Cloud, CloudError};
 
 /// After so long Nova is asked again: a user may have changed what he says of his instance.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -122,7 +123,7 @@ impl NovaExtra {
     ) -> Result<(), CloudError> {
         let base = self.cloud.versioned(&self.service, "v2.1").await?;
         if due.len() > ONE_BY_ONE_MAX {
-            let host = encoded(&self.host);
+            let host = quote(&self.host, "");
             let url = format!("{base}/servers/detail?host={host}&all_tenants=True");
             let listed = self.cloud.list(&url, "servers", &[]).await?;
             for server in &listed {
@@ -132,7 +133,7 @@ impl NovaExtra {
         }
         // Those of another host by what Nova knows, on their way from there or to there.
         for id in due {
-            let found = match self.cloud.get_json(&format!("{base}/servers/{}", encoded(id)), &[]).await {
+            let found = match self.cloud.get_json(&format!("{base}/servers/{}", quote(id, "")), &[]).await {
                 Err(CloudError::Refused { status: 404, .. }) => {
                     tracing::warn!(
                         id,

@@ -8,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Map, Value};
 
 use super::{GnocchiError, shipped};
 use crate::{
     definitions::Field,
     event::{Event, TraitValue},
-    glob::Glob,
     located::Located,
     yaml,
 };
@@ -49,7 +49,7 @@ pub struct Definition {
     attributes: Vec<(String, Field)>,
     /// Whether all attributes come from a sample's metadata, so that the same metadata gives the same attributes.
     pub is_of_metadata: bool,
-    events: Vec<(Glob, Operation)>,
+    events: Vec<(Pattern, Operation)>,
     event_attributes: Vec<(String, String)>,
     /// Types whose resources end with this one, and the search that finds them, with `%s` for the id.
     pub associated: Vec<(String, String)>,
@@ -269,7 +269,7 @@ fn texts(resource: &Map<String, Value>, key: &str) -> Result<Vec<(String, String
     pairs(resource, key)?.into_iter().map(text).collect()
 }
 
-fn events(resource: &Map<String, Value>) -> Result<Vec<(Glob, Operation)>, String> {
+fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, Operation)>, String> {
     let mut events = Vec::new();
     for (key, operation) in [
         ("event_create", Operation::Create),
@@ -283,7 +283,7 @@ fn events(resource: &Map<String, Value>) -> Result<Vec<(Glob, Operation)>, Strin
         };
         for pattern in patterns {
             let pattern = pattern.as_str().ok_or_else(|| format!("{key}: not a text"))?;
-            events.push((Glob::new(pattern), operation));
+            events.push((Pattern::new(pattern), operation));
         }
     }
     Ok(events)

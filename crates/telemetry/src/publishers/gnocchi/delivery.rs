@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use gnudi_http::Answer;
+use gnudi_model::python::quote;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -17,7 +18,6 @@ use super::{
     batch::Batch,
     publisher::PublisherState,
     resource_cache::{Resource, State},
-    store::segment,
 };
 
 const BATCH_PATH: &str = "/v1/batch/resources/metrics/measures?create_metrics=True";
@@ -198,7 +198,7 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
     body.insert("id".to_owned(), (*resource.id).into());
     let resource_type = &shared.definitions.definition(kind).resource_type;
     let answer =
-        shared.store.post(&format!("/v1/resource/{}", segment(resource_type)), &Value::Object(body)).await;
+        shared.store.post(&format!("/v1/resource/{}", quote(resource_type, "")), &Value::Object(body)).await;
     match answer.status.as_u16() {
         200..300 => {
             shared.store.figures().resources_created.inc();
@@ -237,7 +237,7 @@ pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), S
             (body, version, state.kind)
         };
         let resource_type = &shared.definitions.definition(kind).resource_type;
-        let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(&resource.id));
+        let path = format!("/v1/resource/{}/{}", quote(resource_type, ""), quote(&resource.id, ""));
         let answer = shared.store.patch(&path, "application/json", &Value::Object(body)).await;
         let why = || format!("attributes of {resource_type} {}: {}", resource.id, answer.text());
         outcome = match answer.status.as_u16() {

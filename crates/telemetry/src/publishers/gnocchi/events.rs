@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gnudi_model::python::quote;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -9,7 +10,6 @@ use super::{
     definitions::{Operation, naive, quoted},
     delivery,
     publisher::{PublisherState, now},
-    store::segment,
 };
 use crate::publishers::PublishError;
 
@@ -87,7 +87,7 @@ async fn create(
 ) -> Result<(), String> {
     let resource_type = &shared.definitions.definition(definition).resource_type;
     attributes.insert("id".to_owned(), id.into());
-    let path = format!("/v1/resource/{}", segment(resource_type));
+    let path = format!("/v1/resource/{}", quote(resource_type, ""));
     let answer = shared.store.post(&path, &Value::Object(attributes)).await;
     match answer.status.as_u16() {
         200..300 => drop(shared.store.figures().resources_created.inc()),
@@ -148,7 +148,7 @@ async fn end_one(
     id: &str,
     ended_at: &Value,
 ) -> Result<(), String> {
-    let path = format!("/v1/resource/{}/{}", segment(resource_type), segment(id));
+    let path = format!("/v1/resource/{}/{}", quote(resource_type, ""), quote(id, ""));
     let answer = shared.store.patch(&path, "application/json", ended_at).await;
     match answer.status.as_u16() {
         200..300 => Ok(()),
@@ -177,8 +177,8 @@ async fn search(
     let mut found = Vec::new();
     let mut marker: Option<String> = None;
     loop {
-        let page = marker.as_deref().map_or(String::new(), |marker| format!("?marker={}", segment(marker)));
-        let path = format!("/v1/search/resource/{}{page}", segment(resource_type));
+        let page = marker.as_deref().map_or(String::new(), |marker| format!("?marker={}", quote(marker, "")));
+        let path = format!("/v1/search/resource/{}{page}", quote(resource_type, ""));
         let answer = shared.store.post(&path, &body).await;
         if answer.status.as_u16() == 404 {
             tracing::debug!("there is no type {resource_type}");

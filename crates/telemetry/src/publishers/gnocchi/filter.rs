@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use gnudi_http::{HttpClient, HttpOptions, Request, StatusCode, Trust, header};
 use gnudi_keystone::{KeystoneError, Session};
+use gnudi_model::python::quote;
 use serde_json::Value;
 
-use super::{options::FilterProject, store::segment};
+use super::options::FilterProject;
 
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -69,9 +70,9 @@ async fn look_up(
         session.token().await.map_err(|error| KeystoneError::Unavailable(error.to_string()))?;
     }
     let domains =
-        list(session, http, &format!("/domains?name={}", segment(&filter.domain)), "domains").await?;
+        list(session, http, &format!("/domains?name={}", quote(&filter.domain, "")), "domains").await?;
     let Some(domain) = domains.first().and_then(|domain| domain["id"].as_str()) else { return Ok(None) };
-    let path = format!("/projects?name={}&domain_id={}", segment(&filter.project), segment(domain));
+    let path = format!("/projects?name={}&domain_id={}", quote(&filter.project, ""), quote(domain, ""));
     let projects = list(session, http, &path, "projects").await?;
     Ok(projects.first().and_then(|project| Some(project["id"].as_str()?.to_owned())))
 }

@@ -9,8 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gnudi_client::base64;
-use gnudi_http::{Answer, HttpClient, HttpOptions, Method, Request, Trust, header};
+use gnudi_http::{Answer, HttpClient, HttpOptions, Method, Request, Trust, basic_authorization, header};
 use serde_json::Value;
 
 use super::{
@@ -214,8 +213,8 @@ impl Store {
                 Ok(Token { endpoint: given(), headers, value: String::new() })
             }
             Access::Basic { user, password } => {
-                let value = format!("Basic {}", base64::encode(format!("{user}:{password}").as_bytes()));
-                let headers = vec![("Authorization", value)];
+                let basic = basic_authorization(user, password);
+                let headers = vec![("Authorization", basic.to_str().expect("base64 is ASCII").to_owned())];
                 Ok(Token { endpoint: given(), headers, value: String::new() })
             }
             Access::Keystone(session) => {
@@ -248,17 +247,4 @@ struct Token {
 fn retry_after(answer: &Answer) -> Option<Duration> {
     let seconds = answer.header("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
-}
-
-/// A segment of a path, escaped.
-pub fn segment(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }

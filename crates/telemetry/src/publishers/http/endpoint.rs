@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use gnudi_http::{
     Bytes, ClientIdentity, HttpClient, HttpOptions, Method, Request, StatusCode, Trust, Uri,
+    basic_authorization,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
 };
 use tokio::sync::Semaphore;
@@ -81,12 +81,7 @@ impl Endpoint {
             ..HttpOptions::default()
         })
         .map_err(|error| OpenError(error.to_string()))?;
-        let authorization = url.login().map(|(user, password)| {
-            let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
-            let mut value = HeaderValue::try_from(text).expect("Base64 is ASCII");
-            value.set_sensitive(true);
-            value
-        });
+        let authorization = url.login().map(|(user, password)| basic_authorization(user, password));
         let scheme = if is_secure { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", url.host_and_port(), url.path);
         let query = Some(query.encoded()).filter(|text| !text.is_empty()).map(|text| format!("?{text}"));

@@ -4,13 +4,15 @@
 //! of the sequence, an empty range such as `z-a` matches nothing, and a `!` that only empty ranges keep from the first
 //! place negates the sequence all the same.
 
+use std::str::Chars;
+
 /// Whether the whole text matches the pattern.
 pub fn fnmatch(text: &str, pattern: &str) -> bool {
     Pattern::new(pattern).matches(text)
 }
 
 /// A pattern that was read, for many texts.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Vec<Element>);
 
 impl Pattern {
@@ -19,43 +21,44 @@ impl Pattern {
         Pattern(parse(&pattern.chars().collect::<Vec<_>>()))
     }
 
-    /// Whether the whole text matches. Takes text length times pattern length at most.
-    pub fn matches(&self, text: &str) -> bool {
-        matches(&text.chars().collect::<Vec<_>>(), &self.0)
+    /// Whether any text at all matches.
+    pub fn is_everything(&self) -> bool {
+        self.0 == [Element::Star]
     }
-}
 
-fn matches(text: &[char], elements: &[Element]) -> bool {
-    let (mut at, mut next) = (0, 0);
-    // Where the last star stands, and how far the text was when it took nothing more.
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        let is_one = match elements.get(next) {
-            Some(Element::Star) => {
-                star = Some((next, at));
-                next += 1;
+    /// Whether the whole text matches. Takes text length times pattern length at most, and no memory.
+    pub fn matches(&self, text: &str) -> bool {
+        let (mut rest, mut next) = (text.chars(), 0);
+        // What follows the last star, and the text that was left when the star took nothing more.
+        let mut star: Option<(usize, Chars<'_>)> = None;
+        loop {
+            let mut behind = rest.clone();
+            let character = behind.next();
+            let is_one = match (self.0.get(next), character) {
+                (Some(Element::Star), _) => {
+                    next += 1;
+                    star = Some((next, rest.clone()));
+                    continue;
+                }
+                (Some(element), Some(character)) => element.accepts(character),
+                (None, None) => return true,
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            if is_one {
+                (rest, next) = (behind, next + 1);
                 continue;
             }
-            Some(element) => at < text.len() && element.accepts(text[at]),
-            None if at == text.len() => return true,
-            None => false,
-        };
-        if is_one {
-            (at, next) = (at + 1, next + 1);
-            continue;
-        }
-        // The last star takes one more character; earlier ones need not be tried again.
-        match star {
-            Some((place, taken)) if taken < text.len() => {
-                star = Some((place, taken + 1));
-                (at, next) = (taken + 1, place + 1);
+            // The last star takes one more character; earlier ones need not be tried again.
+            let Some((place, taken)) = &mut star else { return false };
+            if taken.next().is_none() {
+                return false;
             }
-            _ => return false,
+            (rest, next) = (taken.clone(), *place);
         }
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Element {
     Star,
     Any,
@@ -191,6 +194,9 @@ mod tests {
             ("z", "[c-a!-z]", false),
             ("b", "[c-a!-z]", true),
             ("b", "[!c-a!-z]", false),
+            ("aXbYbZc", "a*b*c", true),
+            ("aXbYbZ", "a*b*c", false),
+            ("disk", "disk.*", false),
         ] {
             assert_eq!(fnmatch(text, pattern), matches, "{text:?} {pattern:?}");
         }
@@ -201,6 +207,15 @@ mod tests {
         let text = "a".repeat(2_000);
         assert!(!fnmatch(&text, &("*a".repeat(30) + "b")));
         assert!(fnmatch(&text, &"*a".repeat(1_000)));
+    }
+
+    #[test]
+    fn a_pattern_of_stars_takes_everything() {
+        for (pattern, is_everything) in
+            [("*", true), ("**", true), ("", false), ("*?", false), ("[*]", false)]
+        {
+            assert_eq!(Pattern::new(pattern).is_everything(), is_everything, "{pattern}");
+        }
     }
 
     /// Looking for the end of each sequence anew would take 10^12 steps: hours.

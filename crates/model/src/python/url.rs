@@ -1,0 +1,88 @@
+//! Percent-encoding as Python's `urllib.parse` does it, for all who write or read URLs.
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+/// `quote(text, safe)`: leaves letters, digits, `_.-~` and the characters of `safe`, which are ASCII.
+pub fn quote(text: &str, safe: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) || safe.as_bytes().contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let digit = |half: u8| char::from(HEX_DIGITS[usize::from(half)]);
+            out.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    out
+}
+
+/// `quote_plus(text)`, for names and values of a query string.
+pub fn quote_plus(text: &str) -> String {
+    quote(text, " ").replace(' ', "+")
+}
+
+/// `unquote_to_bytes(text)`: what is no escape stays as it is.
+pub fn unquote(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let decoded = if bytes[at] == b'%' { escaped(&bytes[at + 1..]) } else { None };
+        out.push(decoded.unwrap_or(bytes[at]));
+        at += if decoded.is_some() { 3 } else { 1 };
+    }
+    out
+}
+
+/// `unquote_plus(text)`; what is not UTF-8 becomes replacement characters.
+pub fn unquote_plus(text: &str) -> String {
+    String::from_utf8_lossy(&unquote(&text.replace('+', " "))).into_owned()
+}
+
+/// [`unquote`] for URLs in which each `%` begins an escape; `None` where one does not.
+pub fn unquote_strict(text: &str) -> Option<Vec<u8>> {
+    let mut escapes = text.as_bytes().split(|byte| *byte == b'%').skip(1);
+    escapes.all(|behind| escaped(behind).is_some()).then(|| unquote(text))
+}
+
+/// The byte that two hexadecimal digits at the start mean.
+fn escaped(behind: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
+    Some((digit(0)? * 16 + digit(1)?) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoting_is_pythons() {
+        assert_eq!(quote("/archive_policy/a b:é~", "/"), "/archive_policy/a%20b%3A%C3%A9~");
+        assert_eq!(quote("a/b ?é", ""), "a%2Fb%20%3F%C3%A9");
+        assert_eq!(quote_plus("name:asc x/y+z"), "name%3Aasc+x%2Fy%2Bz");
+    }
+
+    #[test]
+    fn unquoting_leaves_what_is_no_escape() {
+        for (text, expected) in [
+            ("", ""),
+            ("a%20b+c", "a b+c"),
+            ("%2f%2F%C3%A9", "//é"),
+            ("%zz%4%", "%zz%4%"),
+            ("%%41", "%A"),
+            ("%+f", "%+f"),
+        ] {
+            assert_eq!(unquote(text), expected.as_bytes(), "{text}");
+        }
+        assert_eq!(unquote("%ff"), [0xff]);
+        assert_eq!(unquote_plus("a+b%2B%ff"), "a b+\u{fffd}");
+    }
+
+    #[test]
+    fn a_strict_url_has_only_escapes() {
+        assert_eq!(unquote_strict("a%40b"), Some(b"a@b".to_vec()));
+        for text in ["%", "%4", "%zz", "a%20%", "%%41", "%+f"] {
+            assert_eq!(unquote_strict(text), None, "{text}");
+        }
+    }
+}
