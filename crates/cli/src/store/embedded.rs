@@ -79,7 +79,7 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         Some(_) => {}
         None => dir.set_index_id(Some(sql.cluster_id()))?,
     }
-    let indexer = cached(sql, config);
+    let (indexer, warming) = cached(sql, config);
     let engine = Engine::new(indexer.clone(), incoming.clone(), aggregates.clone(), crate::commands::now);
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store {
@@ -87,6 +87,7 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         indexer,
         incoming: incoming.clone(),
         local: Some(Local { incoming, aggregates, reserve, _dir: dir }),
+        warming,
     })
 }
 

@@ -25,6 +25,7 @@ use gnudi_indexer::{
     sql::SqlIndexer,
 };
 use gnudi_model::SackCount;
+use tokio::task::JoinHandle;
 
 use crate::{
     args::StoreArgs,
@@ -38,6 +39,8 @@ pub struct Store {
     pub incoming: Arc<dyn Incoming>,
     /// Of the embedded store.
     pub local: Option<Local>,
+    /// Loads the index into its cache.
+    warming: JoinHandle<()>,
 }
 
 /// What the embedded store tells of itself, and its lock. Field order is drop order: the lock on the directory goes last.
@@ -68,7 +71,10 @@ impl Store {
     }
 
     /// Closes the index in order; nothing can be done with it any more.
-    pub async fn close(&self) {
+    pub async fn close(self) {
+        // Whatever it still reads would fail, and be logged.
+        self.warming.abort();
+        let _ = self.warming.await;
         self.indexer.index().close().await;
     }
 
@@ -92,15 +98,15 @@ fn on_damage(config: &Config) -> OnDamage {
     }
 }
 
-/// The index with its cache, which fills beside the first requests.
-fn cached(sql: SqlIndexer, config: &Config) -> Arc<CachedIndexer<SqlIndexer>> {
+/// The index with its cache, and the task that fills the cache beside the first requests.
+fn cached(sql: SqlIndexer, config: &Config) -> (Arc<CachedIndexer<SqlIndexer>>, JoinHandle<()>) {
     let options = CacheOptions {
         metrics_cached_max: config.size("indexer", "metrics_cached_max"),
         resources_cached_max: config.size("indexer", "resources_cached_max"),
     };
     let indexer = Arc::new(CachedIndexer::new(sql, &options));
-    tokio::spawn(warm(indexer.clone()));
-    indexer
+    let warming = tokio::spawn(warm(indexer.clone()));
+    (indexer, warming)
 }
 
 async fn warm(indexer: Arc<CachedIndexer<SqlIndexer>>) {

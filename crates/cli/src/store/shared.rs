@@ -69,12 +69,12 @@ pub async fn open(
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let aggregates = opening.aggregates(engines.storage).await?;
-    let indexer = cached(sql, config);
+    let (indexer, warming) = cached(sql, config);
     indexer.follow(engines::follow(config)).await?;
     let engine =
         Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator, crate::commands::now);
     let engine = Arc::new(engine.on_damage(on_damage(config)));
-    Ok(Store { engine, indexer, incoming, local: None })
+    Ok(Store { engine, indexer, incoming, local: None, warming })
 }
 
 impl Opening<'_> {
