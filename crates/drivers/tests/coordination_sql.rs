@@ -22,28 +22,21 @@ use gnudi_drivers::{
     conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination, log_registry},
     coordination::{
         Arbiter, CoordinationError, Coordinator,
-        sql::{SqlCoordinator, SqlCoordinatorOptions, SqlDatabase},
+        sql::{SqlCoordinator, SqlCoordinatorOptions},
     },
     incoming::registry::LogRegistry,
 };
 use gnudi_model::SackCount;
+use gnudi_sql::{DatabaseOptions, ServerOptions};
 use mariadb::MariaDb;
 use postgres::Postgres;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-fn database_of(url: &str) -> SqlDatabase {
-    if url.starts_with("mysql:") {
-        SqlDatabase::MySql(Box::new(url.parse().unwrap()))
-    } else {
-        SqlDatabase::Postgres(Box::new(url.parse().unwrap()))
-    }
-}
-
 async fn open(url: &str) -> Result<Arc<SqlCoordinator>, OpenError> {
-    let options =
-        SqlCoordinatorOptions { deadline: DEADLINE, ..SqlCoordinatorOptions::new(database_of(url)) };
-    SqlCoordinator::open(&options).await.map(Arc::new)
+    let DatabaseOptions::Server(server) = DatabaseOptions::from_url(url).unwrap() else { panic!("{url}") };
+    let server = ServerOptions { timeout: DEADLINE, ..server };
+    SqlCoordinator::open(&SqlCoordinatorOptions::new(server)).await.map(Arc::new)
 }
 
 /// Several processes on an empty database, which they find at the same time.

@@ -30,6 +30,8 @@ pub use defaults::create_default_archive_policies;
 pub use error::IndexerError;
 pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue};
+/// Where an index lies.
+pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};
 pub use memory::MemoryIndexer;
 pub use metric::{
     Creators, MetricFilter, MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, SortDirection,
@@ -40,7 +42,7 @@ pub use resource::{
     ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
-pub use sql::{IndexOptions, InvalidUrl, OpenError, ServerOptions, SqlIndexer, SqliteOptions};
+pub use sql::{OpenError, SqlIndexer};
 pub use touched::{Touched, Which};
 
 /// All metadata. An implementation covers every noun.

@@ -5,7 +5,7 @@ mod engines;
 use std::time::Duration;
 
 use engines::{Engine, EngineKind};
-use gnudi_indexer::{CacheOptions, CachedIndexer, IndexOptions, MemoryIndexer, SqlIndexer, conformance};
+use gnudi_indexer::{CacheOptions, CachedIndexer, DatabaseOptions, MemoryIndexer, SqlIndexer, conformance};
 
 #[tokio::test]
 async fn memory() {
@@ -15,7 +15,7 @@ async fn memory() {
 async fn open(engine: &Engine) -> SqlIndexer {
     let mut options = engine.fresh();
     // The widest filter takes MariaDB seconds, and more on a busy machine.
-    if let IndexOptions::Server(options) = &mut options {
+    if let DatabaseOptions::Server(options) = &mut options {
         options.timeout = Duration::from_mins(2);
     }
     SqlIndexer::open(options).await.unwrap()

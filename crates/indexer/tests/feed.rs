@@ -14,7 +14,7 @@ use std::{
 };
 
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, Feed, FollowOptions, IndexOptions,
+    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
     ResourceTypeChange, ResourceTypes, Resources, SqlIndexer,
     conformance::{new_metric, new_resource},
@@ -34,8 +34,8 @@ const POLL: Duration = Duration::from_millis(20);
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 async fn cache(url: &str, unseen_max: Duration) -> Cache {
-    let mut options = IndexOptions::from_url(url).unwrap();
-    if let IndexOptions::Server(options) = &mut options {
+    let mut options = DatabaseOptions::from_url(url).unwrap();
+    if let DatabaseOptions::Server(options) = &mut options {
         options.timeout = Duration::from_secs(3);
     }
     let index = SqlIndexer::open(&options).await.unwrap();
@@ -298,7 +298,7 @@ async fn nothing_is_remembered_unseen(url: &str, pause: impl Fn(), resume: impl 
 
 /// The feed itself: numbers without gaps, and old entries go.
 async fn old_entries_go(url: &str) {
-    let index = SqlIndexer::open(&IndexOptions::from_url(url).unwrap()).await.unwrap();
+    let index = SqlIndexer::open(&DatabaseOptions::from_url(url).unwrap()).await.unwrap();
     create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
     let before = index.latest().await.unwrap();
     for _ in 0..3 {

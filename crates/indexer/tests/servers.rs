@@ -14,7 +14,7 @@ use std::{
 use engines::{Engine, EngineKind, mariadb::MariaDb, postgres::Postgres};
 use futures_util::future::join_all;
 use gnudi_indexer::{
-    IndexOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
+    DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
     NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceTypeChange, ResourceTypes,
     Resources, SqlIndexer,
     conformance::{new_metric, new_resource},
@@ -26,7 +26,7 @@ use gnudi_model::{
 };
 use uuid::Uuid;
 
-async fn open(options: &IndexOptions) -> SqlIndexer {
+async fn open(options: &DatabaseOptions) -> SqlIndexer {
     let indexer = SqlIndexer::open(options).await.unwrap();
     create_default_archive_policies(&indexer, &ArchivePolicy::default_methods()).await.unwrap();
     indexer
@@ -48,7 +48,7 @@ fn id(number: u128) -> MetricId {
 
 /// A server of its own, which a test may stop.
 trait Restarted {
-    fn fresh(&self) -> IndexOptions;
+    fn fresh(&self) -> DatabaseOptions;
     fn stop(&mut self);
     fn start_again(&mut self);
     fn pause(&self);
@@ -58,8 +58,8 @@ trait Restarted {
 macro_rules! restarted {
     ($server:ty) => {
         impl Restarted for $server {
-            fn fresh(&self) -> IndexOptions {
-                IndexOptions::from_url(&self.create_database("index")).unwrap()
+            fn fresh(&self) -> DatabaseOptions {
+                DatabaseOptions::from_url(&self.create_database("index")).unwrap()
             }
 
             fn stop(&mut self) {
@@ -148,7 +148,7 @@ async fn mariadb_restarts() {
 /// A server that answers nothing costs each caller the named time and no more.
 async fn has_deadlines(server: impl Restarted) {
     let mut options = server.fresh();
-    let IndexOptions::Server(server_options) = &mut options else { panic!("{options:?}") };
+    let DatabaseOptions::Server(server_options) = &mut options else { panic!("{options:?}") };
     let limit = Duration::from_secs(1);
     server_options.timeout = limit;
     let indexer = open(&options).await;
@@ -183,7 +183,8 @@ async fn a_server_that_is_down_at_start_is_named_without_the_password() {
     let port = engines::server::free_port();
     for scheme in ["postgresql", "mysql"] {
         let url = format!("{scheme}://me:hidden@127.0.0.1:{port}/index");
-        let refused = SqlIndexer::open(IndexOptions::from_url(&url).unwrap()).await.unwrap_err().to_string();
+        let refused =
+            SqlIndexer::open(DatabaseOptions::from_url(&url).unwrap()).await.unwrap_err().to_string();
         let place = format!("{scheme}://me@127.0.0.1:{port}/index");
         assert!(refused.contains(&place) && refused.contains("refused"), "{refused}");
         assert!(!refused.contains("hidden"), "{refused}");

@@ -15,8 +15,9 @@ use gnudi_drivers::{
     reserve::Reserve,
 };
 use gnudi_engine::Engine;
-use gnudi_indexer::sql::{DiskSpace, SqlIndexer, SqliteOptions};
+use gnudi_indexer::SqlIndexer;
 use gnudi_model::SackCount;
+use gnudi_sql::{DiskSpace, SqliteOptions};
 
 use super::{Local, Store, cached, on_damage, sack_count};
 use crate::config::Config;

@@ -6,18 +6,13 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_drivers::{
     clients::redis::{RedisOptions, RedisUrl},
-    coordination::{
-        etcd::EtcdOptions,
-        sql::{SqlCoordinatorOptions, SqlDatabase},
-    },
+    coordination::{etcd::EtcdOptions, sql::SqlCoordinatorOptions},
     objects::{
         HttpOptions, Secret, ceph::CephOptions, file::FileOptions, s3::S3Options, swift::SwiftOptions,
     },
 };
-use gnudi_indexer::{
-    FollowOptions,
-    sql::{ConnectTo, IndexOptions, ServerOptions},
-};
+use gnudi_indexer::FollowOptions;
+use gnudi_sql::{DatabaseOptions, ServerOptions};
 
 use crate::config::Config;
 
@@ -25,7 +20,7 @@ use crate::config::Config;
 pub fn index(config: &Config) -> Result<ServerOptions> {
     let place = || config.place("indexer", "url");
     let url = config.text("indexer", "url").unwrap_or_default();
-    let IndexOptions::Server(mut options) = IndexOptions::from_url(url).with_context(place)? else {
+    let DatabaseOptions::Server(mut options) = DatabaseOptions::from_url(url).with_context(place)? else {
         bail!("{}: an index that processes share lies in PostgreSQL or MySQL", place());
     };
     options.readers_max = config.size("indexer", "connections_max") as u32;
@@ -51,19 +46,13 @@ pub fn coordination_timeout(config: &Config) -> Duration {
 /// The database that coordinates: that of the index, unless another is named.
 pub fn coordination_database(config: &Config, section: &str, name: &str) -> Result<SqlCoordinatorOptions> {
     let url = config.text(section, name).unwrap_or_default();
-    let IndexOptions::Server(server) =
-        IndexOptions::from_url(url).with_context(|| config.place(section, name))?
+    let DatabaseOptions::Server(mut server) =
+        DatabaseOptions::from_url(url).with_context(|| config.place(section, name))?
     else {
         bail!("{}: PostgreSQL and MySQL coordinate", config.place(section, name));
     };
-    let database = match server.connect_options() {
-        ConnectTo::Postgres(options) => SqlDatabase::Postgres(options),
-        ConnectTo::Mysql(options) => SqlDatabase::MySql(options),
-    };
-    Ok(SqlCoordinatorOptions {
-        deadline: coordination_timeout(config),
-        ..SqlCoordinatorOptions::new(database)
-    })
+    server.timeout = coordination_timeout(config);
+    Ok(SqlCoordinatorOptions::new(server))
 }
 
 /// etcd, as the option says.

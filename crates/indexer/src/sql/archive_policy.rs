@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
+use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    failure::{Failure, indexer_error},
     writer::{Change, Context},
 };
 use crate::{ArchivePolicies, IndexerError, Touched, archive_policy::check_change};
@@ -151,7 +152,7 @@ fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
 }
 
 fn decode(row: &Row) -> Result<ArchivePolicy, IndexerError> {
-    let parts = || -> Result<_, sqlx::Error> {
+    let parts = || -> Result<_, gnudi_sql::Error> {
         Ok((row.try_get(0)?, row.try_get::<i64>(1)?, row.try_get(2)?, row.try_get(3)?))
     };
     let (name, back_window, definition, methods): (String, i64, &str, &str) =

@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
 
+use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
+
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    failure::{Failure, indexer_error},
     writer::{Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Touched, archive_policy_rule::first_match};
@@ -136,7 +138,7 @@ impl Change for Delete {
     }
 }
 
-fn decode(row: &Row) -> Result<ArchivePolicyRule, sqlx::Error> {
+fn decode(row: &Row) -> Result<ArchivePolicyRule, gnudi_sql::Error> {
     Ok(ArchivePolicyRule {
         name: row.try_get(0)?,
         metric_pattern: row.try_get(1)?,

@@ -1,41 +1,8 @@
-//! What a database error means to the caller.
+//! What a database error means to the index's callers.
 
-use sqlx::{error::DatabaseError, mysql::MySqlDatabaseError, postgres::PgDatabaseError};
+use gnudi_sql::{Class, class, reason};
 
 use crate::IndexerError;
-
-/// `SQLITE_FULL`; also what a refused `write` for want of space becomes.
-const SQLITE_FULL: &str = "13";
-/// `SQLITE_IOERR_SHMSIZE`: no space to enlarge the WAL's index.
-const SQLITE_IOERR_SHMSIZE: &str = "4874";
-
-/// `SQLITE_IOERR`: the last byte of the codes that say more.
-const SQLITE_IOERR: u32 = 10;
-
-/// `SQLITE_BUSY`: another connection holds a lock.
-const SQLITE_BUSY: &str = "5";
-
-/// Who may be asked again later: out of space, memory or connections, stopped, taken over, not answering in time.
-const POSTGRES_NO_SPACE: &str = "53100";
-const POSTGRES_UNAVAILABLE: [&str; 5] = [
-    // A statement or a lock took too long.
-    "57014", "55P03", // A transaction stood still for too long.
-    "25P03", // This is not the primary any more.
-    "25006", // Authentication has other codes, but a database that is gone belongs here.
-    "3D000",
-];
-
-/// The disk or a table is full.
-const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
-const MYSQL_UNAVAILABLE: [u16; 11] = [
-    // Too many connections; the server stops, or has ended the session or the statement.
-    1040, 1053, 1077, 1317, 1927, // A statement took too long.
-    1969, 3024, // This is not the primary any more.
-    1290, 1792, 1836, // The database is gone.
-    1049,
-];
-/// A lock took too long; a deadlock.
-const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
 
 /// Why a statement failed inside a transaction.
 #[derive(Debug)]
@@ -46,14 +13,14 @@ pub(super) enum Failure {
     Broken(IndexerError),
 }
 
-impl From<sqlx::Error> for Failure {
-    fn from(error: sqlx::Error) -> Self {
+impl From<gnudi_sql::Error> for Failure {
+    fn from(error: gnudi_sql::Error) -> Self {
         Failure::Broken(indexer_error(&error))
     }
 }
 
 /// The text names neither the database's address nor a value of a row.
-pub(super) fn indexer_error(error: &sqlx::Error) -> IndexerError {
+pub(super) fn indexer_error(error: &gnudi_sql::Error) -> IndexerError {
     let reason = reason(error);
     match class(error) {
         Class::NoSpace => IndexerError::NoSpace(reason),
@@ -61,80 +28,4 @@ pub(super) fn indexer_error(error: &sqlx::Error) -> IndexerError {
         Class::Contended => IndexerError::Contended(reason),
         Class::Other => IndexerError::Database(reason),
     }
-}
-
-pub(super) fn reason(error: &sqlx::Error) -> String {
-    match error.as_database_error() {
-        Some(database) => match code(database) {
-            Some(code) => format!("{} (code {code})", database.message()),
-            None => database.message().to_owned(),
-        },
-        None => error.to_string(),
-    }
-}
-
-fn code(error: &dyn DatabaseError) -> Option<String> {
-    match error.try_downcast_ref::<MySqlDatabaseError>() {
-        Some(error) => Some(error.number().to_string()),
-        None => error.code().map(Into::into),
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    NoSpace,
-    Unavailable,
-    Contended,
-    Other,
-}
-
-fn class(error: &sqlx::Error) -> Class {
-    let Some(database) = error.as_database_error() else {
-        let is_away = matches!(
-            error,
-            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::PoolTimedOut
-        );
-        return if is_away { Class::Unavailable } else { Class::Other };
-    };
-    if let Some(error) = database.try_downcast_ref::<MySqlDatabaseError>() {
-        return match error.number() {
-            number if MYSQL_NO_SPACE.contains(&number) => Class::NoSpace,
-            number if MYSQL_UNAVAILABLE.contains(&number) => Class::Unavailable,
-            number if MYSQL_CONTENDED.contains(&number) => Class::Contended,
-            _ if error.code() == Some("08S01") => Class::Unavailable,
-            _ => Class::Other,
-        };
-    }
-    let code = database.code().unwrap_or_default();
-    if database.try_downcast_ref::<PgDatabaseError>().is_none() {
-        let is_full = matches!(&*code, SQLITE_FULL | SQLITE_IOERR_SHMSIZE);
-        return if is_full { Class::NoSpace } else { Class::Other };
-    }
-    match &*code {
-        POSTGRES_NO_SPACE => Class::NoSpace,
-        // Serialization failures and deadlocks.
-        "40001" | "40P01" => Class::Contended,
-        // Connections; resources; the operator.
-        code if ["08", "53", "57"].iter().any(|class| code.starts_with(class)) => Class::Unavailable,
-        code if POSTGRES_UNAVAILABLE.contains(&code) => Class::Unavailable,
-        _ => Class::Other,
-    }
-}
-
-pub(super) fn is_unique_violation(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(DatabaseError::is_unique_violation)
-}
-
-pub(super) fn is_foreign_key_violation(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation)
-}
-
-/// Whether the disk has failed `SQLite`.
-pub(super) fn is_io_error(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
-    code.is_some_and(|code| code & 0xff == SQLITE_IOERR)
-}
-
-pub(super) fn is_busy(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(SQLITE_BUSY))
 }

@@ -20,7 +20,7 @@ pub(super) async fn append(
     connection: &mut Connection,
     process: i64,
     touched: &Touched,
-) -> Result<(), sqlx::Error> {
+) -> Result<(), gnudi_sql::Error> {
     let text = match connection.dialect() {
         Dialect::Postgres => "CAST(? AS BYTEA)",
         _ => "?",
@@ -34,7 +34,7 @@ pub(super) async fn append(
 }
 
 /// Removes rows that nobody waits for, now and then.
-pub(super) async fn prune(connection: &mut Connection) -> Result<(), sqlx::Error> {
+pub(super) async fn prune(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
     let select = connection.statement("SELECT MIN(number), MAX(number) FROM index_change");
     let row = connection.fetch_one(select).await?;
     let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
@@ -74,7 +74,7 @@ impl Feed for SqlIndexer {
                     touched: Touched::from_text(row.try_get(2)?),
                 })
             };
-            rows.iter().map(entry).collect::<Result<Vec<_>, sqlx::Error>>()
+            rows.iter().map(entry).collect::<Result<Vec<_>, gnudi_sql::Error>>()
         };
         entries.await.map_err(|error| indexer_error(&error))
     }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use gnudi_model::{Metric, MetricId, MetricStatus};
 
+use gnudi_sql::Value;
+
 use super::{
     Dialect, SqlIndexer, Statement,
-    database::Value,
     failure::indexer_error,
     metric::{COLUMNS, status_code},
     scope::push_scope,

@@ -8,12 +8,12 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
+use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    database::Value,
-    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    failure::{Failure, indexer_error},
     interner::Texts,
     listing,
     scope::count_statement,
@@ -151,7 +151,7 @@ impl SqlIndexer {
 
 pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric, IndexerError> {
     let Texts { labels, names } = texts;
-    let parts = || -> Result<Metric, sqlx::Error> {
+    let parts = || -> Result<Metric, gnudi_sql::Error> {
         Ok(Metric {
             id: MetricId(Uuid::nil()),
             creator: labels.intern(row.try_get(1)?),
@@ -189,8 +189,10 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
         Dialect::Postgres => {
             let resources = names.iter().map(|(resource, _)| Some(resource.as_bytes().to_vec())).collect();
             let called = names.iter().map(|(_, name)| Some(name.as_bytes().to_vec())).collect();
-            query.push(format_args!("SELECT {COLUMNS} FROM UNNEST(")).push_bind(Value::Bytess(resources));
-            query.push(", ").push_bind(Value::Bytess(called));
+            query
+                .push(format_args!("SELECT {COLUMNS} FROM UNNEST("))
+                .push_bind(Value::BytesColumn(resources));
+            query.push(", ").push_bind(Value::BytesColumn(called));
             query.push(
                 ") AS wanted (resource, called) JOIN metric ON resource_id = resource AND name = called",
             );
@@ -225,7 +227,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
 pub(super) async fn insert(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
     let missing = resources_missing(connection, metrics).await?;
     if missing.is_empty() {
         return insert_into_resources(connection, metrics).await;
@@ -247,7 +249,7 @@ pub(super) async fn insert(
 async fn insert_into_resources(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
     let mut outcomes = vec![Ok(()); metrics.len()];
     let rows_max = rows_inserted_max(connection.dialect());
     let mut ranges: Vec<Range<usize>> = (0..metrics.len())
@@ -282,7 +284,7 @@ async fn insert_into_resources(
 async fn resources_missing(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<HashSet<Uuid>, sqlx::Error> {
+) -> Result<HashSet<Uuid>, gnudi_sql::Error> {
     let mut missing: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
     let wanted: Vec<Uuid> = missing.iter().copied().collect();
     for ids in wanted.chunks(IDS_NAMED_MAX) {
@@ -301,7 +303,7 @@ async fn resources_missing(
 pub(super) async fn insert_active(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<(), sqlx::Error> {
+) -> Result<(), gnudi_sql::Error> {
     for metrics in metrics.chunks(rows_inserted_max(connection.dialect())) {
         connection.execute(insert_statement(connection.dialect(), metrics)).await?;
     }
@@ -364,7 +366,7 @@ fn insert_text(rows: usize) -> Arc<str> {
 pub(super) async fn mark_deleted(
     connection: &mut Connection,
     ids: &[MetricId],
-) -> Result<Vec<Result<(), IndexerError>>, sqlx::Error> {
+) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
     let dialect = connection.dialect();
     let mut active = HashSet::new();
     for ids in ids.chunks(IDS_NAMED_MAX) {

@@ -8,7 +8,6 @@
 mod archive_policy;
 mod archive_policy_rule;
 mod attribute;
-mod database;
 mod failure;
 mod feed;
 mod filter;
@@ -16,33 +15,26 @@ mod interner;
 mod listing;
 mod metric;
 mod migrations;
-mod options;
 mod pattern;
 mod resource;
 mod resource_type;
 mod scope;
 mod types;
-mod url;
 mod verify;
 mod writer;
 
-pub use database::ConnectTo;
-pub use options::{
-    DiskSpace, Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
-};
-pub use url::InvalidUrl;
 pub use verify::FileCheck;
 
 use std::{path::Path, sync::Arc};
 
 use gnudi_model::Fault;
+use gnudi_sql::{
+    Connection, Connector, DatabaseOptions, Dialect, Pool, Purpose, Row, Statement, reason,
+    sqlite,
+};
 use uuid::Uuid;
 
 use crate::{Indexer, IndexerError};
-use database::{
-    Checkpoints, Connection, Connector, Dialect, Pool, Purpose, Row, Statement, connect_patiently,
-    copy_sqlite, refresh_statistics, write_sqlite_log_again,
-};
 use failure::indexer_error;
 use interner::Texts;
 use types::{TypeCache, Types};
@@ -89,21 +81,23 @@ pub struct SqlIndexer {
 impl SqlIndexer {
     /// Opens the index, which a file need not have yet and a server's database need not have either, and brings its schema
     /// up to date. Several processes may do so at once.
-    pub async fn open(options: impl Into<IndexOptions>) -> Result<Self, OpenError> {
+    pub async fn open(options: impl Into<DatabaseOptions>) -> Result<Self, OpenError> {
         let options = options.into();
         Self::open_inner(&options).await.map_err(|error| error.at(&options.place()))
     }
 
-    async fn open_inner(options: &IndexOptions) -> Result<Self, OpenError> {
+    async fn open_inner(options: &DatabaseOptions) -> Result<Self, OpenError> {
         let connector = Connector::new(options);
         let mut connection = match options {
-            IndexOptions::Sqlite(options) => connect_patiently(&connector, options.busy_timeout).await?,
-            IndexOptions::Server(_) => connector.connect(Purpose::Migrate).await?,
+            DatabaseOptions::Sqlite(options) => {
+                sqlite::connect_patiently(&connector, options.busy_timeout).await?
+            }
+            DatabaseOptions::Server(_) => connector.connect(Purpose::Migrate).await?,
         };
         let dialect = connection.dialect();
         migrations::migrate(&mut connection).await?;
         let cluster_id = migrations::cluster_id(&mut connection).await?;
-        refresh_statistics(&mut connection).await;
+        sqlite::refresh_statistics(&mut connection).await;
         let texts = Arc::<Texts>::default();
         let connection = if dialect.is_server() {
             connection.close().await;
@@ -113,8 +107,8 @@ impl SqlIndexer {
         };
         let process = Uuid::new_v4().as_u64_pair().0 as i64;
         let space = match options {
-            IndexOptions::Sqlite(options) => options.space.clone(),
-            IndexOptions::Server(_) => None,
+            DatabaseOptions::Sqlite(options) => options.space.clone(),
+            DatabaseOptions::Server(_) => None,
         };
         let writer = Writer::start(connector.clone(), connection, texts.clone(), process, space);
         let readers = Pool::open(connector, dialect, options.readers_max(), options.limit()).await?;
@@ -133,19 +127,19 @@ impl SqlIndexer {
     /// moment.
     pub async fn copy_file(from: &Path, to: &Path) -> Result<(), OpenError> {
         let failed = |reason: String| OpenError::Database { path: from.display().to_string(), reason };
-        copy_sqlite(from, to).await.map_err(|error| failed(failure::reason(&error)))?;
+        sqlite::copy(from, to).await.map_err(|error| failed(reason(&error)))?;
         std::fs::File::open(to).and_then(|file| file.sync_all()).map_err(|error| failed(error.to_string()))
     }
 
     /// To be called before the index in the `SQLite` file `path` is opened, by the only process that may have it open: makes
     /// durable what a commit whose sync failed has left in memory.
     pub fn write_log_again(path: &Path) -> std::io::Result<()> {
-        write_sqlite_log_again(path)
+        sqlite::write_log_again(path)
     }
 
     /// What is wrong with the file of an index that was complete once, as far as its length tells; `None` if nothing is.
     pub fn file_fault(path: &Path) -> std::io::Result<Option<String>> {
-        database::sqlite_file_fault(path)
+        sqlite::file_fault(path)
     }
 
     /// Which cluster it is: made at random with the index, and the same for all who share it.
@@ -185,8 +179,8 @@ impl Indexer for SqlIndexer {
     }
 }
 
-impl From<sqlx::Error> for OpenError {
-    fn from(error: sqlx::Error) -> Self {
-        OpenError::Database { path: String::new(), reason: failure::reason(&error) }
+impl From<gnudi_sql::Error> for OpenError {
+    fn from(error: gnudi_sql::Error) -> Self {
+        OpenError::Database { path: String::new(), reason: reason(&error) }
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gnudi_model::{Attribute, AttributeValue, ResourceType, Text, resource_type::GENERIC};
 
+use gnudi_sql::is_foreign_key_violation;
+
 use super::{
     Connection, SqlIndexer, attribute,
-    failure::{Failure, is_foreign_key_violation},
+    failure::Failure,
     types,
     types::{Fill, StoredAttribute, StoredType},
     writer::{Change, Context},

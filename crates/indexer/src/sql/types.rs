@@ -138,7 +138,7 @@ pub(super) fn decode(rows: &[Row]) -> Result<Arc<Types>, IndexerError> {
     let mut types: Vec<(i64, Text, BTreeMap<Text, StoredAttribute>)> = Vec::new();
     let mut version = 0;
     for row in rows {
-        let broken = |error: sqlx::Error| indexer_error(&error);
+        let broken = |error: gnudi_sql::Error| indexer_error(&error);
         version = row.try_get(0).map_err(broken)?;
         let number: i64 = row.try_get(1).map_err(broken)?;
         if types.last().is_none_or(|(last, ..)| *last != number) {

@@ -7,17 +7,14 @@ use std::{
 
 use futures_util::TryStreamExt as _;
 use gnudi_model::{MetricId, MetricStatus};
+use gnudi_sql::{reason, sqlite};
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection,
     sqlite::SqliteConnectOptions,
 };
 use uuid::Uuid;
 
-use super::{
-    OpenError, SqlIndexer,
-    database::{sqlite_file_fault, sqlite_log_path},
-    failure,
-};
+use super::{OpenError, SqlIndexer};
 
 /// More faults than anybody reads are not asked for.
 const FAULTS_MAX: usize = 100;
@@ -44,7 +41,7 @@ impl SqlIndexer {
             path: path.display().to_string(),
             reason: error.to_string(),
         };
-        if let Some(fault) = sqlite_file_fault(path).map_err(failed)? {
+        if let Some(fault) = sqlite::file_fault(path).map_err(failed)? {
             return Ok(FileCheck { faults: vec![fault], ..FileCheck::default() });
         }
         let copy = Copy::of(path).map_err(failed)?;
@@ -59,7 +56,7 @@ impl SqlIndexer {
                 check(&mut connection, &mut found).await;
                 connection.close().await.ok();
             }
-            Err(error) => found.faults.push(failure::reason(&error)),
+            Err(error) => found.faults.push(reason(&error)),
         }
         Ok(found)
     }
@@ -77,7 +74,7 @@ impl SqlIndexer {
         let mended = match rebuild(path, &mending).await {
             Ok(()) => Self::check_file(&mending).await?.is_file_whole,
             Err(error) => {
-                tracing::warn!("the index cannot be made anew: {}", failure::reason(&error));
+                tracing::warn!("the index cannot be made anew: {}", reason(&error));
                 false
             }
         };
@@ -96,7 +93,7 @@ impl SqlIndexer {
 }
 
 /// Makes the new index `to` of the rows that the tables of `from` have; its indexes are not read.
-async fn rebuild(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
+async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
     if let Err(error) = fs::remove_file(to)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -140,7 +137,7 @@ async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
         sqlx::query_scalar::<_, String>("PRAGMA integrity_check(100)").fetch_all(&mut *connection).await;
     match texts {
         Ok(texts) => found.faults.extend(texts.into_iter().filter(|text| text != "ok")),
-        Err(error) => found.faults.push(failure::reason(&error)),
+        Err(error) => found.faults.push(reason(&error)),
     }
     found.is_file_whole &= found.faults.is_empty();
     match sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *connection).await {
@@ -153,7 +150,7 @@ async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
         }
         Err(error) if found.is_file_whole => {
             found.is_file_whole = false;
-            found.faults.push(failure::reason(&error));
+            found.faults.push(reason(&error));
         }
         Err(_) => {}
     }
@@ -164,17 +161,19 @@ async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
         Ok(metrics) => found.metrics = Some(metrics),
         Err(error) if found.is_file_whole => {
             found.is_file_whole = false;
-            found.faults.push(failure::reason(&error));
+            found.faults.push(reason(&error));
         }
         Err(_) => {}
     }
 }
 
-async fn metrics(connection: &mut SqliteConnection) -> Result<Vec<(MetricId, MetricStatus)>, sqlx::Error> {
+async fn metrics(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<(MetricId, MetricStatus)>, gnudi_sql::Error> {
     let mut metrics = Vec::new();
     let mut rows = sqlx::query("SELECT id, status FROM metric ORDER BY id").fetch(connection);
     while let Some(row) = rows.try_next().await? {
-        let id = Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let id = Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?;
         let status = if row.try_get::<i64, _>(1)? == 0 { MetricStatus::Active } else { MetricStatus::Delete };
         metrics.push((MetricId(id), status));
     }
@@ -191,14 +190,14 @@ struct Copy {
 impl Copy {
     /// `None` where there is no log.
     fn of(path: &Path) -> io::Result<Option<Self>> {
-        let log = sqlite_log_path(path);
+        let log = sqlite::log_path(path);
         if !fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
             return Ok(None);
         }
         let copy = Self { dir: std::env::temp_dir().join(format!("gnudi-verify-{}", Uuid::new_v4())) };
         fs::create_dir(&copy.dir)?;
         fs::copy(path, copy.path())?;
-        fs::copy(&log, sqlite_log_path(&copy.path()))?;
+        fs::copy(&log, sqlite::log_path(&copy.path()))?;
         Ok(Some(copy))
     }
 

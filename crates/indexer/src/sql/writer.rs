@@ -23,6 +23,9 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, Resource};
+use gnudi_sql::{
+    Checkpoints, Connection, Connector, Dialect, DiskSpace, Purpose, sqlite::refresh_statistics,
+};
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -32,13 +35,10 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Checkpoints, Connection, Connector, Purpose,
     failure::{Failure, indexer_error},
     feed,
     interner::Texts,
     metric,
-    options::DiskSpace,
-    refresh_statistics,
     resource::{create, create::Draft, delete},
     types,
     types::{TypeCache, Types},
@@ -304,11 +304,11 @@ impl Group {
         connection: &mut Connection,
         context: &Context,
     ) -> Result<Outcomes, IndexerError> {
-        let lost = |error: sqlx::Error| indexer_error(&error);
+        let lost = |error: gnudi_sql::Error| indexer_error(&error);
         let bounds = self.bounds_of_resources(connection);
         self.is_begun = false;
         if !bounds.begins {
-            connection.begin().await.map_err(lost)?;
+            begin(connection).await.map_err(lost)?;
         }
         self.is_begun = true;
         for change in &mut self.changes {
@@ -384,7 +384,11 @@ impl Group {
 }
 
 /// Writes down what other processes must forget.
-async fn tell(connection: &mut Connection, context: &Context, touched: &Touched) -> Result<(), sqlx::Error> {
+async fn tell(
+    connection: &mut Connection,
+    context: &Context,
+    touched: &Touched,
+) -> Result<(), gnudi_sql::Error> {
     if touched.is_nothing() {
         return Ok(());
     }
@@ -505,7 +509,7 @@ async fn carry_out(
     group: &mut Group,
     context: &mut Context,
 ) -> Result<Outcomes, IndexerError> {
-    context.checkpoints.check()?;
+    context.checkpoints.check().map_err(IndexerError::Database)?;
     let start = Instant::now();
     let (mut pause, mut rooms_made) = (PAUSE_BEFORE_ATTEMPT, 0);
     for attempt in 1.. {
@@ -566,4 +570,15 @@ async fn abandon(connection: &mut Option<Connection>) {
     } else {
         open.close().await;
     }
+}
+
+/// Begins a transaction that writes: one at a time, whichever process asks.
+async fn begin(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
+    let begin = match connection.dialect() {
+        Dialect::Sqlite => "BEGIN IMMEDIATE",
+        // "gnudi" in bytes, and a number.
+        Dialect::Postgres => "BEGIN; SELECT pg_advisory_xact_lock(113724113578241)",
+        Dialect::Mysql => "START TRANSACTION; SELECT id FROM cluster FOR UPDATE",
+    };
+    connection.run(begin).await
 }

@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use gnudi_indexer::IndexOptions;
+use gnudi_indexer::DatabaseOptions;
 use mariadb::MariaDb;
 use parking_lot::Mutex;
 use postgres::Postgres;
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// An empty database.
-    pub fn fresh(&self) -> IndexOptions {
+    pub fn fresh(&self) -> DatabaseOptions {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("index{}", MADE.fetch_add(1, Ordering::Relaxed));
         let url = match self {
@@ -58,11 +58,11 @@ impl Engine {
             Engine::Postgres(server) => server.create_database(&name),
             Engine::MariaDb(server) => server.create_database(&name),
         };
-        IndexOptions::from_url(&url).unwrap()
+        DatabaseOptions::from_url(&url).unwrap()
     }
 
     /// Runs statements on a server as an operator does.
-    pub fn execute(&self, options: &IndexOptions, sql: &str) {
+    pub fn execute(&self, options: &DatabaseOptions, sql: &str) {
         match self {
             Engine::Sqlite(_) => panic!("no server"),
             Engine::Postgres(server) => server.execute(database(options), sql),
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// The one value that a statement finds on a server.
-    pub fn query(&self, options: &IndexOptions, sql: &str) -> String {
+    pub fn query(&self, options: &DatabaseOptions, sql: &str) -> String {
         let mut client = match self {
             Engine::Sqlite(_) => panic!("no server"),
             Engine::Postgres(server) => {
@@ -92,10 +92,10 @@ impl Engine {
     }
 }
 
-fn database(options: &IndexOptions) -> &str {
+fn database(options: &DatabaseOptions) -> &str {
     match options {
-        IndexOptions::Sqlite(_) => panic!("no server"),
-        IndexOptions::Server(options) => &options.database,
+        DatabaseOptions::Sqlite(_) => panic!("no server"),
+        DatabaseOptions::Server(options) => &options.database,
     }
 }
 

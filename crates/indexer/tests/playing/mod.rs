@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use gnudi_indexer::{CacheOptions, CachedIndexer, IndexOptions, Indexer, MemoryIndexer, SqlIndexer};
+use gnudi_indexer::{CacheOptions, CachedIndexer, DatabaseOptions, Indexer, MemoryIndexer, SqlIndexer};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::engines::{Engine, EngineKind};
@@ -61,7 +61,7 @@ pub fn compare<C: Call>(
     })
 }
 
-async fn open(options: &IndexOptions, cached_max: Option<usize>) -> Box<dyn Indexer> {
+async fn open(options: &DatabaseOptions, cached_max: Option<usize>) -> Box<dyn Indexer> {
     let sql = SqlIndexer::open(options).await.unwrap();
     match cached_max {
         Some(cached_max) => {

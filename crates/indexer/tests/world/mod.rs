@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gnudi_indexer::{
-    IndexOptions, MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes, Resources,
-    SqlIndexer,
+    DatabaseOptions, MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes,
+    Resources, SqlIndexer,
 };
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text, Timestamp};
 use uuid::Uuid;
@@ -99,8 +99,8 @@ impl World {
         // What is common in a world that is so small, and in one where nothing is.
         let rows_rare_max = [3, 1000][seed as usize % 2];
         match &mut options {
-            IndexOptions::Sqlite(options) => options.rows_rare_max = rows_rare_max,
-            IndexOptions::Server(options) => options.rows_rare_max = rows_rare_max,
+            DatabaseOptions::Sqlite(options) => options.rows_rare_max = rows_rare_max,
+            DatabaseOptions::Server(options) => options.rows_rare_max = rows_rare_max,
         }
         let index = SqlIndexer::open(options).await.unwrap();
         let now = Timestamp::from_secs(SECONDS.start as i64);

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 
-use super::connections::{Connection, Operation};
+use gnudi_sql::{Connection, Error, Statement};
+
+use super::connections::{Operation, on_conflict_ignore, once};
 
 /// How many names one statement has at most.
 const NAMES_AT_ONCE_MAX: usize = 1000;
@@ -18,19 +20,21 @@ pub(super) struct Claim<'a> {
 impl Operation for Claim<'_> {
     type Answer = String;
 
-    async fn run(&self, connection: &mut Connection) -> Result<String, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<String, Error> {
         // Waits for another that claims the same name just now.
-        let unless_claimed = match connection {
-            Connection::Postgres(_) => "ON CONFLICT (name) DO NOTHING",
-            Connection::MySql(_) => "ON DUPLICATE KEY UPDATE name = name",
-        };
-        let insert = format!("INSERT INTO gnudi_claim (name, value) VALUES (?, ?) {unless_claimed}");
+        let unless_claimed = on_conflict_ignore(connection, "name");
+        let insert = format!("INSERT INTO gnudi_claim (name, value) VALUES (?, ?){unless_claimed}");
+        let insert = once(connection, insert).bind(self.name).bind(self.value);
         loop {
-            connection.execute(&insert, &[self.name, self.value]).await?;
-            let rows = connection.rows("SELECT value FROM gnudi_claim WHERE name = ?", &[self.name]).await?;
+            connection.execute(insert.clone()).await?;
+            let rows = connection
+                .fetch_all(
+                    connection.statement("SELECT value FROM gnudi_claim WHERE name = ?").bind(self.name),
+                )
+                .await?;
             // Otherwise it was given up between the two.
             if let Some(row) = rows.first() {
-                return row.text(0);
+                return row.try_get(0);
             }
         }
     }
@@ -44,12 +48,12 @@ pub(super) struct Claimed<'a> {
 impl Operation for Claimed<'_> {
     type Answer = Vec<Option<String>>;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, Error> {
         let mut values = HashMap::new();
         for names in self.names.chunks(NAMES_AT_ONCE_MAX) {
-            let select = format!("SELECT name, value FROM gnudi_claim WHERE name IN ({})", marks(names));
-            for row in connection.rows(&select, &texts(names)).await? {
-                values.insert(row.text(0)?, row.text(1)?);
+            let select = among(connection, "SELECT name, value FROM gnudi_claim WHERE name IN ", names);
+            for row in connection.fetch_all(select).await? {
+                values.insert(row.try_get::<String>(0)?, row.try_get::<String>(1)?);
             }
         }
         Ok(self.names.iter().map(|name| values.get(name).cloned()).collect())
@@ -64,19 +68,17 @@ pub(super) struct Unclaim<'a> {
 impl Operation for Unclaim<'_> {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
         for names in self.names.chunks(NAMES_AT_ONCE_MAX) {
-            let delete = format!("DELETE FROM gnudi_claim WHERE name IN ({})", marks(names));
-            connection.execute(&delete, &texts(names)).await?;
+            let delete = among(connection, "DELETE FROM gnudi_claim WHERE name IN ", names);
+            connection.execute(delete).await?;
         }
         Ok(())
     }
 }
 
-fn marks(names: &[String]) -> String {
-    vec!["?"; names.len()].join(",")
-}
-
-fn texts(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
+/// A statement that ends in a list of names.
+fn among(connection: &Connection, sql: &str, names: &[String]) -> Statement {
+    let marks = vec!["?"; names.len()].join(",");
+    names.iter().fold(once(connection, format!("{sql}({marks})")), Statement::bind)
 }

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use gnudi_model::SackCount;
 use uuid::Uuid;
 
-use super::connections::{Connection, Operation, Row};
+use gnudi_sql::{Connection, Error, Row};
+
+use super::connections::{Operation, on_conflict_ignore, once};
 use crate::incoming::{Position, registry::RegisteredLog};
 
 const COLUMNS: &str = "generation, identity, place, sacks, first_position, floor_position, reached_position";
@@ -17,20 +19,22 @@ pub(super) struct Newest;
 impl Operation for Newest {
     type Answer = Option<RegisteredLog>;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, Error> {
         let select = format!("SELECT {COLUMNS} FROM gnudi_incoming_log ORDER BY generation DESC LIMIT 1");
-        connection.rows(&select, &[]).await?.first().map(log_of).transpose()
+        connection.fetch_all(once(connection, select)).await?.first().map(log_of).transpose()
     }
 }
 
-fn log_of(row: &Row) -> Result<RegisteredLog, sqlx::Error> {
-    let identity = Uuid::parse_str(&row.text(1)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
-    let sacks = u16::try_from(row.sure(3)?).ok().and_then(NonZeroU16::new).ok_or(sqlx::Error::RowNotFound)?;
-    let position = |column| row.sure(column).map(|position| Position(position as u64));
+fn log_of(row: &Row) -> Result<RegisteredLog, Error> {
+    let identity =
+        Uuid::parse_str(&row.try_get::<String>(1)?).map_err(|error| Error::Decode(error.into()))?;
+    let sacks =
+        u16::try_from(row.try_get::<i64>(3)?).ok().and_then(NonZeroU16::new).ok_or(Error::RowNotFound)?;
+    let position = |column| row.try_get::<i64>(column).map(|position| Position(position as u64));
     Ok(RegisteredLog {
-        generation: row.sure(0)? as u64,
+        generation: row.try_get::<i64>(0)? as u64,
         identity,
-        place: row.text(2)?,
+        place: row.try_get::<String>(2)?,
         sacks: SackCount(sacks),
         first: position(4)?,
         floor: position(5)?,
@@ -44,20 +48,17 @@ pub(super) struct Register<'a>(pub(super) &'a RegisteredLog);
 impl Operation for Register<'_> {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
-        let unless_registered = match connection {
-            Connection::Postgres(_) => "ON CONFLICT (generation) DO NOTHING",
-            Connection::MySql(_) => "ON DUPLICATE KEY UPDATE generation = generation",
-        };
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
+        let unless_registered = on_conflict_ignore(connection, "generation");
         let RegisteredLog { generation, identity, place, sacks, first, floor, reached } = self.0;
         let insert = format!(
-            "INSERT INTO gnudi_incoming_log ({COLUMNS}) VALUES ({generation}, ?, ?, {}, {}, {}, {}) {unless_registered}",
+            "INSERT INTO gnudi_incoming_log ({COLUMNS}) VALUES ({generation}, ?, ?, {}, {}, {}, {}){unless_registered}",
             sacks.get(),
             first.0,
             floor.0,
             reached.0
         );
-        connection.execute(&insert, &[&identity.to_string(), place]).await.map(|_| ())
+        connection.execute(once(connection, insert).bind(identity.to_string()).bind(place)).await.map(|_| ())
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) struct Raise {
 impl Operation for Raise {
     type Answer = bool;
 
-    async fn run(&self, connection: &mut Connection) -> Result<bool, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<bool, Error> {
         let Raise { generation, reached, floor, sacks } = self;
         let raise = format!(
             "UPDATE gnudi_incoming_log SET reached_position = GREATEST(reached_position, {}), \
@@ -82,12 +83,14 @@ impl Operation for Raise {
             floor.0,
             sacks.get()
         );
-        let newest = connection.rows("SELECT MAX(generation) FROM gnudi_incoming_log", &[]).await?;
-        let newest = newest.first().ok_or(sqlx::Error::RowNotFound)?.number(0)?;
+        let newest = connection
+            .fetch_all(connection.statement("SELECT MAX(generation) FROM gnudi_incoming_log"))
+            .await?;
+        let newest = newest.first().ok_or(Error::RowNotFound)?.try_get::<Option<i64>>(0)?;
         if newest != Some(*generation as i64) {
             return Ok(false);
         }
-        connection.execute(&raise, &[]).await?;
+        connection.execute(once(connection, raise)).await?;
         Ok(true)
     }
 }

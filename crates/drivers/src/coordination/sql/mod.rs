@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount};
-use sqlx::{mysql::MySqlConnectOptions, postgres::PgConnectOptions};
+use gnudi_sql::ServerOptions;
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{
@@ -31,41 +31,19 @@ use crate::{
 };
 use connections::Connections;
 
-/// Where the database lies.
-#[derive(Clone, Debug)]
-pub enum SqlDatabase {
-    Postgres(Box<PgConnectOptions>),
-    MySql(Box<MySqlConnectOptions>),
-}
-
-impl SqlDatabase {
-    /// For messages: no user, no password.
-    fn place(&self) -> String {
-        let (kind, host, port, database) = match self {
-            SqlDatabase::Postgres(options) => {
-                ("postgresql", options.get_host(), options.get_port(), options.get_database())
-            }
-            SqlDatabase::MySql(options) => {
-                ("mysql", options.get_host(), options.get_port(), options.get_database())
-            }
-        };
-        format!("{kind}://{host}:{port}/{}", database.unwrap_or_default())
-    }
-}
-
 /// How the database is used.
 #[derive(Clone, Debug)]
 pub struct SqlCoordinatorOptions {
-    pub database: SqlDatabase,
+    /// Its `timeout` is how long a call may take; a transaction whose client is gone or asleep is undone by the database after about
+    /// that long, too.
+    pub database: ServerOptions,
     /// How many connections there are at most.
     pub connections_max: usize,
-    /// How long a call may take; a transaction whose client is gone or asleep is undone by the database after that long, too.
-    pub deadline: Duration,
 }
 
 impl SqlCoordinatorOptions {
-    pub fn new(database: SqlDatabase) -> Self {
-        SqlCoordinatorOptions { database, connections_max: 4, deadline: Duration::from_secs(5) }
+    pub fn new(database: ServerOptions) -> Self {
+        SqlCoordinatorOptions { database, connections_max: 4 }
     }
 }
 

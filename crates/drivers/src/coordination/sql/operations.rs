@@ -5,7 +5,9 @@ use std::{collections::HashMap, num::NonZeroU16, time::Duration};
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount, SackId};
 
-use super::connections::{Connection, Operation, Row};
+use gnudi_sql::{Connection, Error, Row};
+
+use super::connections::{Operation, begin, commit, now, on_conflict_set, once};
 use crate::coordination::{Member, Ownership, Session};
 
 /// So many sacks are named one by one; beyond, all of their count are looked at.
@@ -15,17 +17,18 @@ const ROWS_AT_ONCE_MAX: usize = 8192;
 
 /// Begins a transaction, waits for its turn, and takes `count` numbers that are higher than any taken before. Returns the
 /// last of them.
-async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64, sqlx::Error> {
-    connection.begin().await?;
-    let now = connection.now();
+async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64, Error> {
+    begin(connection).await?;
+    let now = now(connection);
     let take = format!("UPDATE gnudi_token SET last = GREATEST(last, {now}) + {count} WHERE one = 1");
-    connection.execute(&take, &[]).await?;
-    let rows = connection.rows("SELECT last FROM gnudi_token WHERE one = 1", &[]).await?;
-    rows.first().ok_or(sqlx::Error::RowNotFound)?.sure(0)
+    connection.execute(once(connection, take)).await?;
+    let rows =
+        connection.fetch_all(connection.statement("SELECT last FROM gnudi_token WHERE one = 1")).await?;
+    rows.first().ok_or(Error::RowNotFound)?.try_get(0)
 }
 
-fn session_of(row: &Row, column: usize) -> Result<Session, sqlx::Error> {
-    row.sure(column).map(|id| Session(id as u64))
+fn session_of(row: &Row, column: usize) -> Result<Session, Error> {
+    row.try_get::<i64>(column).map(|id| Session(id as u64))
 }
 
 fn sack_of(count: i64, id: i64) -> Option<Sack> {
@@ -46,13 +49,15 @@ fn ids(sessions: &[Session]) -> String {
 }
 
 /// Ends sessions within a transaction that has its turn.
-async fn end(connection: &mut Connection, sessions: &[Session]) -> Result<(), sqlx::Error> {
+async fn end(connection: &mut Connection, sessions: &[Session]) -> Result<(), Error> {
     if sessions.is_empty() {
         return Ok(());
     }
     let ids = ids(sessions);
-    connection.execute(&format!("DELETE FROM gnudi_session WHERE id IN ({ids})"), &[]).await?;
-    connection.execute(&format!("DELETE FROM gnudi_sack_owner WHERE session IN ({ids})"), &[]).await?;
+    connection.execute(once(connection, format!("DELETE FROM gnudi_session WHERE id IN ({ids})"))).await?;
+    connection
+        .execute(once(connection, format!("DELETE FROM gnudi_sack_owner WHERE session IN ({ids})")))
+        .await?;
     Ok(())
 }
 
@@ -66,18 +71,20 @@ pub(super) struct Join<'a> {
 impl Operation for Join<'_> {
     type Answer = Session;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Session, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<Session, Error> {
         let id = begin_in_turn(connection, 1).await?;
-        let lives = connection.rows("SELECT id FROM gnudi_session WHERE name = ?", &[self.name]).await?;
+        let lives = connection
+            .fetch_all(connection.statement("SELECT id FROM gnudi_session WHERE name = ?").bind(self.name))
+            .await?;
         let lives: Result<Vec<Session>, _> = lives.iter().map(|row| session_of(row, 0)).collect();
         end(connection, &lives?).await?;
         let ttl_us = self.ttl.as_micros().min(1 << 60);
-        let now = connection.now();
+        let now = now(connection);
         let insert = format!(
             "INSERT INTO gnudi_session (id, name, about, ttl_us, until_us) VALUES ({id}, ?, ?, {ttl_us}, {now} + {ttl_us})"
         );
-        connection.execute(&insert, &[self.name, self.about]).await?;
-        connection.commit().await?;
+        connection.execute(once(connection, insert).bind(self.name).bind(self.about)).await?;
+        commit(connection).await?;
         Ok(Session(id as u64))
     }
 }
@@ -92,13 +99,13 @@ pub(super) struct Renew<'a> {
 impl Operation for Renew<'_> {
     type Answer = bool;
 
-    async fn run(&self, connection: &mut Connection) -> Result<bool, sqlx::Error> {
-        let now = connection.now();
+    async fn run(&self, connection: &mut Connection) -> Result<bool, Error> {
+        let now = now(connection);
         let renew = format!(
             "UPDATE gnudi_session SET until_us = {now} + ttl_us, about = ? WHERE id = {} AND until_us > {now}",
             self.session.0 as i64
         );
-        Ok(connection.execute(&renew, &[self.about]).await? > 0)
+        Ok(connection.execute(once(connection, renew).bind(self.about)).await? > 0)
     }
 }
 
@@ -110,10 +117,10 @@ pub(super) struct Leave {
 impl Operation for Leave {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
         begin_in_turn(connection, 0).await?;
         end(connection, &[self.session]).await?;
-        connection.commit().await
+        commit(connection).await
     }
 }
 
@@ -123,13 +130,18 @@ pub(super) struct Members;
 impl Operation for Members {
     type Answer = Vec<Member>;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Vec<Member>, sqlx::Error> {
-        let now = connection.now();
+    async fn run(&self, connection: &mut Connection) -> Result<Vec<Member>, Error> {
+        let now = now(connection);
         let select =
             format!("SELECT id, name, about FROM gnudi_session WHERE until_us > {now} ORDER BY name");
-        let rows = connection.rows(&select, &[]).await?;
-        let member =
-            |row: &Row| Ok(Member { session: session_of(row, 0)?, name: row.text(1)?, about: row.text(2)? });
+        let rows = connection.fetch_all(once(connection, select)).await?;
+        let member = |row: &Row| {
+            Ok(Member {
+                session: session_of(row, 0)?,
+                name: row.try_get::<String>(1)?,
+                about: row.try_get::<String>(2)?,
+            })
+        };
         rows.iter().map(member).collect()
     }
 }
@@ -149,7 +161,7 @@ struct Moment {
 }
 
 impl Acquire<'_> {
-    async fn look(&self, connection: &mut Connection) -> Result<Moment, sqlx::Error> {
+    async fn look(&self, connection: &mut Connection) -> Result<Moment, Error> {
         let which = if self.sacks.is_empty() {
             "1 = 0".to_owned()
         } else if self.sacks.len() <= SACKS_NAMED_MAX {
@@ -161,23 +173,26 @@ impl Acquire<'_> {
             counts.dedup();
             format!("o.sacks IN ({})", counts.join(","))
         };
-        let now = connection.now();
+        let now = now(connection);
         let select = format!(
             "SELECT s.id, s.until_us, {now}, o.sacks, o.sack, o.token FROM gnudi_session s \
              LEFT JOIN gnudi_sack_owner o ON o.session = s.id AND {which}"
         );
         let mut moment = Moment::default();
-        for row in connection.rows(&select, &[]).await? {
+        for row in connection.fetch_all(once(connection, select)).await? {
             let session = session_of(&row, 0)?;
-            if row.sure(1)? <= row.sure(2)? {
+            if row.try_get::<i64>(1)? <= row.try_get::<i64>(2)? {
                 if moment.over.last() != Some(&session) {
                     moment.over.push(session);
                 }
                 continue;
             }
             moment.is_alive |= session == self.session;
-            if let (Some(count), Some(id), Some(token)) = (row.number(3)?, row.number(4)?, row.number(5)?)
-                && let Some(sack) = sack_of(count, id)
+            if let (Some(count), Some(id), Some(token)) = (
+                row.try_get::<Option<i64>>(3)?,
+                row.try_get::<Option<i64>>(4)?,
+                row.try_get::<Option<i64>>(5)?,
+            ) && let Some(sack) = sack_of(count, id)
             {
                 moment.owners.insert(sack, (session, token as u64));
             }
@@ -206,7 +221,7 @@ impl Acquire<'_> {
 impl Operation for Acquire<'_> {
     type Answer = Option<Vec<Option<u64>>>;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, Error> {
         // Mostly there is nothing to take, and nobody has to wait for a turn.
         let before = self.look(connection).await?;
         if !before.is_alive {
@@ -219,7 +234,7 @@ impl Operation for Acquire<'_> {
         let mut moment = self.look(connection).await?;
         end(connection, &moment.over).await?;
         if !moment.is_alive {
-            connection.commit().await?;
+            commit(connection).await?;
             return Ok(None);
         }
         let free = self.free(&moment.owners);
@@ -230,11 +245,11 @@ impl Operation for Acquire<'_> {
                 .iter()
                 .map(|(sack, token)| format!("({},{},{session},{token})", sack.count.get(), sack.id.0))
                 .collect();
-            let end = connection.on_conflict("sacks, sack", &["session", "token"]);
+            let end = on_conflict_set(connection, "sacks, sack", &["session", "token"]);
             let insert = "INSERT INTO gnudi_sack_owner (sacks, sack, session, token) VALUES ";
-            connection.execute(&format!("{insert}{}{end}", rows.join(",")), &[]).await?;
+            connection.execute(once(connection, format!("{insert}{}{end}", rows.join(",")))).await?;
         }
-        connection.commit().await?;
+        commit(connection).await?;
         moment.owners.extend(taken.into_iter().map(|(sack, token)| (sack, (self.session, token as u64))));
         Ok(Some(self.answer(&moment.owners)))
     }
@@ -249,7 +264,7 @@ pub(super) struct Release<'a> {
 impl Operation for Release<'_> {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
         begin_in_turn(connection, 0).await?;
         for sacks in self.sacks.chunks(ROWS_AT_ONCE_MAX) {
             let delete = format!(
@@ -257,9 +272,9 @@ impl Operation for Release<'_> {
                 self.session.0 as i64,
                 pairs(sacks)
             );
-            connection.execute(&delete, &[]).await?;
+            connection.execute(once(connection, delete)).await?;
         }
-        connection.commit().await
+        commit(connection).await
     }
 }
 
@@ -269,16 +284,16 @@ pub(super) struct Ownerships;
 impl Operation for Ownerships {
     type Answer = Vec<Ownership>;
 
-    async fn run(&self, connection: &mut Connection) -> Result<Vec<Ownership>, sqlx::Error> {
-        let now = connection.now();
+    async fn run(&self, connection: &mut Connection) -> Result<Vec<Ownership>, Error> {
+        let now = now(connection);
         let select = format!(
             "SELECT o.session, o.sacks, o.sack, o.token FROM gnudi_sack_owner o JOIN gnudi_session s ON s.id = o.session \
              WHERE s.until_us > {now} ORDER BY o.sacks, o.sack"
         );
-        let rows = connection.rows(&select, &[]).await?;
+        let rows = connection.fetch_all(once(connection, select)).await?;
         let owned = |row: &Row| {
-            let sack = sack_of(row.sure(1)?, row.sure(2)?).ok_or(sqlx::Error::RowNotFound)?;
-            Ok(Ownership { sack, session: session_of(row, 0)?, token: row.sure(3)? as u64 })
+            let sack = sack_of(row.try_get::<i64>(1)?, row.try_get::<i64>(2)?).ok_or(Error::RowNotFound)?;
+            Ok(Ownership { sack, session: session_of(row, 0)?, token: row.try_get::<i64>(3)? as u64 })
         };
         rows.iter().map(owned).collect()
     }
@@ -292,8 +307,8 @@ pub(super) struct AdvanceTokens {
 impl Operation for AdvanceTokens {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
         let advance = format!("UPDATE gnudi_token SET last = GREATEST(last, {}) WHERE one = 1", self.past);
-        connection.execute(&advance, &[]).await.map(|_| ())
+        connection.execute(once(connection, advance)).await.map(|_| ())
     }
 }

@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 
-use super::connections::{Connection, Operation};
+use gnudi_sql::{Connection, Dialect, Error};
+
+use super::connections::{Operation, begin, commit, no_server};
 
 /// "gnudi" in bytes, and another number than those that the index locks.
-const LOCK: i64 = 0x676e_7564_6943;
+const LOCK: &str = "SELECT pg_advisory_xact_lock(113724113578307)";
 
 /// Texts are bytes, so that they are compared as such.
 const POSTGRES: [&str; 7] = [
@@ -41,19 +43,20 @@ pub(super) struct Create;
 impl Operation for Create {
     type Answer = ();
 
-    async fn run(&self, connection: &mut Connection) -> Result<(), sqlx::Error> {
-        let statements: &[&str] = match connection {
-            Connection::Postgres(_) => &POSTGRES,
-            Connection::MySql(_) => &MYSQL,
+    async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
+        let statements: &[&'static str] = match connection.dialect() {
+            Dialect::Postgres => &POSTGRES,
+            Dialect::Mysql => &MYSQL,
+            Dialect::Sqlite => no_server(),
         };
-        connection.begin().await?;
-        if let Connection::Postgres(_) = connection {
+        begin(connection).await?;
+        if connection.dialect() == Dialect::Postgres {
             // Two that create a table at once trip over each other there, in spite of IF NOT EXISTS.
-            connection.rows(&format!("SELECT pg_advisory_xact_lock({LOCK})"), &[]).await?;
+            connection.run(LOCK).await?;
         }
         for statement in statements {
-            connection.execute(statement, &[]).await?;
+            connection.run(statement).await?;
         }
-        connection.commit().await
+        commit(connection).await
     }
 }

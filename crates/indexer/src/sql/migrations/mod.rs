@@ -107,8 +107,8 @@ pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, Open
         connection.execute(insert.bind(Uuid::new_v4())).await?;
         row = connection.fetch_optional(connection.statement(SELECT)).await?;
     }
-    let row = row.ok_or(sqlx::Error::RowNotFound)?;
-    Ok(Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))?)
+    let row = row.ok_or(gnudi_sql::Error::RowNotFound)?;
+    Ok(Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?)
 }
 
 /// Under a lock that the session has, and loses when it ends.
@@ -153,7 +153,7 @@ fn statements_of(file: &'static str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The table, the column or the index is there, or gone.
-fn is_applied(error: &sqlx::Error) -> bool {
+fn is_applied(error: &gnudi_sql::Error) -> bool {
     let number = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     number.is_some_and(|error| matches!(error.number(), 1050 | 1060 | 1061 | 1091))
 }
@@ -161,7 +161,7 @@ fn is_applied(error: &sqlx::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::{Connector, IndexOptions, Purpose, SqliteOptions};
+    use gnudi_sql::{Connector, DatabaseOptions, Purpose, SqliteOptions};
 
     const TWO: &[(i64, &str)] = &[
         (1, "CREATE TABLE a (x BIGINT); INSERT INTO a (x) VALUES (1)"),
@@ -172,7 +172,7 @@ mod tests {
 
     async fn connection() -> (tempfile::TempDir, Connection) {
         let folder = tempfile::tempdir().unwrap();
-        let options = IndexOptions::Sqlite(SqliteOptions::new(folder.path().join("index")));
+        let options = DatabaseOptions::Sqlite(SqliteOptions::new(folder.path().join("index")));
         let connection = Connector::new(&options).connect(Purpose::Migrate).await.unwrap();
         (folder, connection)
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use gnudi_model::{AttributeValue, Metric, MetricStatus, Resource, Text};
+use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
@@ -25,8 +26,7 @@ use crate::{
     resource::check_attributes,
     sql::{
         Connection, Dialect, Statement, attribute,
-        database::Value,
-        failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+        failure::{Failure, indexer_error},
         interner::Texts,
         metric,
         types::{StoredType, Types},
@@ -235,7 +235,11 @@ struct IndexState {
 
 impl IndexState {
     /// With one statement after the other, but one trip to the database's thread.
-    async fn ask(connection: &mut Connection, drafts: &[Draft], bounds: Bounds) -> Result<Self, sqlx::Error> {
+    async fn ask(
+        connection: &mut Connection,
+        drafts: &[Draft],
+        bounds: Bounds,
+    ) -> Result<Self, gnudi_sql::Error> {
         let ids: Vec<_> = drafts.iter().map(|draft| draft.new.id).collect();
         let dialect = connection.dialect();
         let (first, rest) = match dialect {
@@ -249,7 +253,7 @@ impl IndexState {
             query.push("SELECT version, (SELECT seq FROM sqlite_sequence WHERE name = 'resource') FROM resource_type_version; ");
             query.push(TAKEN).push_among(first.iter().copied());
             let rows = connection.fetch_all(query).await?;
-            let (known, taken) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+            let (known, taken) = rows.split_first().ok_or(gnudi_sql::Error::RowNotFound)?;
             let numbers_used: Option<i64> = known.try_get(1)?;
             IndexState {
                 types_version: known.try_get(0)?,
@@ -268,7 +272,7 @@ impl IndexState {
     }
 
     /// A server counts the numbers itself; those that stay unused are lost.
-    async fn take_numbers(connection: &mut Connection, count: usize) -> Result<Self, sqlx::Error> {
+    async fn take_numbers(connection: &mut Connection, count: usize) -> Result<Self, gnudi_sql::Error> {
         let count = i64::try_from(count).expect("drafts fit into memory");
         let take = connection.statement("UPDATE resource_number SET used = used + ?").bind(count);
         connection.execute(take).await?;
@@ -363,7 +367,11 @@ impl Batch<'_> {
     }
 
     /// All or, where a constraint refuses one, none.
-    async fn try_rows(&mut self, connection: &mut Connection, rows: &[&Ready]) -> Result<(), sqlx::Error> {
+    async fn try_rows(
+        &mut self,
+        connection: &mut Connection,
+        rows: &[&Ready],
+    ) -> Result<(), gnudi_sql::Error> {
         let used = self.known.numbers_used;
         let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
         let inserted = match self.insert_resources(connection, SAVEPOINT, rows, "").await {
@@ -390,7 +398,7 @@ impl Batch<'_> {
         opening: &'static str,
         rows: &[&Ready],
         closing: &'static str,
-    ) -> Result<(), sqlx::Error> {
+    ) -> Result<(), gnudi_sql::Error> {
         let numbered: Vec<(i64, &Ready)> =
             (self.known.numbers_used + 1..).zip(rows.iter().copied()).collect();
         let mut values: Vec<(i64, &[u8], i64)> = numbered
@@ -452,7 +460,7 @@ impl Batch<'_> {
             Ok(ready) => ready,
             Err(error) => return Ok(Err(error.clone())),
         };
-        let lost = |error: sqlx::Error| indexer_error(&error);
+        let lost = |error: gnudi_sql::Error| indexer_error(&error);
         if self.known.taken.contains(&draft.new.id) {
             return Ok(Err(IndexerError::ResourceAlreadyExists(draft.new.id)));
         }
@@ -477,7 +485,7 @@ impl Batch<'_> {
     }
 }
 
-fn is_constraint(error: &sqlx::Error) -> bool {
+fn is_constraint(error: &gnudi_sql::Error) -> bool {
     is_unique_violation(error) || is_foreign_key_violation(error)
 }
 
@@ -530,7 +538,7 @@ pub(super) async fn insert_values(
     table: &str,
     owner: &str,
     values: &mut [(i64, &[u8], i64)],
-) -> Result<(), sqlx::Error> {
+) -> Result<(), gnudi_sql::Error> {
     values.sort_unstable();
     for part in values.chunks(VALUES_INSERTED_MAX) {
         let mut query = Statement::new(connection.dialect(), "");

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;
+use gnudi_sql::Value;
 use uuid::Uuid;
 
 use super::{row, row::IDS_NAMED_MAX, value::sortable};
@@ -11,7 +12,6 @@ use crate::{
     IndexerError, Touched,
     sql::{
         Connection, Dialect, Row, Statement,
-        database::Value,
         failure::{Failure, indexer_error},
         types::Types,
         writer::{Change, Context},
@@ -45,7 +45,7 @@ pub(super) async fn delete_some(
     connection: &mut Connection,
     types: &Types,
     ids: &[Uuid],
-) -> Result<HashMap<Uuid, Vec<MetricId>>, sqlx::Error> {
+) -> Result<HashMap<Uuid, Vec<MetricId>>, gnudi_sql::Error> {
     let mut deleted = HashMap::new();
     let dialect = connection.dialect();
     let naming = |statement: &str| naming(dialect, statement, ids);
@@ -67,7 +67,7 @@ pub(super) async fn delete_some(
     }
     let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
     for row in connection.fetch_all(naming(metrics)).await? {
-        let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?;
         deleted.entry(row::id_of(&row)?).or_default().push(MetricId(id));
     }
     for metrics in deleted.values_mut() {
@@ -87,7 +87,7 @@ fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
 
 /// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
 /// it belongs to an owner who is no more, hence to nobody.
-fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>, sqlx::Error> {
+fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>, gnudi_sql::Error> {
     let mut values = HashSet::new();
     for row in rows {
         let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
@@ -107,7 +107,7 @@ async fn delete_values(
     table: &str,
     owner: &str,
     values: HashSet<(i64, Vec<u8>, i64)>,
-) -> Result<(), sqlx::Error> {
+) -> Result<(), gnudi_sql::Error> {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_unstable();
     for values in values.chunk_by(|a, b| a.0 == b.0) {
@@ -142,7 +142,7 @@ fn delete_values_statement(
         }
         Dialect::Postgres => {
             let owners = values.iter().map(|(.., owner)| Some(*owner)).collect();
-            query.push(owner).push(" = ANY(").push_bind(Value::Integers(owners)).push(")");
+            query.push(owner).push(" = ANY(").push_bind(Value::IntegerColumn(owners)).push(")");
         }
         Dialect::Mysql => {
             query.push(owner);

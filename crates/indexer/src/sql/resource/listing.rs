@@ -330,7 +330,7 @@ pub(super) async fn common_tests<'c>(
     let rare_max = indexer.rows_rare_max;
     let dialect = indexer.readers.dialect();
     let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
-    let broken = |error: sqlx::Error| indexer_error(&error);
+    let broken = |error: gnudi_sql::Error| indexer_error(&error);
     let row = indexer.readers.fetch_one(query).await.map_err(broken)?;
     let mut common =
         Common { types_version: Some(row.try_get(tests.len()).map_err(broken)?), ..Common::default() };

@@ -19,11 +19,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp, resource_type::GENERIC};
+use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
     Connection, SqlIndexer, Statement,
-    failure::{Failure, indexer_error, is_foreign_key_violation, is_unique_violation},
+    failure::{Failure, indexer_error},
     interner::Texts,
     metric,
 };
@@ -58,7 +59,7 @@ impl Resources for SqlIndexer {
     }
 
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        let broken = |error: sqlx::Error| indexer_error(&error);
+        let broken = |error: gnudi_sql::Error| indexer_error(&error);
         let select = row::select_one(self.readers.dialect(), id);
         let row = self.readers.fetch_optional(select).await.map_err(broken)?;
         let Some(row) = row else {
@@ -94,7 +95,7 @@ impl Resources for SqlIndexer {
     }
 
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
-        let broken = |error: sqlx::Error| indexer_error(&error);
+        let broken = |error: gnudi_sql::Error| indexer_error(&error);
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(row::IDS_NAMED_MAX) {
             let mut query =

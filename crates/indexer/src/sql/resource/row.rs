@@ -111,8 +111,8 @@ pub(super) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
 }
 
 /// The id in a row's first column.
-pub(super) fn id_of(row: &Row) -> Result<Uuid, sqlx::Error> {
-    Uuid::from_slice(row.try_get(0)?).map_err(|error| sqlx::Error::Decode(error.into()))
+pub(super) fn id_of(row: &Row) -> Result<Uuid, gnudi_sql::Error> {
+    Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))
 }
 
 pub(super) fn metrics_of_statement(dialect: Dialect, resources: &[Uuid]) -> Statement {
@@ -129,10 +129,10 @@ pub(super) fn decode(
     attributes: Attributes,
     texts: &Texts,
 ) -> Result<Option<Resource>, IndexerError> {
-    let broken = |error: sqlx::Error| indexer_error(&error);
+    let broken = |error: gnudi_sql::Error| indexer_error(&error);
     let Some(stored) = types.numbered(row.try_get(1).map_err(broken)?) else { return Ok(None) };
-    let parts = || -> Result<Resource, sqlx::Error> {
-        let label = |column: usize| -> Result<_, sqlx::Error> {
+    let parts = || -> Result<Resource, gnudi_sql::Error> {
+        let label = |column: usize| -> Result<_, gnudi_sql::Error> {
             Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
         };
         Ok(Resource {

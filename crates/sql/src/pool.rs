@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 use sqlx::{SqlitePool, sqlite::SqlitePoolOptions};
 use tokio::sync::Semaphore;
 
-use super::{Connection, Connector, Dialect, Purpose, Row, Statement, sqlite, within};
+use crate::{Connection, Connector, Dialect, Purpose, Row, Statement, connection::within, sqlite};
 
 #[derive(Debug)]
-pub(in crate::sql) enum Pool {
+pub enum Pool {
     Sqlite(SqlitePool),
     Server(Box<ServerPool>),
 }
 
 #[derive(Debug)]
-pub(in crate::sql) struct ServerPool {
+pub struct ServerPool {
     connector: Connector,
     dialect: Dialect,
     limit: Duration,
@@ -28,7 +28,7 @@ pub(in crate::sql) struct ServerPool {
 }
 
 impl Pool {
-    pub(in crate::sql) async fn open(
+    pub async fn open(
         connector: Connector,
         dialect: Dialect,
         readers_max: u32,
@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    pub(in crate::sql) fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> Dialect {
         match self {
             Pool::Sqlite(_) => Dialect::Sqlite,
             Pool::Server(pool) => pool.dialect,
@@ -60,11 +60,11 @@ impl Pool {
     }
 
     /// A statement that is whole but for its values.
-    pub(in crate::sql) fn statement(&self, sql: &'static str) -> Statement {
+    pub fn statement(&self, sql: &'static str) -> Statement {
         Statement::whole(self.dialect(), sql)
     }
 
-    pub(in crate::sql) async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
+    pub async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         match self {
             Pool::Sqlite(pool) => {
                 let rows = sqlite::query(statement).fetch_all(pool).await?;
@@ -74,10 +74,7 @@ impl Pool {
         }
     }
 
-    pub(in crate::sql) async fn fetch_optional(
-        &self,
-        statement: Statement,
-    ) -> Result<Option<Row>, sqlx::Error> {
+    pub async fn fetch_optional(&self, statement: Statement) -> Result<Option<Row>, sqlx::Error> {
         match self {
             Pool::Sqlite(pool) => {
                 sqlite::query(statement).fetch_optional(pool).await.map(|row| row.map(Row::Sqlite))
@@ -86,11 +83,11 @@ impl Pool {
         }
     }
 
-    pub(in crate::sql) async fn fetch_one(&self, statement: Statement) -> Result<Row, sqlx::Error> {
+    pub async fn fetch_one(&self, statement: Statement) -> Result<Row, sqlx::Error> {
         self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)
     }
 
-    pub(in crate::sql) async fn close(&self) {
+    pub async fn close(&self) {
         match self {
             Pool::Sqlite(pool) => pool.close().await,
             Pool::Server(pool) => {
@@ -127,10 +124,10 @@ impl ServerPool {
     }
 }
 
-#[cfg(test)]
+#[doc(hidden)]
 impl Pool {
     /// The steps by which `SQLite` would carry out the statement.
-    pub(in crate::sql) async fn plan(&self, statement: &Statement) -> Vec<String> {
+    pub async fn plan(&self, statement: &Statement) -> Vec<String> {
         let explained = format!("EXPLAIN QUERY PLAN {}", statement.sql());
         let rows = self.fetch_all(Statement::new(Dialect::Sqlite, explained)).await.unwrap();
         rows.iter().map(|row| row.try_get(3).unwrap()).collect()

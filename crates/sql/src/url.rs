@@ -1,28 +1,28 @@
-//! URLs of indexes, as Gnocchi's configuration has them: those of `SQLAlchemy`, whose driver behind the plus does not matter
+//! URLs of databases, as Gnocchi's configuration has them: those of `SQLAlchemy`, whose driver behind the plus does not matter
 //! here.
 
 use std::{path::PathBuf, time::Duration};
 
 use gnudi_model::python::unquote_strict;
 
-use super::options::{Host, IndexOptions, Password, Server, ServerOptions, SqliteOptions, TlsMode};
+use crate::options::{DatabaseOptions, Host, Password, Server, ServerOptions, SqliteOptions, TlsMode};
 
-/// Why a URL names no index. It does not show the URL, which may have a password.
+/// Why a URL names no database. It does not show the URL, which may have a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    #[error("the index's URL has no scheme: it begins with postgresql://, mysql:// or sqlite:///")]
+    #[error("the database's URL has no scheme: it begins with postgresql://, mysql:// or sqlite:///")]
     NoScheme,
     #[error(
-        "the index's URL has the scheme {0}, and this program knows postgresql, mysql, mariadb and sqlite"
+        "the database's URL has the scheme {0}, and this program knows postgresql, mysql, mariadb and sqlite"
     )]
     UnknownScheme(String),
-    #[error("the index's URL names no {0}")]
+    #[error("the database's URL names no {0}")]
     Missing(&'static str),
-    #[error("the index's URL has a bad {part}: {reason}")]
+    #[error("the database's URL has a bad {part}: {reason}")]
     Bad { part: &'static str, reason: &'static str },
-    #[error("the index's URL has an unknown option {0}")]
+    #[error("the database's URL has an unknown option {0}")]
     UnknownOption(String),
-    #[error("the index's URL has a bad value for {0}")]
+    #[error("the database's URL has a bad value for {0}")]
     BadOption(String),
 }
 
@@ -38,13 +38,13 @@ const IGNORED: [&str; 8] = [
     "gssencmode",
 ];
 
-impl IndexOptions {
+impl DatabaseOptions {
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = url.split_once("://").ok_or(InvalidUrl::NoScheme)?;
         match scheme.split('+').next().unwrap_or_default().to_ascii_lowercase().as_str() {
-            "postgresql" | "postgres" => server(Server::Postgres, rest).map(IndexOptions::Server),
-            "mysql" | "mariadb" => server(Server::Mysql, rest).map(IndexOptions::Server),
-            "sqlite" => sqlite(rest).map(IndexOptions::Sqlite),
+            "postgresql" | "postgres" => server(Server::Postgres, rest).map(DatabaseOptions::Server),
+            "mysql" | "mariadb" => server(Server::Mysql, rest).map(DatabaseOptions::Server),
+            "sqlite" => sqlite(rest).map(DatabaseOptions::Sqlite),
             _ => Err(InvalidUrl::UnknownScheme(scheme.to_owned())),
         }
     }

@@ -8,19 +8,19 @@ use std::{fmt::Display, fmt::Write, sync::Arc};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 use uuid::Uuid;
 
-use super::Dialect;
+use crate::Dialect;
 
 /// A value of a statement. Absent ones have a type too, since `PostgreSQL` asks for one.
 #[derive(Clone, Debug)]
-pub(in crate::sql) enum Value {
+pub enum Value {
     Integer(Option<i64>),
     /// Only `SQLite` is given any: among the values of its JSON.
     Real(f64),
     Text(Option<Arc<str>>),
     Bytes(Option<Vec<u8>>),
     /// Columns of many rows, for `PostgreSQL`.
-    Integers(Vec<Option<i64>>),
-    Bytess(Vec<Option<Vec<u8>>>),
+    IntegerColumn(Vec<Option<i64>>),
+    BytesColumn(Vec<Option<Vec<u8>>>),
 }
 
 impl From<i64> for Value {
@@ -91,51 +91,58 @@ enum Sql {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::sql) struct Statement {
-    pub(in crate::sql) dialect: Dialect,
+pub struct Statement {
+    pub dialect: Dialect,
     sql: Sql,
-    pub(in crate::sql) values: Vec<Value>,
+    pub values: Vec<Value>,
+    /// Whether a connection keeps it prepared.
+    pub(crate) is_kept: bool,
 }
 
 impl Statement {
+    /// One whose text is hardly ever used again: no connection keeps it prepared.
+    pub fn once(dialect: Dialect, sql: impl Into<String>) -> Self {
+        Statement { is_kept: false, ..Self::new(dialect, sql) }
+    }
+
     /// To be extended.
-    pub(in crate::sql) fn new(dialect: Dialect, sql: impl Into<String>) -> Self {
-        Statement { dialect, sql: Sql::Owned(sql.into()), values: Vec::new() }
+    pub fn new(dialect: Dialect, sql: impl Into<String>) -> Self {
+        Statement { dialect, sql: Sql::Owned(sql.into()), values: Vec::new(), is_kept: true }
     }
 
     /// Whole, but for the values.
-    pub(in crate::sql) fn whole(dialect: Dialect, sql: &'static str) -> Self {
-        Statement { dialect, sql: Sql::Static(sql), values: Vec::new() }
+    pub fn whole(dialect: Dialect, sql: &'static str) -> Self {
+        Statement { dialect, sql: Sql::Static(sql), values: Vec::new(), is_kept: true }
     }
 
     /// Whole, but for the values.
-    pub(in crate::sql) fn shared(dialect: Dialect, sql: Arc<str>) -> Self {
-        Statement { dialect, sql: Sql::Shared(sql), values: Vec::new() }
+    pub fn shared(dialect: Dialect, sql: Arc<str>) -> Self {
+        Statement { dialect, sql: Sql::Shared(sql), values: Vec::new(), is_kept: true }
     }
 
-    pub(in crate::sql) fn push(&mut self, sql: impl Display) -> &mut Self {
+    pub fn push(&mut self, sql: impl Display) -> &mut Self {
         write!(self.text(), "{sql}").expect("a string takes all");
         self
     }
 
     /// Appends a mark and its value.
-    pub(in crate::sql) fn push_bind(&mut self, value: impl Into<Value>) -> &mut Self {
+    pub fn push_bind(&mut self, value: impl Into<Value>) -> &mut Self {
         self.text().push('?');
         self.values.push(value.into());
         self
     }
 
     /// The value of the next mark that the text has.
-    pub(in crate::sql) fn bind(mut self, value: impl Into<Value>) -> Self {
+    pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
     /// Appends what is true for an expression that is one of the ids: so that few shapes of statements come about.
-    pub(in crate::sql) fn push_among(&mut self, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
+    pub fn push_among(&mut self, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
         if self.dialect == Dialect::Postgres {
             let ids = ids.map(|id| Some(id.as_bytes().to_vec())).collect();
-            self.push(" = ANY(").push_bind(Value::Bytess(ids)).push(")");
+            self.push(" = ANY(").push_bind(Value::BytesColumn(ids)).push(")");
             return;
         }
         let count = ids.len().next_power_of_two();
@@ -149,7 +156,7 @@ impl Statement {
         self.push(if before == ", " { ")" } else { " IN (NULL)" });
     }
 
-    pub(in crate::sql) fn sql(&self) -> &str {
+    pub fn sql(&self) -> &str {
         match &self.sql {
             Sql::Owned(sql) => sql,
             Sql::Shared(sql) => sql,
@@ -157,7 +164,7 @@ impl Statement {
         }
     }
 
-    pub(super) fn into_parts(self) -> (SqlStr, Vec<Value>) {
+    pub(crate) fn into_parts(self) -> (SqlStr, Vec<Value>) {
         let sql = match self.sql {
             Sql::Shared(sql) => AssertSqlSafe(sql).into_sql_str(),
             Sql::Owned(sql) => AssertSqlSafe(sql).into_sql_str(),
@@ -167,7 +174,7 @@ impl Statement {
     }
 
     /// Appends the INSERT of rows: as many values each as there are columns.
-    pub(in crate::sql) fn push_insert<T>(
+    pub fn push_insert<T>(
         &mut self,
         table: &str,
         columns: &[&str],
@@ -227,14 +234,14 @@ impl Statement {
         for (at, value) in values.into_iter().enumerate() {
             if at < columns_count {
                 columns.push(match value {
-                    Value::Integer(number) => Value::Integers(vec![number]),
-                    value => Value::Bytess(vec![value.into_bytes()]),
+                    Value::Integer(number) => Value::IntegerColumn(vec![number]),
+                    value => Value::BytesColumn(vec![value.into_bytes()]),
                 });
                 continue;
             }
             match (&mut columns[at % columns_count], value) {
-                (Value::Integers(column), Value::Integer(number)) => column.push(number),
-                (Value::Bytess(column), value) => column.push(value.into_bytes()),
+                (Value::IntegerColumn(column), Value::Integer(number)) => column.push(number),
+                (Value::BytesColumn(column), value) => column.push(value.into_bytes()),
                 (column, value) => panic!("a column has values of one type: {column:?}, {value:?}"),
             }
         }
@@ -256,7 +263,7 @@ impl Statement {
 
 impl Value {
     /// Of a text or of bytes.
-    pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
+    pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         match self {
             Value::Text(text) => text.map(|text| text.as_bytes().to_vec()),
             Value::Bytes(bytes) => bytes,

@@ -15,19 +15,16 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{
-    Connection, Connector, Purpose, Row, STATEMENTS_MAX, Statement, Value, checkpoint::CHECKPOINT_PAGES,
-};
-use crate::sql::{
-    failure::{indexer_error, is_busy},
+use crate::{
+    Connection, Connector, Purpose, Row, Statement, Value,
+    checkpoint::CHECKPOINT_PAGES,
+    connection::STATEMENTS_MAX,
+    error::{is_busy, reason},
     options::SqliteOptions,
 };
 
-/// Nobody else writes until it ends.
-pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
-
 /// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
-pub(super) const PAGE_BYTES: u32 = 4096;
+pub(crate) const PAGE_BYTES: u32 = 4096;
 /// What the log's file is cut back to once it was folded.
 const LOG_BYTES_MAX: u32 = CHECKPOINT_PAGES * PAGE_BYTES;
 
@@ -44,7 +41,7 @@ const COPY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Rows on the way from a connection's thread to whoever reads them.
 const ROWS_BUFFERED_MAX: usize = 1024;
 
-pub(super) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
+pub(crate) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
     let mut connect = SqliteConnectOptions::new()
         .filename(&options.path)
         .create_if_missing(true)
@@ -70,7 +67,7 @@ pub(super) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
 }
 
 /// Copies the index in the file `from`, which others may be writing to, to the new file `to`: the state at one moment.
-pub(in crate::sql) async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
+pub async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
     let options = SqliteConnectOptions::new()
         .filename(from)
         .create_if_missing(false)
@@ -84,7 +81,7 @@ pub(in crate::sql) async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Err
 }
 
 /// What is wrong with the length of a file that was complete once. The header is <https://sqlite.org/fileformat2.html#the_database_header>.
-pub(in crate::sql) fn file_fault(path: &Path) -> io::Result<Option<String>> {
+pub fn file_fault(path: &Path) -> io::Result<Option<String>> {
     const HEADER_BYTES: usize = 100;
     let mut file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some("is missing".to_owned())),
@@ -114,7 +111,7 @@ pub(in crate::sql) fn file_fault(path: &Path) -> io::Result<Option<String>> {
 
 /// Writes the log of a file that nobody has open as it is read, and syncs it. A commit whose sync failed may have left its
 /// bytes in memory only, where Linux counts them as written: `SQLite` would take them for durable, and build on them.
-pub(in crate::sql) fn write_log_again(path: &Path) -> io::Result<()> {
+pub fn write_log_again(path: &Path) -> io::Result<()> {
     const PIECE_BYTES: usize = 1 << 20;
     let log = match File::options().read(true).write(true).open(log_path(path)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -131,17 +128,14 @@ pub(in crate::sql) fn write_log_again(path: &Path) -> io::Result<()> {
 }
 
 /// Where `SQLite` keeps the log of a file.
-pub(in crate::sql) fn log_path(path: &Path) -> PathBuf {
+pub fn log_path(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()
 }
 
 /// A new file is made ready for its log under a lock that nobody waits for, so whoever comes second tries again.
-pub(in crate::sql) async fn connect_patiently(
-    connector: &Connector,
-    timeout: Duration,
-) -> Result<Connection, sqlx::Error> {
+pub async fn connect_patiently(connector: &Connector, timeout: Duration) -> Result<Connection, sqlx::Error> {
     let deadline = Instant::now() + timeout;
     loop {
         match connector.connect(Purpose::Migrate).await {
@@ -153,7 +147,7 @@ pub(in crate::sql) async fn connect_patiently(
 
 /// Has the planner learn how selective each index is, where tables have grown or shrunk tenfold since it last did. It
 /// does without on a full disk. Servers do so by themselves.
-pub(in crate::sql) async fn refresh_statistics(connection: &mut Connection) {
+pub async fn refresh_statistics(connection: &mut Connection) {
     // 0x10000 looks at all tables, 0x2 analyses those that need it. Other connections read statistics together with the
     // schema, which they do again when it changes.
     const REFRESH: &str = "PRAGMA optimize = 0x10002; \
@@ -162,11 +156,12 @@ pub(in crate::sql) async fn refresh_statistics(connection: &mut Connection) {
         return;
     }
     if let Err(error) = connection.run(REFRESH).await {
-        tracing::warn!(error = %indexer_error(&error), "the index's statistics were not refreshed");
+        tracing::warn!(error = reason(&error), "the index's statistics were not refreshed");
     }
 }
 
-pub(super) fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArguments> {
+pub(crate) fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArguments> {
+    let is_kept = statement.is_kept;
     let (sql, values) = statement.into_parts();
     let mut arguments = SqliteArguments::default();
     arguments.reserve(values.len(), 0);
@@ -176,13 +171,15 @@ pub(super) fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArgume
             Value::Real(number) => arguments.add(number),
             Value::Text(text) => arguments.add(text),
             Value::Bytes(bytes) => arguments.add(bytes),
-            Value::Integers(_) | Value::Bytess(_) => unreachable!("columns are for another database"),
+            Value::IntegerColumn(_) | Value::BytesColumn(_) => {
+                unreachable!("columns are for another database")
+            }
         };
         added.expect("plain values can be bound");
     }
-    sqlx::query_with(sql, arguments)
+    sqlx::query_with(sql, arguments).persistent(is_kept)
 }
 
-pub(super) fn row(row: SqliteRow) -> Row {
+pub(crate) fn row(row: SqliteRow) -> Row {
     Row::Sqlite(row)
 }

@@ -5,14 +5,14 @@ use sqlx::{
 };
 
 #[derive(Debug)]
-pub(in crate::sql) enum Row {
+pub enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
     Mysql(MySqlRow),
 }
 
 impl Row {
-    pub(in crate::sql) fn try_get<'r, T: Column<'r>>(&'r self, index: usize) -> Result<T, sqlx::Error> {
+    pub fn try_get<'r, T: Column<'r>>(&'r self, index: usize) -> Result<T, sqlx::Error> {
         T::get(self, index)
     }
 
@@ -31,7 +31,7 @@ impl Row {
 }
 
 /// What a column may be read as.
-pub(in crate::sql) trait Column<'r>: Sized {
+pub trait Column<'r>: Sized {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error>;
 }
 

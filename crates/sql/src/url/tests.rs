@@ -5,11 +5,11 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sql::options::Tls;
+use crate::options::Tls;
 
 fn read(url: &str) -> ServerOptions {
-    match IndexOptions::from_url(url) {
-        Ok(IndexOptions::Server(options)) => options,
+    match DatabaseOptions::from_url(url) {
+        Ok(DatabaseOptions::Server(options)) => options,
         other => panic!("{url}: {other:?}"),
     }
 }
@@ -57,14 +57,14 @@ fn a_file_has_three_slashes_or_four() {
         ("sqlite:////var/lib/a%20b", "/var/lib/a b"),
         ("sqlite+pysqlite:///x?y=1", "x"),
     ] {
-        let Ok(IndexOptions::Sqlite(options)) = IndexOptions::from_url(url) else { panic!("{url}") };
+        let Ok(DatabaseOptions::Sqlite(options)) = DatabaseOptions::from_url(url) else { panic!("{url}") };
         assert_eq!(options.path, Path::new(path));
     }
     assert_eq!(
-        IndexOptions::from_url("sqlite://").err().map(|e| e.to_string().contains("three slashes")),
+        DatabaseOptions::from_url("sqlite://").err().map(|e| e.to_string().contains("three slashes")),
         Some(true)
     );
-    assert_eq!(IndexOptions::from_url("sqlite:///").err(), Some(InvalidUrl::Missing("file")));
+    assert_eq!(DatabaseOptions::from_url("sqlite:///").err(), Some(InvalidUrl::Missing("file")));
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn a_bad_url_is_told_what_is_wrong() {
         ("mysql://u:hidden@h/d?connect_timeout=0", "bad value for connect_timeout"),
         ("mysql://u:hidden@h/d?colour=red", "unknown option colour"),
     ] {
-        let error = IndexOptions::from_url(url).expect_err(url).to_string();
+        let error = DatabaseOptions::from_url(url).expect_err(url).to_string();
         assert!(error.contains(said) && !error.contains("hidden"), "{url}: {error}");
     }
 }
 
 #[test]
 fn a_password_is_not_shown() {
-    let options = IndexOptions::from_url("postgresql://me:hidden@h/d").unwrap();
+    let options = DatabaseOptions::from_url("postgresql://me:hidden@h/d").unwrap();
     let shown = format!("{options:?} {}", options.place());
     assert!(!shown.contains("hidden") && shown.contains("postgresql://me@h:5432/d"), "{shown}");
 }
@@ -144,6 +144,6 @@ proptest! {
 
     #[test]
     fn nothing_breaks_the_reader(url in "(postgresql|mysql|sqlite)://[a-z:@/?&=%0-9\\[\\]]{0,30}") {
-        IndexOptions::from_url(&url).ok();
+        DatabaseOptions::from_url(&url).ok();
     }
 }

@@ -8,13 +8,13 @@ use sqlx::{
     query::Query,
 };
 
-use super::{Purpose, Row, STATEMENTS_MAX, Statement, Value};
-use crate::sql::options::{Host, ServerOptions, TlsMode};
+use crate::{
+    Purpose, Row, Statement, Value,
+    connection::STATEMENTS_MAX,
+    options::{Host, ServerOptions, TlsMode},
+};
 
-/// Nobody else writes until it ends.
-pub(super) const BEGIN: &str = "START TRANSACTION; SELECT id FROM cluster FOR UPDATE";
-
-pub(super) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
+pub(crate) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
     let mut connect = MySqlConnectOptions::new()
         .username(&options.user)
         .database(&options.database)
@@ -47,7 +47,7 @@ pub(super) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
     connect
 }
 
-pub(super) async fn connect(
+pub(crate) async fn connect(
     options: &MySqlConnectOptions,
     purpose: Purpose,
     limit: Duration,
@@ -64,6 +64,9 @@ pub(super) async fn connect(
              /*!80000, SESSION wait_timeout = {} */",
             seconds * 6
         ),
+        Purpose::Coordinate => {
+            format!(", SESSION innodb_lock_wait_timeout = {seconds}, SESSION wait_timeout = {}", seconds * 2)
+        }
     };
     let access = if purpose == Purpose::Read { ", READ ONLY" } else { "" };
     let session = format!(
@@ -74,21 +77,24 @@ pub(super) async fn connect(
     Ok(connection)
 }
 
-pub(super) fn query(statement: Statement) -> Query<'static, MySql, MySqlArguments> {
+pub(crate) fn query(statement: Statement) -> Query<'static, MySql, MySqlArguments> {
+    let is_kept = statement.is_kept;
     let (sql, values) = statement.into_parts();
     let mut arguments = MySqlArguments::default();
     for value in values {
         let added = match value {
             Value::Integer(number) => arguments.add(number),
             Value::Real(number) => arguments.add(number),
-            Value::Integers(_) | Value::Bytess(_) => unreachable!("columns are for another database"),
+            Value::IntegerColumn(_) | Value::BytesColumn(_) => {
+                unreachable!("columns are for another database")
+            }
             bytes => arguments.add(bytes.into_bytes()),
         };
         added.expect("plain values can be bound");
     }
-    sqlx::query_with(sql, arguments)
+    sqlx::query_with(sql, arguments).persistent(is_kept)
 }
 
-pub(super) fn row(row: MySqlRow) -> Row {
+pub(crate) fn row(row: MySqlRow) -> Row {
     Row::Mysql(row)
 }

@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 
-use super::{Connection, Connector, sqlite};
 use crate::{
-    IndexerError,
-    sql::failure::{indexer_error, is_io_error, reason},
+    Connection, Connector,
+    error::{is_io_error, reason},
+    sqlite,
 };
 
 /// The log is folded into the file when it has about so many pages: rarely, since random keys touch the same pages again.
-pub(super) const CHECKPOINT_PAGES: u32 = 8192;
+pub(crate) const CHECKPOINT_PAGES: u32 = 8192;
 /// Beyond it the log is folded at once, whatever is expected of the changes.
 const LOG_BYTES_MAX: u64 = 2 * CHECKPOINT_PAGES as u64 * sqlite::PAGE_BYTES as u64;
 
@@ -24,7 +24,7 @@ const CHANGES_MAX: u64 = 100_000;
 
 /// When the log is folded; for servers never.
 #[derive(Debug, Default)]
-pub(in crate::sql) struct Checkpoints {
+pub struct Checkpoints {
     /// `SQLite`'s log.
     log: Option<PathBuf>,
     /// Since the last checkpoint.
@@ -35,7 +35,7 @@ pub(in crate::sql) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(in crate::sql) fn new(connector: &Connector) -> Self {
+    pub fn new(connector: &Connector) -> Self {
         let Connector::Sqlite(options) = connector else { return Self::default() };
         Self {
             log: Some(sqlite::log_path(options.get_filename())),
@@ -46,15 +46,12 @@ impl Checkpoints {
     }
 
     /// Refuses changes once a checkpoint has failed.
-    pub(in crate::sql) fn check(&self) -> Result<(), IndexerError> {
-        match &self.failed {
-            Some(reason) => Err(IndexerError::Database(reason.clone())),
-            None => Ok(()),
-        }
+    pub fn check(&self) -> Result<(), String> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     /// To be called after a transaction with so many changes.
-    pub(in crate::sql) async fn after(&mut self, connection: &mut Connection, changes: usize) {
+    pub async fn after(&mut self, connection: &mut Connection, changes: usize) {
         let Some(log) = &self.log else { return };
         self.changes += changes as u64;
         let is_long = || std::fs::metadata(log).is_ok_and(|log| log.len() > LOG_BYTES_MAX);
@@ -70,14 +67,14 @@ impl Checkpoints {
     }
 
     /// Folds the log as far as readers allow: the next transaction writes it from its start again.
-    pub(in crate::sql) async fn now(&mut self, connection: &mut Connection) {
+    pub async fn now(&mut self, connection: &mut Connection) {
         if self.log.is_some() && self.failed.is_none() {
             self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
         }
     }
 
     /// Folds all of the log, empties it and closes the connection.
-    pub(in crate::sql) async fn finish(mut self, mut connection: Connection) {
+    pub async fn finish(mut self, mut connection: Connection) {
         if self.log.is_some() && self.failed.is_none() {
             self.fold(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
         }
@@ -105,7 +102,7 @@ impl Checkpoints {
             }
             Err(error) => {
                 // No space, mostly: nothing is lost, and the next group tries again.
-                tracing::warn!(error = %indexer_error(&error), "the index's log was not folded into its file");
+                tracing::warn!(error = reason(&error), "the index's log was not folded into its file");
                 None
             }
         }

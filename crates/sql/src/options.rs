@@ -1,60 +1,60 @@
-//! Where an index lies, and what it may use there.
+//! Where a database lies, and what may be used there.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-/// Any index.
+/// Any database.
 #[derive(Clone, Debug)]
-pub enum IndexOptions {
+pub enum DatabaseOptions {
     Sqlite(SqliteOptions),
     Server(ServerOptions),
 }
 
-impl From<&SqliteOptions> for IndexOptions {
+impl From<&SqliteOptions> for DatabaseOptions {
     fn from(options: &SqliteOptions) -> Self {
-        IndexOptions::Sqlite(options.clone())
+        DatabaseOptions::Sqlite(options.clone())
     }
 }
 
-impl From<&IndexOptions> for IndexOptions {
-    fn from(options: &IndexOptions) -> Self {
+impl From<&DatabaseOptions> for DatabaseOptions {
+    fn from(options: &DatabaseOptions) -> Self {
         options.clone()
     }
 }
 
-impl From<&ServerOptions> for IndexOptions {
+impl From<&ServerOptions> for DatabaseOptions {
     fn from(options: &ServerOptions) -> Self {
-        IndexOptions::Server(options.clone())
+        DatabaseOptions::Server(options.clone())
     }
 }
 
-impl IndexOptions {
-    pub(super) fn rows_rare_max(&self) -> u32 {
+impl DatabaseOptions {
+    pub fn rows_rare_max(&self) -> u32 {
         match self {
-            IndexOptions::Sqlite(options) => options.rows_rare_max,
-            IndexOptions::Server(options) => options.rows_rare_max,
+            DatabaseOptions::Sqlite(options) => options.rows_rare_max,
+            DatabaseOptions::Server(options) => options.rows_rare_max,
         }
     }
 
-    pub(super) fn readers_max(&self) -> u32 {
+    pub fn readers_max(&self) -> u32 {
         match self {
-            IndexOptions::Sqlite(options) => options.readers_max,
-            IndexOptions::Server(options) => options.readers_max,
+            DatabaseOptions::Sqlite(options) => options.readers_max,
+            DatabaseOptions::Server(options) => options.readers_max,
         }
     }
 
     /// How long a statement may take, or a file may be locked.
-    pub(super) fn limit(&self) -> Duration {
+    pub fn limit(&self) -> Duration {
         match self {
-            IndexOptions::Sqlite(options) => options.busy_timeout,
-            IndexOptions::Server(options) => options.timeout,
+            DatabaseOptions::Sqlite(options) => options.busy_timeout,
+            DatabaseOptions::Server(options) => options.timeout,
         }
     }
 
     /// What errors call it.
-    pub(super) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         match self {
-            IndexOptions::Sqlite(options) => options.path.display().to_string(),
-            IndexOptions::Server(options) => options.place(),
+            DatabaseOptions::Sqlite(options) => options.path.display().to_string(),
+            DatabaseOptions::Server(options) => options.place(),
         }
     }
 }
@@ -70,7 +70,7 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// Memory for pages, per connection.
     pub page_cache_bytes: u32,
-    /// How large the file may grow; a write beyond it answers [`crate::IndexerError::NoSpace`].
+    /// How large the file may grow; a write beyond it fails for want of space ([`crate::Class::NoSpace`]).
     pub bytes_max: Option<u64>,
     /// Where somebody looks after the disk's space.
     pub space: Option<Arc<dyn DiskSpace>>,
@@ -145,7 +145,7 @@ impl ServerOptions {
     }
 
     /// Without the password.
-    fn place(&self) -> String {
+    pub fn place(&self) -> String {
         let scheme = match self.server {
             Server::Postgres => "postgresql",
             Server::Mysql => "mysql",
@@ -178,7 +178,7 @@ impl Password {
         Password(password.into())
     }
 
-    pub(super) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -8,13 +8,13 @@ use sqlx::{
     query::Query,
 };
 
-use super::{Purpose, Row, STATEMENTS_MAX, Statement, Value};
-use crate::sql::options::{Host, ServerOptions, TlsMode};
+use crate::{
+    Purpose, Row, Statement, Value,
+    connection::STATEMENTS_MAX,
+    options::{Host, ServerOptions, TlsMode},
+};
 
-/// Nobody else writes until it ends: "gnudi" in bytes, and a number.
-pub(super) const BEGIN: &str = "BEGIN; SELECT pg_advisory_xact_lock(113724113578241)";
-
-pub(super) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
+pub(crate) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
     let mut connect = PgConnectOptions::new_without_pgpass()
         .username(&options.user)
         .database(&options.database)
@@ -48,7 +48,7 @@ pub(super) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
     connect
 }
 
-pub(super) async fn connect(
+pub(crate) async fn connect(
     options: &PgConnectOptions,
     purpose: Purpose,
     limit: Duration,
@@ -58,7 +58,7 @@ pub(super) async fn connect(
     let limits = match purpose {
         Purpose::Migrate => String::new(),
         // A process that stands still in a transaction loses it, so that others can write.
-        Purpose::Read | Purpose::Write => format!(
+        Purpose::Read | Purpose::Write | Purpose::Coordinate => format!(
             "SET statement_timeout = {limit_ms}; SET lock_timeout = {limit_ms}; \
              SET idle_in_transaction_session_timeout = {limit_ms}; "
         ),
@@ -70,20 +70,20 @@ pub(super) async fn connect(
     Ok(connection)
 }
 
-pub(super) fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
+pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
     let sql = numbered(statement.sql(), statement.values.len());
     let mut arguments = PgArguments::default();
     for value in statement.values {
         let added = match value {
             Value::Integer(number) => arguments.add(number),
             Value::Real(number) => arguments.add(number),
-            Value::Integers(numbers) => arguments.add(numbers),
-            Value::Bytess(list) => arguments.add(list),
+            Value::IntegerColumn(numbers) => arguments.add(numbers),
+            Value::BytesColumn(list) => arguments.add(list),
             bytes => arguments.add(bytes.into_bytes()),
         };
         added.expect("plain values can be bound");
     }
-    sqlx::query_with(AssertSqlSafe(sql), arguments)
+    sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(statement.is_kept)
 }
 
 /// The text with numbers in place of question marks.
@@ -98,7 +98,7 @@ fn numbered(sql: &str, marks: usize) -> String {
     text
 }
 
-pub(super) fn row(row: PgRow) -> Row {
+pub(crate) fn row(row: PgRow) -> Row {
     Row::Postgres(row)
 }
 

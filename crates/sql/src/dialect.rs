@@ -5,7 +5,7 @@
 
 /// A way to write SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sql) enum Dialect {
+pub enum Dialect {
     Sqlite,
     Postgres,
     /// Also `MariaDB`'s.
@@ -13,12 +13,12 @@ pub(in crate::sql) enum Dialect {
 }
 
 impl Dialect {
-    pub(in crate::sql) fn is_server(self) -> bool {
+    pub fn is_server(self) -> bool {
         self != Dialect::Sqlite
     }
 
     /// An integer that is absent; servers want to know what it is that is absent.
-    pub(in crate::sql) const fn no_integer(self) -> &'static str {
+    pub const fn no_integer(self) -> &'static str {
         match self {
             Dialect::Sqlite => "NULL",
             Dialect::Postgres => "CAST(NULL AS BIGINT)",
@@ -27,7 +27,7 @@ impl Dialect {
     }
 
     /// The same of bytes.
-    pub(in crate::sql) const fn no_bytes(self) -> &'static str {
+    pub const fn no_bytes(self) -> &'static str {
         match self {
             Dialect::Postgres => "CAST(NULL AS BYTEA)",
             _ => "NULL",
@@ -35,7 +35,7 @@ impl Dialect {
     }
 
     /// The number of what is current ([`gnudi_model::Resource::CURRENT`]).
-    pub(in crate::sql) const fn current(self) -> &'static str {
+    pub const fn current(self) -> &'static str {
         match self {
             Dialect::Postgres => "CAST(-1 AS BIGINT)",
             _ => "-1",
@@ -43,13 +43,7 @@ impl Dialect {
     }
 
     /// A term of ORDER BY. `SQLite` and `MySQL` take NULL for the least of values, `PostgreSQL` for the greatest.
-    pub(in crate::sql) fn order_term(
-        self,
-        key: &str,
-        ascending: bool,
-        is_nullable: bool,
-        nulls_first: bool,
-    ) -> String {
+    pub fn order_term(self, key: &str, ascending: bool, is_nullable: bool, nulls_first: bool) -> String {
         let direction = if ascending { "ASC" } else { "DESC" };
         let nulls = if nulls_first { "FIRST" } else { "LAST" };
         let is_usual = ascending == nulls_first;

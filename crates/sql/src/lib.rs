@@ -1,0 +1,33 @@
+//! `SQLite`, `PostgreSQL` and `MySQL` or `MariaDB` in one form: URLs and options, connections, pools of readers, statements, rows, and
+//! what an error means.
+//!
+//! One file per database says how it is reached and how values are bound; `dialect.rs` what it writes differently. What the statements
+//! are is not known here.
+
+mod checkpoint;
+mod connection;
+mod dialect;
+mod error;
+mod mysql;
+mod options;
+mod pool;
+mod postgres;
+mod row;
+pub mod sqlite;
+mod statement;
+mod url;
+
+pub use checkpoint::Checkpoints;
+pub use connection::{Connection, Connector, Purpose};
+pub use dialect::Dialect;
+pub use error::{
+    Class, class, is_foreign_key_violation, is_lost, is_missing_table, is_unique_violation, reason,
+};
+pub use options::{
+    DatabaseOptions, DiskSpace, Host, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
+};
+pub use pool::Pool;
+pub use row::{Column, Row};
+pub use sqlx::Error;
+pub use statement::{Statement, Value};
+pub use url::InvalidUrl;
