@@ -1,7 +1,9 @@
-//! XML documents as trees, as far as hypervisors and services write them: elements, attributes, text, character references.
+//! XML documents as trees, as far as hypervisors and services write them: elements, attributes, text. roxmltree parses them.
 //!
 //! Names lose their prefixes. Comments, instructions and document types are passed over; entities that a document declares
 //! itself are an error, so that no document grows beyond its own size.
+
+use roxmltree::{Document, Node, NodeType, ParsingOptions};
 
 /// Elements within elements: deeper is no document that anybody means.
 const DEPTH_MAX: usize = 64;
@@ -19,21 +21,54 @@ pub struct Element {
     pub whole_text: String,
 }
 
-/// What is wrong, and where: bytes from the start.
+/// What is wrong, and where: line and column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("XML: {problem}, at byte {at}")]
-pub struct XmlError {
-    problem: String,
-    at: usize,
+pub enum XmlError {
+    #[error("XML: {0}")]
+    Syntax(#[from] roxmltree::Error),
+    #[error("XML: elements are more than {DEPTH_MAX} deep")]
+    Depth,
+    #[error("XML: the document declares entities")]
+    Entities,
 }
 
 impl Element {
     pub fn parse(text: &str) -> Result<Element, XmlError> {
-        let mut parser = Parser { text, at: 0 };
-        parser.skip_misc()?;
-        let root = parser.element(0)?;
-        parser.skip_misc()?;
-        if parser.at < text.len() { Err(parser.wrong("more than one element")) } else { Ok(root) }
+        if text.contains("<!ENTITY") {
+            return Err(XmlError::Entities);
+        }
+        let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Element::of(Document::parse_with_options(text, options)?.root_element(), 0)
+    }
+
+    fn of(node: Node<'_, '_>, depth: usize) -> Result<Element, XmlError> {
+        if depth >= DEPTH_MAX {
+            return Err(XmlError::Depth);
+        }
+        let attribute = |attribute: roxmltree::Attribute<'_, '_>| {
+            (attribute.name().to_owned(), attribute.value().to_owned())
+        };
+        let mut element = Element {
+            name: node.tag_name().name().to_owned(),
+            attributes: node.attributes().map(attribute).collect(),
+            ..Element::default()
+        };
+        for child in node.children() {
+            match child.node_type() {
+                NodeType::Element => element.children.push(Element::of(child, depth + 1)?),
+                NodeType::Text => element.add_text(child.text().unwrap_or_default()),
+                NodeType::Root | NodeType::Comment | NodeType::PI => {}
+            }
+        }
+        Ok(element)
+    }
+
+    fn add_text(&mut self, text: &str) {
+        if self.children.is_empty() {
+            self.text.push_str(text);
+        }
+        self.whole_text.push_str(text);
     }
 
     pub fn attribute(&self, name: &str) -> Option<&str> {
@@ -61,182 +96,6 @@ impl Element {
     }
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Parser<'a> {
-    fn wrong(&self, problem: impl Into<String>) -> XmlError {
-        XmlError { problem: problem.into(), at: self.at }
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn skip_space(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
-    }
-
-    /// Steps behind the next `end`.
-    fn skip_past(&mut self, end: &str) -> Result<&'a str, XmlError> {
-        let rest = self.rest();
-        let found = rest.find(end).ok_or_else(|| self.wrong(format!("no {end}")))?;
-        self.at += found + end.len();
-        Ok(&rest[..found])
-    }
-
-    /// Steps over what stands around the root element.
-    fn skip_misc(&mut self) -> Result<(), XmlError> {
-        self.at += usize::from(self.rest().starts_with('\u{feff}')) * '\u{feff}'.len_utf8();
-        loop {
-            self.skip_space();
-            let rest = self.rest();
-            if rest.starts_with("<?") {
-                self.skip_past("?>")?;
-            } else if rest.starts_with("<!--") {
-                self.skip_past("-->")?;
-            } else if rest.starts_with("<!") {
-                if self.skip_past(">")?.contains('[') {
-                    return Err(self.wrong("a document type of its own"));
-                }
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    fn name(&mut self) -> Result<&'a str, XmlError> {
-        let rest = self.rest();
-        let end = rest
-            .find(|letter: char| letter.is_whitespace() || "/>=<\"'&".contains(letter))
-            .unwrap_or(rest.len());
-        if end == 0 {
-            return Err(self.wrong("no name"));
-        }
-        self.at += end;
-        Ok(&rest[..end])
-    }
-
-    fn element(&mut self, depth: usize) -> Result<Element, XmlError> {
-        if depth > DEPTH_MAX {
-            return Err(self.wrong("too many elements within elements"));
-        }
-        if !self.rest().starts_with('<') {
-            return Err(self.wrong("no element"));
-        }
-        self.at += 1;
-        let full_name = self.name()?;
-        let mut element = Element { name: local(full_name).to_owned(), ..Element::default() };
-        loop {
-            self.skip_space();
-            let rest = self.rest();
-            if rest.starts_with("/>") {
-                self.at += 2;
-                return Ok(element);
-            }
-            if rest.starts_with('>') {
-                self.at += 1;
-                self.content(&mut element, full_name, depth)?;
-                return Ok(element);
-            }
-            let (key, value) = self.attribute()?;
-            if key != "xmlns" && !key.starts_with("xmlns:") {
-                element.attributes.push((local(key).to_owned(), value));
-            }
-        }
-    }
-
-    fn attribute(&mut self) -> Result<(&'a str, String), XmlError> {
-        let key = self.name()?;
-        self.skip_space();
-        if !self.rest().starts_with('=') {
-            return Err(self.wrong(format!("attribute {key} without a value")));
-        }
-        self.at += 1;
-        self.skip_space();
-        let quote = match self.rest().chars().next() {
-            Some('"') => "\"",
-            Some('\'') => "'",
-            _ => return Err(self.wrong(format!("attribute {key} without quotes"))),
-        };
-        self.at += 1;
-        let raw = self.skip_past(quote)?;
-        Ok((key, self.unescape(raw)?))
-    }
-
-    fn content(&mut self, element: &mut Element, full_name: &str, depth: usize) -> Result<(), XmlError> {
-        loop {
-            let rest = self.rest();
-            let text = &rest[..rest.find('<').ok_or_else(|| self.wrong(format!("no </{full_name}>")))?];
-            self.at += text.len();
-            let text = self.unescape(text)?;
-            add_text(element, &text);
-            let rest = self.rest();
-            if rest.starts_with("<![CDATA[") {
-                self.at += "<![CDATA[".len();
-                let text = self.skip_past("]]>")?;
-                add_text(element, text);
-            } else if rest.starts_with("<!--") {
-                self.skip_past("-->")?;
-            } else if rest.starts_with("<?") {
-                self.skip_past("?>")?;
-            } else if rest.starts_with("</") {
-                self.at += 2;
-                let end = self.name()?;
-                self.skip_space();
-                if end != full_name || !self.rest().starts_with('>') {
-                    return Err(self.wrong(format!("</{end}> for <{full_name}>")));
-                }
-                self.at += 1;
-                return Ok(());
-            } else {
-                element.children.push(self.element(depth + 1)?);
-            }
-        }
-    }
-
-    fn unescape(&self, raw: &str) -> Result<String, XmlError> {
-        let mut text = String::with_capacity(raw.len());
-        let mut rest = raw;
-        while let Some(start) = rest.find('&') {
-            text.push_str(&rest[..start]);
-            let unknown = || self.wrong("an entity that is not known");
-            let end = rest[start..].find(';').ok_or_else(unknown)? + start;
-            let name = &rest[start + 1..end];
-            let number =
-                |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-            let letter = match name {
-                "amp" => Some('&'),
-                "lt" => Some('<'),
-                "gt" => Some('>'),
-                "quot" => Some('"'),
-                "apos" => Some('\''),
-                _ => match name.strip_prefix("#x") {
-                    Some(digits) => number(digits, 16),
-                    None => name.strip_prefix('#').and_then(|digits| number(digits, 10)),
-                },
-            };
-            text.push(letter.ok_or_else(unknown)?);
-            rest = &rest[end + 1..];
-        }
-        text.push_str(rest);
-        Ok(text)
-    }
-}
-
-fn add_text(element: &mut Element, text: &str) {
-    if element.children.is_empty() {
-        element.text.push_str(text);
-    }
-    element.whole_text.push_str(text);
-}
-
-fn local(name: &str) -> &str {
-    name.rsplit_once(':').map_or(name, |(_, local)| local)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -261,6 +120,7 @@ mod tests {
     #[test]
     fn what_is_no_document_is_an_error() {
         let deep = "<a>".repeat(100_000);
+        let deep_and_whole = format!("{}{}", "<a>".repeat(65), "</a>".repeat(65));
         for text in [
             "",
             "x",
@@ -271,7 +131,9 @@ mod tests {
             "<a>&nbsp;</a>",
             "<a/><b/>",
             "<!DOCTYPE a [<!ENTITY x 'y'>]><a/>",
+            "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>",
             deep.as_str(),
+            deep_and_whole.as_str(),
         ] {
             let short = &text[..text.len().min(40)];
             assert!(Element::parse(text).unwrap_err().to_string().starts_with("XML: "), "{short}");

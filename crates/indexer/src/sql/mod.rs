@@ -29,8 +29,7 @@ use std::{path::Path, sync::Arc};
 
 use gnudi_model::Fault;
 use gnudi_sql::{
-    Connection, Connector, DatabaseOptions, Dialect, Pool, Purpose, Row, Statement, reason,
-    sqlite,
+    Connection, Connector, DatabaseOptions, Dialect, Pool, Purpose, Row, Statement, reason, sqlite,
 };
 use uuid::Uuid;
 
