@@ -28,7 +28,15 @@ fn release_memory() {
     unsafe { mi_collect(true) };
 }
 
+/// Keeps the kernel from backing memory with huge pages, for which the allocator asks: a page of 2 MiB stays resident for the
+/// few kilobytes of it that are in use. Without them a server takes half the memory at the same speed (ARCHITECTURE.md).
+fn use_small_pages() {
+    // Where the kernel knows no huge pages there are none to refuse.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 fn main() -> ExitCode {
+    use_small_pages();
     let cli = match args::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
