@@ -191,6 +191,54 @@ async fn a_server_that_is_down_at_start_is_named_without_the_password() {
     }
 }
 
+/// Nothing is written to a database that another program lives in.
+async fn leaves_other_programs_alone(kind: EngineKind) {
+    const GNOCCHIS: [&str; 6] = [
+        "alembic_version (version_num VARCHAR(32))",
+        "archive_policy (name VARCHAR(255))",
+        "archive_policy_rule (name VARCHAR(255))",
+        "metric (id INT)",
+        "resource (id INT)",
+        "resource_type (name VARCHAR(255))",
+    ];
+    let engine = Engine::start(kind);
+    let count = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema IN ('public', DATABASE())";
+    let count =
+        if kind == EngineKind::Postgres { count.replace(", DATABASE()", "") } else { count.to_owned() };
+    for (tables, expected) in [
+        (
+            &GNOCCHIS[..],
+            "tables of Gnocchi (alembic_version, archive_policy, archive_policy_rule, metric, resource, resource_type)",
+        ),
+        (&GNOCCHIS[..1], "tables of another program (alembic_version)"),
+        (&GNOCCHIS[3..4], "tables of another program (metric)"),
+    ] {
+        let options = engine.fresh();
+        for table in tables {
+            engine.execute(&options, &format!("CREATE TABLE {table}"));
+        }
+        let refused = SqlIndexer::open(&options).await.unwrap_err();
+        assert!(matches!(refused, OpenError::OtherProgram { .. }), "{refused}");
+        assert!(refused.to_string().contains(expected), "{refused}");
+        assert_eq!(engine.query(&options, &count), tables.len().to_string());
+    }
+    // Others' tables whose names gnudi has no use for are no trouble.
+    let options = engine.fresh();
+    engine.execute(&options, "CREATE TABLE notes (id INT)");
+    SqlIndexer::open(&options).await.unwrap();
+    SqlIndexer::open(&options).await.unwrap();
+}
+
+#[tokio::test]
+async fn postgres_leaves_other_programs_alone() {
+    leaves_other_programs_alone(EngineKind::Postgres).await;
+}
+
+#[tokio::test]
+async fn mariadb_leaves_other_programs_alone() {
+    leaves_other_programs_alone(EngineKind::MariaDb).await;
+}
+
 /// All find the same schema and cluster, and a newer schema than theirs is refused.
 async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);

@@ -50,6 +50,10 @@ pub enum OpenError {
         "the index has schema version {found}, of a program that was never released, and this program reads versions from {oldest} on: begin a new index"
     )]
     SchemaTooOld { found: i64, oldest: i64 },
+    #[error(
+        "the database holds tables of {program} ({tables}), and gnudi needs a database of its own: create an empty one, and name it here"
+    )]
+    OtherProgram { program: &'static str, tables: String },
     /// `path` of a server is its URL without the password.
     #[error("cannot open the index {path}: {reason}")]
     Database { path: String, reason: String },
@@ -59,7 +63,9 @@ impl OpenError {
     fn at(self, place: &str) -> Self {
         match self {
             OpenError::Database { reason, .. } => OpenError::Database { path: place.to_owned(), reason },
-            version @ (OpenError::SchemaTooNew { .. } | OpenError::SchemaTooOld { .. }) => version,
+            other @ (OpenError::SchemaTooNew { .. }
+            | OpenError::SchemaTooOld { .. }
+            | OpenError::OtherProgram { .. }) => other,
         }
     }
 }

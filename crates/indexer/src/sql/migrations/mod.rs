@@ -68,11 +68,45 @@ async fn migrate_in_transaction(
     Ok(())
 }
 
+/// Alembic's table, by which Gnocchi and most of OpenStack's services know their schema's version.
+const ALEMBIC: &str = "alembic_version";
+/// Tables that Gnocchi has, too.
+const NAMES_SHARED_WITH_GNOCCHI: [&str; 5] =
+    ["archive_policy", "archive_policy_rule", "metric", "resource", "resource_type"];
+
+/// Refuses a database that another program lives in, before anything is written to it.
+async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenError> {
+    let select = connection.statement(match connection.dialect() {
+        Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
+        Dialect::Postgres => {
+            "SELECT convert_to(CAST(table_name AS TEXT), 'UTF8') FROM information_schema.tables \
+             WHERE table_schema = current_schema() ORDER BY table_name"
+        }
+        Dialect::Mysql => {
+            "SELECT CAST(table_name AS BINARY) FROM information_schema.tables \
+             WHERE table_schema = DATABASE() ORDER BY table_name"
+        }
+    });
+    let rows = connection.fetch_all(select).await?;
+    let tables = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
+    let has = |name: &str| tables.contains(&name);
+    let shared: Vec<&str> = NAMES_SHARED_WITH_GNOCCHI.into_iter().filter(|name| has(name)).collect();
+    if !has(ALEMBIC) && (has("schema_version") || shared.is_empty()) {
+        return Ok(());
+    }
+    let is_gnocchis = has(ALEMBIC) && shared.len() == NAMES_SHARED_WITH_GNOCCHI.len();
+    let alembic = has(ALEMBIC).then_some(ALEMBIC);
+    let tables = alembic.into_iter().chain(shared).collect::<Vec<_>>().join(", ");
+    let program = if is_gnocchis { "Gnocchi" } else { "another program" };
+    Err(OpenError::OtherProgram { program, tables })
+}
+
 /// Those that the database has not seen.
 async fn missing(
     connection: &mut Connection,
     migrations: Migrations,
 ) -> Result<impl Iterator<Item = &'static (i64, &'static str)> + use<>, OpenError> {
+    refuse_other_programs(connection).await?;
     connection.run("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)").await?;
     let select = connection.statement("SELECT MAX(version) FROM schema_version");
     let found: Option<i64> = connection.fetch_one(select).await?.try_get(0)?;
