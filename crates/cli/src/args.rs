@@ -48,6 +48,9 @@ pub enum Command {
     Backup(BackupArgs),
     /// Make a data directory of a backup.
     Restore(RestoreArgs),
+    /// Take over what another metric store holds.
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Read all of an embedded store that no process has open, or of a backup, and say what is damaged. Exit status: 0 nothing, 1
     /// something is, 2 it cannot be read at all.
     Verify(VerifyArgs),
@@ -58,6 +61,14 @@ pub enum Command {
     /// Look functions up for a profile: a running server calls it.
     #[command(name = gnudi_api::SYMBOLS_SUBCOMMAND, hide = true)]
     Symbols,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImportCommand {
+    /// Write all that a Gnocchi 4.3 to 4.7 has into an embedded store that no process has open. Its storage and incoming drivers are
+    /// file, its index is in any SQL server that Gnocchi takes. Stop gnocchi-metricd before; the API may go on. Changes nothing there.
+    /// What was imported already stays, so that an import that was cut short is run again.
+    Gnocchi(ImportGnocchiArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -233,6 +244,16 @@ pub struct ProfileArgs {
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
     pub output: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ImportGnocchiArgs {
+    /// Gnocchi's configuration file: where its index, its storage and its incoming measures lie.
+    #[arg(long, value_name = "FILE")]
+    pub config_file: PathBuf,
+    /// The data directory to write; made where there is none.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -11,7 +11,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use args::{AgentCommand, Command};
+use args::{AgentCommand, Command, ImportCommand};
 use commands::serve::Role;
 
 /// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => commands::profile::run(&args),
         Command::Backup(args) => commands::backup::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
+        Command::Import(ImportCommand::Gnocchi(args)) => commands::import::run(&args),
         Command::Verify(args) => return commands::verify::run(&args),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),

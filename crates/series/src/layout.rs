@@ -49,6 +49,11 @@ impl Layout {
         }
     }
 
+    /// In the order of their codes.
+    pub fn methods(&self) -> &[AggregationMethod] {
+        &self.methods
+    }
+
     /// The granularities, finest first.
     pub fn granularities(&self) -> impl Iterator<Item = Timespan> + '_ {
         self.grains.iter().map(|grain| grain.granularity)

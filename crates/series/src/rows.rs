@@ -45,6 +45,17 @@ impl Rows {
         self.starts.is_empty()
     }
 
+    /// The values of a row, by method.
+    pub fn row(&self, row: usize) -> Vec<f64> {
+        self.columns.iter().map(|column| column[row]).collect()
+    }
+
+    /// Drops the rows from `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.starts.truncate(len);
+        self.columns.iter_mut().for_each(|column| column.truncate(len));
+    }
+
     /// Drops the rows that start before `start`.
     pub fn drop_before(&mut self, start: Timestamp) {
         let count = self.starts.partition_point(|&row| row < start);
@@ -66,9 +77,6 @@ impl Rows {
                 kept += 1;
             }
         }
-        self.starts.truncate(kept);
-        for column in &mut self.columns {
-            column.truncate(kept);
-        }
+        self.truncate(kept);
     }
 }

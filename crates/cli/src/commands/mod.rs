@@ -4,6 +4,7 @@ pub mod agent;
 pub mod api;
 pub mod backup;
 pub mod collectors;
+pub mod import;
 pub mod metricd;
 pub mod passwd;
 pub mod policy;

@@ -8,6 +8,7 @@ mod engines;
 mod patience;
 mod shared;
 
+pub use engines::index as index_options;
 pub use patience::Patience;
 
 use std::sync::Arc;

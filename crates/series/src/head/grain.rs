@@ -133,6 +133,18 @@ impl GrainState {
         }
     }
 
+    /// The buckets that are not final.
+    pub fn lazy_rows(
+        &self,
+        points: Points<'_>,
+        methods: &[AggregationMethod],
+        buffers: &mut Buffers,
+    ) -> Rows {
+        let mut rows = Rows::new(methods.len());
+        self.push_lazy(points, methods, i64::MAX, buffers, &mut rows);
+        rows
+    }
+
     fn cut_into_buckets(&self, raw: &[Measure], until: i64, into: &mut Workspace) {
         into.clear();
         let step = self.granularity.0;
@@ -265,8 +277,7 @@ impl GrainState {
 
     /// Hands the buckets that are not final to a reader.
     pub fn add_lazy(&self, points: Points<'_>, method: AggregationMethod, fetched: &mut Fetched) {
-        let mut rows = Rows::new(1);
-        self.push_lazy(points, &[method], i64::MAX, &mut Buffers::default(), &mut rows);
+        let rows = self.lazy_rows(points, &[method], &mut Buffers::default());
         for (&start, &value) in rows.starts.iter().zip(&rows.columns[0]) {
             let lacks = may_lack(method) && is_absent(value);
             fetched.add_row(start, (!lacks).then_some(value));

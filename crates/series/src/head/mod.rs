@@ -12,11 +12,12 @@
 //! final bucket is never computed again, also when a policy's back window or timespan grows later.
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
-//! earlier passes, [`codec`] the stored form.
+//! earlier passes, [`import`] a head out of another store, [`codec`] the stored form.
 
 mod codec;
 mod fold;
 mod grain;
+mod import;
 mod marks;
 
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
@@ -24,6 +25,7 @@ use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
 pub use crate::layout::Layout;
 pub use fold::FoldOutcome;
 use grain::{Buffers, GrainState, Points};
+pub use import::{ImportOutcome, ImportedGrain};
 
 use crate::{CodecError, read::Fetched};
 

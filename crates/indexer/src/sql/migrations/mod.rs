@@ -68,7 +68,7 @@ async fn migrate_in_transaction(
     Ok(())
 }
 
-/// Alembic's table, by which Gnocchi and most of OpenStack's services know their schema's version.
+/// Alembic's table, by which Gnocchi and most other services of a cloud know their schema's version.
 const ALEMBIC: &str = "alembic_version";
 /// Tables that Gnocchi has, too.
 const NAMES_SHARED_WITH_GNOCCHI: [&str; 5] =

@@ -1,0 +1,495 @@
+//! Gnocchi's index in `PostgreSQL`, `MySQL` or `MariaDB`, as its versions 4.3 to 4.7 lay it out. Reads only, all of it as it was at one
+//! moment.
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Attribute, AttributeKind,
+    AttributeValue, MetricId, ResourceType, Text, Timespan, Timestamp, python, resource_type::GENERIC,
+};
+use gnudi_sql::{Connection, Connector, DatabaseOptions, Dialect, Purpose, Row, ServerOptions, Statement};
+use serde::Deserialize;
+use uuid::Uuid;
+
+/// The schema's versions from Gnocchi 4.3 to 4.7, by alembic's names, oldest first. What is read here is the same in all.
+const SCHEMAS: [&str; 5] = ["1e1a63d3d186", "04eba72e4f90", "18fff4509e3e", "94544ca86c7e", "f89ed2e3c2ec"];
+
+/// How many rows one statement brings.
+const PAGE_ROWS: usize = 10_000;
+
+/// Why an index cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error("{place}: {reason}")]
+    Database { place: String, reason: String },
+    #[error("{place}: no index of Gnocchi: there is no table alembic_version")]
+    NotGnocchis { place: String },
+    #[error("{place}: the schema {found} is none that Gnocchi 4.3 to 4.7 has: upgrade Gnocchi first")]
+    UnknownSchema { place: String, found: String },
+    #[error("{place}: {what} cannot be understood: {reason}")]
+    Invalid { place: String, what: String, reason: String },
+}
+
+/// A metric that is not deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceMetric {
+    pub id: MetricId,
+    pub creator: String,
+    pub name: Option<String>,
+    pub unit: Option<String>,
+    pub archive_policy_name: String,
+    pub resource_id: Option<Uuid>,
+}
+
+/// A resource at some time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceRevision {
+    pub original_resource_id: String,
+    pub creator: String,
+    pub user_id: Option<String>,
+    pub project_id: Option<String>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub revision_start: Timestamp,
+    pub attributes: BTreeMap<Text, AttributeValue>,
+}
+
+/// A resource with its revisions, oldest first; the last is the resource as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceResource {
+    pub id: Uuid,
+    pub revisions: Vec<SourceRevision>,
+}
+
+/// A resource type, and the table of its attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceType {
+    pub resource_type: ResourceType,
+    table: String,
+}
+
+/// An open index.
+#[derive(Debug)]
+pub struct Index {
+    connection: Connection,
+    place: String,
+}
+
+impl Index {
+    /// Connects, and checks that it is an index of a known version.
+    pub async fn open(server: &ServerOptions) -> Result<Self, IndexError> {
+        let place = server.place();
+        let connector = Connector::new(&DatabaseOptions::from(server));
+        let failed = |error| IndexError::Database { place: place.clone(), reason: gnudi_sql::reason(&error) };
+        let mut connection = connector.connect(Purpose::Read).await.map_err(failed)?;
+        let begin = match connection.dialect() {
+            Dialect::Mysql => {
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
+                 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+            }
+            _ => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        };
+        connection.run(begin).await.map_err(failed)?;
+        let mut index = Index { connection, place };
+        index.check_schema().await?;
+        Ok(index)
+    }
+
+    async fn check_schema(&mut self) -> Result<(), IndexError> {
+        let schema = self.column("version_num", Form::Text);
+        let versions = match self.rows(format!("SELECT {schema} FROM alembic_version")).await {
+            Err(Failure::NoTable) => return Err(IndexError::NotGnocchis { place: self.place.clone() }),
+            rows => rows.map_err(|failure| self.error(failure))?,
+        };
+        let found: Vec<String> = self.decode(&versions, |row| row.try_get(0))?;
+        match found.as_slice() {
+            [version] if SCHEMAS.contains(&version.as_str()) => Ok(()),
+            _ => Err(IndexError::UnknownSchema { place: self.place.clone(), found: found.join(", ") }),
+        }
+    }
+
+    pub async fn archive_policies(&mut self) -> Result<Vec<ArchivePolicy>, IndexError> {
+        let columns = self.columns(&[
+            ("name", Form::Text),
+            ("back_window", Form::Integer),
+            ("definition", Form::Text),
+            ("aggregation_methods", Form::Text),
+        ]);
+        let rows = self.all(format!("SELECT {columns} FROM archive_policy ORDER BY name")).await?;
+        let texts = self.decode(&rows, |row| {
+            let (name, definition, methods): (String, String, String) =
+                (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
+            Ok((name, row.try_get::<i64>(1)?, definition, methods))
+        })?;
+        let policy = |(name, back_window, definition, methods): (String, i64, String, String)| {
+            let invalid = |reason| self.invalid(format!("archive policy {name}"), reason);
+            archive_policy(&name, back_window, &definition, &methods).map_err(invalid)
+        };
+        texts.into_iter().map(policy).collect()
+    }
+
+    pub async fn archive_policy_rules(&mut self) -> Result<Vec<ArchivePolicyRule>, IndexError> {
+        let columns = self.columns(&[
+            ("name", Form::Text),
+            ("metric_pattern", Form::Text),
+            ("archive_policy_name", Form::Text),
+        ]);
+        let rows = self.all(format!("SELECT {columns} FROM archive_policy_rule ORDER BY name")).await?;
+        self.decode(&rows, |row| {
+            Ok(ArchivePolicyRule {
+                name: row.try_get(0)?,
+                metric_pattern: row.try_get(1)?,
+                archive_policy_name: row.try_get(2)?,
+            })
+        })
+    }
+
+    /// All but the generic one, and those that are being made or deleted.
+    pub async fn resource_types(&mut self) -> Result<Vec<SourceType>, IndexError> {
+        let columns = self.columns(&[
+            ("name", Form::Text),
+            ("tablename", Form::Text),
+            ("attributes", Form::Text),
+            ("state", Form::Text),
+        ]);
+        let rows = self.all(format!("SELECT {columns} FROM resource_type ORDER BY name")).await?;
+        let texts = self.decode(&rows, |row| {
+            let (name, table, state): (String, String, String) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
+            Ok((name, table, row.try_get::<Option<&str>>(2)?.unwrap_or("{}").to_owned(), state))
+        })?;
+        let exists = |(name, .., state): &(String, String, String, String)| {
+            name != GENERIC && matches!(state.as_str(), "active" | "updating" | "updating_error")
+        };
+        let source = |(name, table, attributes, _): (String, String, String, String)| {
+            let invalid = |reason: String| self.invalid(format!("resource type {name}"), reason);
+            if !table.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                return Err(invalid(format!("its table is called {table}")));
+            }
+            let attributes: BTreeMap<String, AttributeDocument> =
+                serde_json::from_str(&attributes).map_err(|error| invalid(error.to_string()))?;
+            let attribute = |(name, document): (String, AttributeDocument)| {
+                Ok((name.into(), document.attribute().map_err(invalid)?))
+            };
+            let attributes = attributes.into_iter().map(attribute).collect::<Result<_, IndexError>>()?;
+            Ok(SourceType { resource_type: ResourceType { name: name.as_str().into(), attributes }, table })
+        };
+        texts.into_iter().filter(exists).map(source).collect()
+    }
+
+    /// The generic type.
+    pub fn generic() -> SourceType {
+        let resource_type = ResourceType { name: GENERIC.into(), attributes: BTreeMap::new() };
+        SourceType { resource_type, table: String::new() }
+    }
+
+    /// The resources of a type (not of others that share its attributes) behind an id, in the order of their ids: some; none at the
+    /// end.
+    pub async fn resources(
+        &mut self,
+        of: &SourceType,
+        behind: Option<Uuid>,
+    ) -> Result<Vec<SourceResource>, IndexError> {
+        let mut current = self.revision_select(of, "resource", "");
+        current.push(" WHERE r.type = ");
+        self.push_text(&mut current, &of.resource_type.name);
+        if let Some(behind) = behind {
+            current.push(" AND r.id > ");
+            self.push_id(&mut current, behind);
+        }
+        current.push(format_args!(" ORDER BY r.id LIMIT {PAGE_ROWS}"));
+        let current = self.statement(current).await?;
+        let mut resources: Vec<SourceResource> = self
+            .decode(&current, |row| Ok((id_at(row, 0)?, revision(of, row)?)))?
+            .into_iter()
+            .map(|(id, revision)| SourceResource { id, revisions: vec![revision] })
+            .collect();
+        let (Some(first), Some(last)) = (resources.first(), resources.last()) else { return Ok(resources) };
+        let mut earlier = self.revision_select(of, "resource_history", "_history");
+        earlier.push(" WHERE r.type = ");
+        self.push_text(&mut earlier, &of.resource_type.name);
+        earlier.push(" AND r.id >= ");
+        self.push_id(&mut earlier, first.id);
+        earlier.push(" AND r.id <= ");
+        self.push_id(&mut earlier, last.id);
+        earlier.push(" ORDER BY r.id, r.revision DESC");
+        let earlier = self.statement(earlier).await?;
+        for (id, revision) in self.decode(&earlier, |row| Ok((id_at(row, 0)?, revision(of, row)?)))? {
+            // Newest first: each goes before those that are there.
+            if let Ok(at) = resources.binary_search_by_key(&id, |resource| resource.id) {
+                resources[at].revisions.insert(0, revision);
+            }
+        }
+        Ok(resources)
+    }
+
+    /// The metrics behind an id, in the order of their ids: some; none at the end.
+    pub async fn metrics(&mut self, behind: Option<MetricId>) -> Result<Vec<SourceMetric>, IndexError> {
+        let columns = self.columns(&[
+            ("id", Form::Id),
+            ("creator", Form::Text),
+            ("name", Form::Text),
+            ("unit", Form::Text),
+            ("archive_policy_name", Form::Text),
+            ("resource_id", Form::Id),
+        ]);
+        let mut select = Statement::new(
+            self.connection.dialect(),
+            format!("SELECT {columns} FROM metric WHERE status = 'active'"),
+        );
+        if let Some(behind) = behind {
+            select.push(" AND id > ");
+            self.push_id(&mut select, behind.0);
+        }
+        select.push(format_args!(" ORDER BY id LIMIT {PAGE_ROWS}"));
+        let rows = self.statement(select).await?;
+        self.decode(&rows, |row| {
+            let resource_id = row.try_get::<Option<&str>>(5)?;
+            Ok(SourceMetric {
+                id: MetricId(id_at(row, 0)?),
+                creator: row.try_get::<Option<&str>>(1)?.unwrap_or_default().to_owned(),
+                name: row.try_get::<Option<&str>>(2)?.map(str::to_owned),
+                unit: row.try_get::<Option<&str>>(3)?.map(str::to_owned),
+                archive_policy_name: row.try_get(4)?,
+                resource_id: resource_id.map(parse_id).transpose()?,
+            })
+        })
+    }
+
+    /// How many metrics there are to read.
+    pub async fn count_metrics(&mut self) -> Result<u64, IndexError> {
+        let rows = self.all("SELECT COUNT(*) FROM metric WHERE status = 'active'".to_owned()).await?;
+        let counts = self.decode(&rows, |row| row.try_get::<i64>(0))?;
+        Ok(counts.first().copied().unwrap_or_default() as u64)
+    }
+
+    /// Of resources with the attributes of a type; `suffix` ends the name of its table.
+    fn revision_select(&self, of: &SourceType, table: &str, suffix: &str) -> Statement {
+        let own = |name: &str| format!("a.{}", self.quoted(name));
+        let mut columns = self.columns(&[
+            ("r.id", Form::Id),
+            ("r.original_resource_id", Form::Text),
+            ("r.creator", Form::Text),
+            ("r.user_id", Form::Text),
+            ("r.project_id", Form::Text),
+            ("r.started_at", Form::Time),
+            ("r.ended_at", Form::Time),
+            ("r.revision_start", Form::Time),
+        ]);
+        for (name, attribute) in &of.resource_type.attributes {
+            let form = match attribute.kind {
+                AttributeKind::String { .. } | AttributeKind::Number { .. } => Form::Text,
+                AttributeKind::Uuid => Form::Id,
+                AttributeKind::Bool => Form::Bool,
+                AttributeKind::Datetime => Form::Time,
+            };
+            columns += ", ";
+            columns += &self.column(&own(name), form);
+        }
+        let join = if of.resource_type.attributes.is_empty() {
+            String::new()
+        } else {
+            let key = if suffix.is_empty() { "id" } else { "revision" };
+            format!(" JOIN {}{suffix} a ON a.{key} = r.{key}", of.table)
+        };
+        Statement::new(self.connection.dialect(), format!("SELECT {columns} FROM {table} r{join}"))
+    }
+
+    fn quoted(&self, name: &str) -> String {
+        let quote = if self.connection.dialect() == Dialect::Mysql { "`" } else { "\"" };
+        format!("{quote}{}{quote}", name.replace(quote, &quote.repeat(2)))
+    }
+
+    fn columns(&self, columns: &[(&str, Form)]) -> String {
+        let columns: Vec<String> = columns.iter().map(|(column, form)| self.column(column, *form)).collect();
+        columns.join(", ")
+    }
+
+    /// A column as `gnudi_sql` reads it.
+    fn column(&self, column: &str, form: Form) -> String {
+        match (self.connection.dialect(), form) {
+            (Dialect::Mysql, Form::Text) => format!("CAST({column} AS BINARY)"),
+            (Dialect::Mysql, Form::Id) => format!("CAST(LOWER(HEX({column})) AS BINARY)"),
+            (_, Form::Text | Form::Id) => format!("convert_to(CAST({column} AS TEXT), 'UTF8')"),
+            (Dialect::Mysql, Form::Integer | Form::Bool) => format!("CAST({column} AS SIGNED)"),
+            (_, Form::Integer) => format!("CAST({column} AS BIGINT)"),
+            (_, Form::Bool) => format!("CAST(CAST({column} AS INT) AS BIGINT)"),
+            (Dialect::Mysql, Form::Time) => format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})"),
+            (_, Form::Time) => format!("CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS BIGINT)"),
+        }
+    }
+
+    fn push_text(&self, statement: &mut Statement, text: &str) {
+        match self.connection.dialect() {
+            Dialect::Mysql => statement.push_bind(text),
+            _ => statement.push("convert_from(").push_bind(text).push(", 'UTF8')"),
+        };
+    }
+
+    fn push_id(&self, statement: &mut Statement, id: Uuid) {
+        match self.connection.dialect() {
+            Dialect::Mysql => statement.push_bind(id),
+            _ => statement.push(format_args!("CAST('{id}' AS UUID)")),
+        };
+    }
+
+    async fn all(&mut self, sql: String) -> Result<Vec<Row>, IndexError> {
+        let rows = self.rows(sql).await;
+        rows.map_err(|failure| self.error(failure))
+    }
+
+    async fn rows(&mut self, sql: String) -> Result<Vec<Row>, Failure> {
+        let statement = Statement::once(self.connection.dialect(), sql);
+        self.connection.fetch_all(statement).await.map_err(|error| {
+            if gnudi_sql::is_missing_table(&error) { Failure::NoTable } else { Failure::Other(error) }
+        })
+    }
+
+    async fn statement(&mut self, statement: Statement) -> Result<Vec<Row>, IndexError> {
+        let rows = self.connection.fetch_all(statement).await;
+        rows.map_err(|error| self.error(Failure::Other(error)))
+    }
+
+    fn decode<T>(
+        &self,
+        rows: &[Row],
+        one: impl Fn(&Row) -> Result<T, gnudi_sql::Error>,
+    ) -> Result<Vec<T>, IndexError> {
+        let all: Result<Vec<T>, _> = rows.iter().map(one).collect();
+        all.map_err(|error| self.error(Failure::Other(error)))
+    }
+
+    fn error(&self, failure: Failure) -> IndexError {
+        let reason = match failure {
+            Failure::NoTable => "a table is missing".to_owned(),
+            Failure::Other(error) => gnudi_sql::reason(&error),
+        };
+        IndexError::Database { place: self.place.clone(), reason }
+    }
+
+    fn invalid(&self, what: String, reason: String) -> IndexError {
+        IndexError::Invalid { place: self.place.clone(), what, reason }
+    }
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// A UUID: a text without or with dashes.
+    Id,
+    Integer,
+    /// Microseconds since 1970.
+    Time,
+    Bool,
+}
+
+enum Failure {
+    NoTable,
+    Other(gnudi_sql::Error),
+}
+
+fn parse_id(text: &str) -> Result<Uuid, gnudi_sql::Error> {
+    Uuid::try_parse(text).map_err(|error| gnudi_sql::Error::Decode(error.into()))
+}
+
+fn id_at(row: &Row, index: usize) -> Result<Uuid, gnudi_sql::Error> {
+    parse_id(row.try_get(index)?)
+}
+
+fn time(microseconds: i64) -> Timestamp {
+    Timestamp(microseconds.saturating_mul(1000))
+}
+
+/// The columns of `revision_select`.
+fn revision(of: &SourceType, row: &Row) -> Result<SourceRevision, gnudi_sql::Error> {
+    let text = |index| Ok::<_, gnudi_sql::Error>(row.try_get::<Option<&str>>(index)?.map(str::to_owned));
+    let mut attributes = BTreeMap::new();
+    for (index, (name, attribute)) in (8..).zip(&of.resource_type.attributes) {
+        let number = || row.try_get::<Option<i64>>(index);
+        let value = match attribute.kind {
+            AttributeKind::String { .. } => text(index)?.map(|text| AttributeValue::String(text.into())),
+            AttributeKind::Uuid => {
+                let id = row.try_get::<Option<&str>>(index)?.map(parse_id).transpose()?;
+                id.map(AttributeValue::Uuid)
+            }
+            AttributeKind::Number { .. } => {
+                let number = text(index)?.and_then(|text| python::float_of_text(&text));
+                number.map(AttributeValue::Number)
+            }
+            AttributeKind::Bool => number()?.map(|flag| AttributeValue::Bool(flag != 0)),
+            AttributeKind::Datetime => {
+                number()?.map(|microseconds| AttributeValue::Datetime(time(microseconds)))
+            }
+        };
+        attributes.insert(name.clone(), value.unwrap_or(AttributeValue::Null));
+    }
+    Ok(SourceRevision {
+        original_resource_id: text(1)?.unwrap_or_default(),
+        creator: text(2)?.unwrap_or_default(),
+        user_id: text(3)?,
+        project_id: text(4)?,
+        started_at: time(row.try_get(5)?),
+        ended_at: row.try_get::<Option<i64>>(6)?.map(time),
+        revision_start: time(row.try_get(7)?),
+        attributes,
+    })
+}
+
+#[derive(Deserialize)]
+struct ItemDocument {
+    granularity: f64,
+    points: Option<u64>,
+    timespan: Option<f64>,
+}
+
+fn archive_policy(
+    name: &str,
+    back_window: i64,
+    definition: &str,
+    methods: &str,
+) -> Result<ArchivePolicy, String> {
+    let items: Vec<ItemDocument> = serde_json::from_str(definition).map_err(|error| error.to_string())?;
+    let item = |item: ItemDocument| {
+        let span =
+            |seconds| Timespan::from_secs_f64(seconds).ok_or_else(|| format!("{seconds} s is no timespan"));
+        let timespan = item.timespan.map(span).transpose()?;
+        ArchivePolicyItem::new(Some(span(item.granularity)?), item.points, timespan)
+            .map_err(|error| error.to_string())
+    };
+    let items = items.into_iter().map(item).collect::<Result<_, String>>()?;
+    let methods: Vec<String> = serde_json::from_str(methods).map_err(|error| error.to_string())?;
+    let method = |name: &String| name.parse::<AggregationMethod>().map_err(|error| error.to_string());
+    let methods = methods.iter().map(method).collect::<Result<_, String>>()?;
+    let back_window = u64::try_from(back_window).map_err(|error| error.to_string())?;
+    ArchivePolicy::new(name.to_owned(), back_window, items, methods).map_err(|error| error.to_string())
+}
+
+#[derive(Deserialize)]
+struct AttributeDocument {
+    r#type: String,
+    #[serde(default)]
+    required: bool,
+    min_length: Option<u32>,
+    max_length: Option<u32>,
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl AttributeDocument {
+    fn attribute(self) -> Result<Attribute, String> {
+        const LENGTH_MAX: u32 = 255;
+        let kind = match self.r#type.as_str() {
+            "string" => AttributeKind::String {
+                min_length: self.min_length.unwrap_or(0),
+                max_length: self.max_length.unwrap_or(LENGTH_MAX),
+            },
+            "uuid" => AttributeKind::Uuid,
+            "number" => AttributeKind::Number { min: self.min, max: self.max },
+            "bool" => AttributeKind::Bool,
+            "datetime" => AttributeKind::Datetime,
+            other => return Err(format!("{other} is no type of an attribute")),
+        };
+        Ok(Attribute { kind, required: self.required, fill: None })
+    }
+}

@@ -1,0 +1,77 @@
+//! One resource with its revisions: made as it was at first, then changed as it was changed.
+
+use std::collections::BTreeMap;
+
+use gnudi_indexer::{IndexerError, NewResource, ResourceChange};
+use gnudi_model::{AttributeValue, Text};
+
+use crate::{
+    ImportError, Target,
+    index::{SourceResource, SourceRevision},
+};
+
+/// Imports a resource that is not there, or whose import was cut short.
+pub(crate) async fn import(
+    target: Target<'_>,
+    resource_type: &str,
+    resource: SourceResource,
+    skipped: &mut Vec<String>,
+) -> Result<(), ImportError> {
+    let SourceResource { id, revisions } = resource;
+    let [first, later @ ..] = revisions.as_slice() else { return Ok(()) };
+    let newest = later.last().unwrap_or(first);
+    if let Some(there) = target.indexer.resource(resource_type, id).await? {
+        if there.revision_start == newest.revision_start {
+            return Ok(());
+        }
+        if !there.metrics.is_empty() {
+            return Err(ImportError::OtherResource(id));
+        }
+        target.indexer.delete_resources(&[id]).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    }
+    let new = NewResource {
+        id,
+        resource_type: resource_type.to_owned(),
+        original_resource_id: first.original_resource_id.clone(),
+        creator: first.creator.clone(),
+        user_id: first.user_id.clone(),
+        project_id: first.project_id.clone(),
+        started_at: first.started_at,
+        ended_at: first.ended_at,
+        attributes: given(&first.attributes),
+        metrics: Vec::new(),
+        now: first.revision_start,
+    };
+    match target.indexer.create_resources(vec![new]).await.into_iter().next() {
+        Some(Err(error @ IndexerError::ResourceAlreadyExists(_))) => {
+            skipped.push(format!("resource {id}: {error}"));
+            return Ok(());
+        }
+        Some(created) => drop(created?),
+        None => unreachable!("one answer each"),
+    }
+    for revision in later {
+        target.indexer.update_resource(resource_type, id, change(revision)).await?;
+    }
+    Ok(())
+}
+
+fn change(revision: &SourceRevision) -> ResourceChange {
+    ResourceChange {
+        user_id: Some(revision.user_id.clone()),
+        project_id: Some(revision.project_id.clone()),
+        started_at: Some(revision.started_at),
+        ended_at: Some(revision.ended_at),
+        attributes: revision.attributes.clone(),
+        metrics: None,
+        append_metrics: true,
+        create_revision: true,
+        now: revision.revision_start,
+    }
+}
+
+/// Attributes that have a value.
+fn given(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
+    let has_value = |(_, value): &(&Text, &AttributeValue)| **value != AttributeValue::Null;
+    attributes.iter().filter(has_value).map(|(name, value)| (name.clone(), value.clone())).collect()
+}

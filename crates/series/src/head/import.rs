@@ -1,0 +1,480 @@
+//! Makes a head of what another store that works as Gnocchi does knows of a metric: the points of its back window, and its buckets.
+//!
+//! Buckets before the window are final. Those inside are computed from the points, as always. Rates and percentiles depend on earlier
+//! passes, too, which nobody remembers: what must have been ([`super::marks`]) follows from the stored values. Where nothing gives the
+//! value that the other store has, the bucket and those before it are final with their stored values: what was read there is read here,
+//! and late points no longer change them. That is rare: of the rates of the window's first bucket, the point before is found again, too. Several
+//! memories may give the same percentile: which of them was right shows in the last digits once the bucket gets further points.
+
+use gnudi_model::{AggregationMethod, Measure, Statistic, Timespan, Timestamp};
+
+use super::{
+    Head,
+    grain::{Buffers, GrainState, Open, Points},
+    marks::{Cut, Marks, Pass},
+};
+use crate::{
+    layout::{Layout, floor},
+    rows::{Rows, absent, is_absent, may_lack},
+};
+
+/// So many points of the newest request may have left the window again, and still decide a percentile's last digits.
+const LEFT_POINTS_MAX: u64 = 1_000;
+
+/// The buckets of one granularity, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedGrain {
+    pub granularity: Timespan,
+    pub starts: Vec<Timestamp>,
+    /// For each method of the layout, in its order, a value for each start; `None` where there is none.
+    pub columns: Vec<Vec<Option<f64>>>,
+}
+
+/// What an import could not take as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOutcome {
+    /// Buckets inside the window that later points do not change any more.
+    pub finalised: usize,
+    /// Buckets that lack a value which each bucket has: they are left out. Those that have expired do not count.
+    pub incomplete: usize,
+}
+
+impl Head {
+    /// See the module. `points` in the order of their times, which are distinct. No request has been applied.
+    pub fn import(layout: &Layout, points: Vec<Measure>, grains: &[ImportedGrain]) -> (Self, ImportOutcome) {
+        let mut head = Head { raw: points, methods: layout.methods.clone(), ..Head::default() };
+        let mut outcome = ImportOutcome::default();
+        if let Some(last) = head.last() {
+            head.window = layout.window_start(last).0.max(0);
+            head.raw.drain(..head.raw.partition_point(|point| point.timestamp.0 < head.window));
+        }
+        let mut of_grain = |granularity| {
+            let imported = grains.iter().find(|grain| grain.granularity == granularity);
+            let rows = imported.map_or_else(
+                || Rows::new(layout.methods.len()),
+                |imported| rows_of(layout, imported, &mut outcome.incomplete),
+            );
+            (granularity, rows)
+        };
+        let rows: Vec<(Timespan, Rows)> = layout.granularities().map(&mut of_grain).collect();
+        if layout.has_rate {
+            head.before = head.find_point_before(layout, &rows);
+        }
+        for (granularity, rows) in rows {
+            let grain = head.import_grain(layout, granularity, rows, &mut outcome.finalised);
+            head.grains.push(grain);
+        }
+        (head, outcome)
+    }
+
+    /// A point before the window with which the first bucket of each granularity gives the stored rates.
+    fn find_point_before(&mut self, layout: &Layout, rows: &[(Timespan, Rows)]) -> Option<Measure> {
+        let first = *self.raw.first()?;
+        let mut buckets = Vec::new();
+        for (granularity, rows) in rows {
+            let start = Timestamp(floor(first.timestamp.0, granularity.0));
+            let until = start.0.saturating_add(granularity.0);
+            let end = self.raw.partition_point(|point| point.timestamp.0 < until);
+            // One that the window cuts is final.
+            if start.0 >= self.window {
+                let row = rows.starts.binary_search(&start).ok().map(|row| rows.row(row));
+                buckets.push((*granularity, ImportedBucket { start, first: 0, end }, row));
+            }
+        }
+        let gives = |head: &Head| {
+            let mut all = buckets.iter();
+            all.all(|(granularity, bucket, row)| {
+                head.match_bucket(layout, *granularity, *bucket, row.as_deref()).is_some()
+            })
+        };
+        if gives(self) {
+            return None;
+        }
+        let rates = buckets.iter().filter_map(|(_, bucket, row)| Some((bucket, row.as_ref()?)));
+        let rates: Vec<f64> =
+            rates.flat_map(|(bucket, row)| first_rates(layout, &self.raw[..bucket.end], row)).collect();
+        for rate in rates {
+            for neighbour in neighbours(first.value - rate) {
+                let timestamp = Timestamp(first.timestamp.0.saturating_sub(1).max(0));
+                self.before = Some(Measure { timestamp, value: neighbour });
+                if gives(self) {
+                    return self.before;
+                }
+            }
+        }
+        None
+    }
+
+    fn import_grain(
+        &mut self,
+        layout: &Layout,
+        granularity: Timespan,
+        mut rows: Rows,
+        finalised: &mut usize,
+    ) -> GrainState {
+        let step = granularity.0;
+        // Where the granularity does not divide the block, the window cuts a bucket whose first points are gone.
+        let until = floor(self.window.saturating_add(step - 1), step);
+        let mut grain = GrainState::new(granularity, until);
+        let inside = rows.starts.partition_point(|start| start.0 < until);
+        if let Some(last) = self.match_rows(layout, &mut grain, &rows, inside) {
+            grain.final_until = last.0.saturating_add(step);
+            grain.marks.forget(&[], grain.final_until);
+        }
+        let kept = rows.starts.partition_point(|start| start.0 < grain.final_until);
+        *finalised += kept - inside;
+        rows.truncate(kept);
+        grain.open = Open::Rows(rows);
+        if grain.is_full() {
+            grain.seal(&layout.methods, &mut self.sealed);
+        }
+        grain
+    }
+
+    /// Finds for each bucket inside the window what must be remembered so that its points give the row that is stored. Of `rows` those
+    /// from `from` on are inside. Answers the last bucket for which there is nothing such; the newest bucket is none, since points for it
+    /// are under way.
+    fn match_rows(
+        &self,
+        layout: &Layout,
+        grain: &mut GrainState,
+        rows: &Rows,
+        from: usize,
+    ) -> Option<Timestamp> {
+        let step = grain.granularity.0;
+        let (mut row, mut point) =
+            (from, self.raw.partition_point(|point| point.timestamp.0 < grain.final_until));
+        let mut unmatched = None;
+        while point < self.raw.len() {
+            let start = Timestamp(floor(self.raw[point].timestamp.0, step));
+            let end = start.0.saturating_add(step);
+            let points = self.raw[point..].partition_point(|point| point.timestamp.0 < end);
+            while rows.starts.get(row).is_some_and(|stored| *stored < start) {
+                unmatched = Some(rows.starts[row]);
+                row += 1;
+            }
+            let stored = (rows.starts.get(row) == Some(&start)).then_some(row);
+            let bucket = ImportedBucket { start, first: point, end: point + points };
+            match self.match_bucket(
+                layout,
+                grain.granularity,
+                bucket,
+                stored.map(|row| rows.row(row)).as_deref(),
+            ) {
+                Some((cut, pass)) => {
+                    grain.marks.cuts.extend(cut);
+                    grain.marks.passes.extend(pass);
+                }
+                None if bucket.end == self.raw.len() => {}
+                None => unmatched = Some(start),
+            }
+            row += usize::from(stored.is_some());
+            point += points;
+        }
+        // Behind the newest point: the points are lost, or older than the rows.
+        rows.starts[row..].last().copied().or(unmatched)
+    }
+
+    /// A cut and a pass with which the bucket's points give the stored values; without any where the bucket is not stored.
+    fn match_bucket(
+        &self,
+        layout: &Layout,
+        granularity: Timespan,
+        bucket: ImportedBucket,
+        stored: Option<&[f64]>,
+    ) -> Option<(Option<Cut>, Option<Pass>)> {
+        let ImportedBucket { start, first, end } = bucket;
+        let before = if first > 0 { Some(self.raw[first - 1]) } else { self.before };
+        let points = Points { raw: &self.raw[first..end], before };
+        let mut buffers = Buffers::default();
+        let mut gives = |cut: Option<Cut>, pass: Option<Pass>| {
+            let mut grain = GrainState::new(granularity, start.0);
+            grain.marks = Marks { cuts: cut.into_iter().collect(), passes: pass.into_iter().collect() };
+            let lazy = grain.lazy_rows(points, &layout.methods, &mut buffers);
+            match stored {
+                None => lazy.is_empty(),
+                Some(stored) => {
+                    !lazy.is_empty() && lazy.row(0).iter().zip(stored).all(|(a, b)| is_same(*a, *b))
+                }
+            }
+        };
+        let cut = layout.has_rate.then(|| {
+            let value = |wanted: &dyn Fn(Statistic) -> bool| {
+                let is_wanted = |method: &AggregationMethod| method.rate && wanted(method.statistic);
+                let column = layout.methods.iter().position(is_wanted)?;
+                stored.map(|stored| stored[column]).filter(|value| !is_absent(*value))
+            };
+            let is_value = |statistic| !matches!(statistic, Statistic::Std | Statistic::Count);
+            Cut {
+                time: self.raw[first].timestamp.0,
+                rate: value(&is_value),
+                std: value(&|statistic| statistic == Statistic::Std),
+            }
+        });
+        let cuts = [Some(None), cut.map(Some)].into_iter().flatten();
+        // How many points the pass had before the bucket decides a percentile's last digits.
+        let offsets = if layout.has_percentile { first as u64 + LEFT_POINTS_MAX } else { 0 };
+        let pass = |dropped| layout.has_percentile.then_some(Pass { start: start.0, dropped, cut: false });
+        let mut all = (0..=offsets).flat_map(|offset| cuts.clone().map(move |cut| (cut, pass(offset))));
+        all.find(|(cut, pass)| gives(*cut, *pass))
+    }
+}
+
+/// What the first rate of a bucket may be, by each method that tells it.
+fn first_rates(layout: &Layout, points: &[Measure], row: &[f64]) -> Vec<f64> {
+    let others: f64 = points.windows(2).map(|pair| pair[1].value - pair[0].value).sum();
+    let known = layout.methods.iter().zip(row).filter(|(method, value)| method.rate && !is_absent(**value));
+    let rate = |(method, value): (&AggregationMethod, &f64)| match method.statistic {
+        Statistic::Mean => Some(value * points.len() as f64 - others),
+        Statistic::Sum => Some(value - others),
+        Statistic::First | Statistic::Min | Statistic::Max => Some(*value),
+        Statistic::Last | Statistic::Median | Statistic::Percentile(_) => {
+            (points.len() == 1).then_some(*value)
+        }
+        Statistic::Std | Statistic::Count => None,
+    };
+    known.filter_map(rate).collect()
+}
+
+/// A number, and those next to it: sums are rounded.
+fn neighbours(number: f64) -> impl Iterator<Item = f64> {
+    const STEPS_MAX: usize = 8;
+    let up = std::iter::successors(Some(number), |number| Some(number.next_up()));
+    let down = std::iter::successors(Some(number.next_down()), |number| Some(number.next_down()));
+    up.zip(down).take(STEPS_MAX).flat_map(|(up, down)| [up, down])
+}
+
+/// A bucket, and which of the raw points are in it.
+#[derive(Clone, Copy, Debug)]
+struct ImportedBucket {
+    start: Timestamp,
+    first: usize,
+    end: usize,
+}
+
+/// The buckets that are whole.
+fn rows_of(layout: &Layout, imported: &ImportedGrain, incomplete: &mut usize) -> Rows {
+    assert_eq!(imported.columns.len(), layout.methods.len(), "a column for each method");
+    let mut rows = Rows::new(layout.methods.len());
+    for (row, &start) in imported.starts.iter().enumerate() {
+        let values = || imported.columns.iter().map(|column| column[row]);
+        let of_each = || layout.methods.iter().zip(values()).filter(|(method, _)| !may_lack(**method));
+        if of_each().any(|(_, value)| value.is_none()) {
+            // Where none is there the bucket has expired: Gnocchi keeps those of methods that lack newer buckets for longer.
+            *incomplete += usize::from(of_each().any(|(_, value)| value.is_some()));
+            continue;
+        }
+        rows.starts.push(start);
+        for (column, value) in rows.columns.iter_mut().zip(values()) {
+            column.push(value.unwrap_or_else(absent));
+        }
+    }
+    rows
+}
+
+fn is_same(a: f64, b: f64) -> bool {
+    if is_absent(a) || is_absent(b) {
+        is_absent(a) && is_absent(b)
+    } else {
+        a == b || (a.is_nan() && b.is_nan())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gnudi_model::{ArchivePolicy, ArchivePolicyItem};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{block, head::SealedBlock};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A head, and all blocks that it has sealed.
+    #[derive(Clone)]
+    struct Stored {
+        head: Head,
+        blocks: Vec<SealedBlock>,
+        applied: u64,
+    }
+
+    impl Stored {
+        fn fold(&mut self, layout: &Layout, request: &[(i64, i32)]) {
+            let point = |(time, value): &(i64, i32)| Measure {
+                timestamp: Timestamp(*time * SECOND),
+                value: f64::from(*value) / 8.0,
+            };
+            let mut points: Vec<Measure> = request.iter().map(point).collect();
+            self.applied += 1;
+            self.head.fold(layout, self.applied, &mut points);
+            self.blocks.extend(self.head.take_sealed(layout));
+        }
+
+        /// By bucket, the bits of each method's value.
+        fn rows(&self, layout: &Layout, granularity: Timespan) -> BTreeMap<Timestamp, Vec<u64>> {
+            let Some(grain) = self.head.grains.iter().find(|grain| grain.granularity == granularity) else {
+                return BTreeMap::new();
+            };
+            let sealed = self.blocks.iter().filter(|block| block.granularity == granularity);
+            let mut all: Vec<Rows> = sealed
+                .map(|block| block::decode_rows(&block.bytes, &layout.methods).unwrap().unwrap())
+                .collect();
+            let Open::Rows(open) = &grain.open else { panic!("never stored") };
+            all.push(open.clone());
+            all.push(grain.lazy_rows(self.head.points(), &layout.methods, &mut Buffers::default()));
+            let mut found = BTreeMap::new();
+            for rows in all {
+                for (row, start) in rows.starts.iter().enumerate() {
+                    let values = rows.columns.iter().map(|column| column[row].to_bits()).collect();
+                    assert_eq!(found.insert(*start, values), None, "{start:?} twice");
+                }
+            }
+            found
+        }
+
+        fn imported(&self, layout: &Layout) -> (Stored, ImportOutcome) {
+            let grain = |granularity| {
+                let rows = self.rows(layout, granularity);
+                let value = |bits: u64| Some(f64::from_bits(bits)).filter(|value| !is_absent(*value));
+                let column = |column: usize| rows.values().map(|values| value(values[column])).collect();
+                ImportedGrain {
+                    granularity,
+                    starts: rows.keys().copied().collect(),
+                    columns: (0..layout.methods.len()).map(column).collect(),
+                }
+            };
+            let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
+            let grains: Vec<ImportedGrain> = layout.granularities().map(grain).collect();
+            let (mut head, outcome) = Head::import(layout, self.head.raw[from..].to_vec(), &grains);
+            let blocks = head.take_sealed(layout);
+            (Stored { head, blocks, applied: 0 }, outcome)
+        }
+    }
+
+    fn layout(methods: &[&str], back_window: u64) -> Layout {
+        let item = |seconds| ArchivePolicyItem::new(Some(Timespan(seconds * SECOND)), None, None).unwrap();
+        let methods = methods.iter().map(|name| name.parse().unwrap()).collect();
+        let items = vec![item(1), item(10), item(60)];
+        Layout::of(&ArchivePolicy::new("p".to_owned(), back_window, items, methods).unwrap())
+    }
+
+    fn requests() -> impl Strategy<Value = Vec<Vec<(i64, i32)>>> {
+        let request = (0i64..40, prop::collection::vec((-30i64..90, -100..100), 1..20));
+        prop::collection::vec(request, 1..30).prop_map(|requests| {
+            let mut now = 1_000;
+            let moved = |(step, points): (i64, Vec<(i64, i32)>)| {
+                now += step;
+                points.into_iter().map(|(offset, value)| (now + offset, value)).collect()
+            };
+            requests.into_iter().map(moved).collect()
+        })
+    }
+
+    /// What a source and its import show, also while both get the same requests, then to nine digits unless `is_exact`.
+    fn check_alike(
+        layout: &Layout,
+        is_exact: bool,
+        before: &[Vec<(i64, i32)>],
+        after: &[Vec<(i64, i32)>],
+    ) -> Result<ImportOutcome, TestCaseError> {
+        let mut source = Stored { head: Head::new(), blocks: Vec::new(), applied: 0 };
+        for request in before {
+            source.fold(layout, request);
+        }
+        let (mut import, outcome) = source.imported(layout);
+        let mut bytes = Vec::new();
+        import.head.encode(&mut bytes);
+        prop_assert!(Head::decode(&bytes).is_ok());
+        // What is final does not follow late points.
+        let rounds = if outcome.finalised == 0 { after.len() } else { 0 };
+        for round in 0..=rounds {
+            for granularity in layout.granularities() {
+                let (found, expected) = (import.rows(layout, granularity), source.rows(layout, granularity));
+                if is_exact || round == 0 {
+                    prop_assert_eq!(found, expected);
+                    continue;
+                }
+                prop_assert_eq!(found.len(), expected.len());
+                for ((found_at, found), (at, expected)) in found.iter().zip(&expected) {
+                    prop_assert_eq!(found_at, at);
+                    for (found, expected) in found.iter().zip(expected) {
+                        let (found, expected) = (f64::from_bits(*found), f64::from_bits(*expected));
+                        let near = (found - expected).abs() <= 1e-9 * expected.abs().max(1.0);
+                        prop_assert!(near || is_same(found, expected), "{found} {expected}");
+                    }
+                }
+            }
+            if let Some(request) = after.get(round) {
+                source.fold(layout, request);
+                import.fold(layout, request);
+            }
+        }
+        Ok(outcome)
+    }
+
+    proptest! {
+        #[test]
+        fn an_import_reads_and_goes_on_as_its_source(
+            before in requests(), after in requests(), back_window in 0u64..3,
+        ) {
+            let layout = layout(&["mean", "sum", "count", "std", "last"], back_window);
+            prop_assert_eq!(check_alike(&layout, true, &before, &after)?, ImportOutcome::default());
+        }
+
+        #[test]
+        fn percentiles_read_and_go_on_as_in_the_source(
+            before in requests(), after in requests(), back_window in 0u64..3,
+        ) {
+            let layout = layout(&["mean", "95pct", "7pct"], back_window);
+            check_alike(&layout, false, &before, &after)?;
+        }
+
+        #[test]
+        fn rates_read_and_go_on_as_in_the_source(
+            before in requests(), after in requests(), back_window in 0u64..3,
+        ) {
+            let layout = layout(&["mean", "rate:mean", "rate:count", "rate:std"], back_window);
+            check_alike(&layout, true, &before, &after)?;
+        }
+    }
+
+    #[test]
+    fn buckets_that_lack_a_value_are_left_out() {
+        let layout = layout(&["mean", "std", "count"], 0);
+        let second = Timespan(SECOND);
+        let starts = vec![Timestamp(5 * SECOND), Timestamp(6 * SECOND), Timestamp(7 * SECOND)];
+        let mut starts = starts;
+        starts.insert(0, Timestamp(4 * SECOND));
+        let columns = vec![
+            vec![None, Some(1.0), None, Some(3.0)],
+            // In the order of the methods' codes.
+            vec![Some(0.1), None, Some(2.0), Some(0.5)],
+            vec![None, Some(1.0), Some(2.0), Some(2.0)],
+        ];
+        let grains = vec![ImportedGrain { granularity: second, starts: starts.clone(), columns }];
+        let points = vec![Measure { timestamp: Timestamp(600 * SECOND), value: 4.0 }];
+        let (head, outcome) = Head::import(&layout, points, &grains);
+        assert_eq!(outcome, ImportOutcome { finalised: 0, incomplete: 1 });
+        let stored = Stored { head, blocks: Vec::new(), applied: 0 };
+        let kept: Vec<Timestamp> = stored.rows(&layout, second).into_keys().collect();
+        assert_eq!(kept, [starts[1], starts[3], Timestamp(600 * SECOND)]);
+    }
+
+    #[test]
+    fn rows_without_their_points_are_kept() {
+        let layout = layout(&["mean"], 0);
+        let minute = Timespan(60 * SECOND);
+        let starts: Vec<Timestamp> = (1..=100).map(|bucket| Timestamp(60 * bucket * SECOND)).collect();
+        for points in [vec![], vec![Measure { timestamp: starts[49], value: 4.0 }]] {
+            let columns = vec![vec![Some(1.0); 100]];
+            let grains = vec![ImportedGrain { granularity: minute, starts: starts.clone(), columns }];
+            let (mut head, outcome) = Head::import(&layout, points, &grains);
+            assert!(outcome.finalised > 50, "{outcome:?}");
+            let blocks = head.take_sealed(&layout);
+            let rows = Stored { head, blocks, applied: 0 }.rows(&layout, minute);
+            assert!(rows.keys().eq(&starts));
+        }
+    }
+}
