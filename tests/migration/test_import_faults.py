@@ -1,0 +1,121 @@
+"""What `gnudi import gnocchi` is refused for, what it leaves out, and imports that are killed and run again."""
+
+import random
+import subprocess
+import time
+
+import psycopg2
+import pytest
+
+from migration.test_import import World, check_same, metadata, ordered, series
+from support import gnudi as program
+from support.gnocchi import Gnocchi
+from support.http import create_policy
+from support.process import free_port
+
+REQUESTS = 4
+KILLS = 8
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, postgres):
+    """A filled Gnocchi, which no test changes."""
+    with Gnocchi(tmp_path_factory.mktemp("gnocchi"), postgres) as server:
+        made = World(server.client(), random.Random("faults"))
+        made.make()
+        made.post([server.client()], made.requests(REQUESTS))
+        made.server = server
+        yield made
+
+
+def imported(conf, data_dir, timeout_s=60):
+    return program.run("import", "gnocchi", "--config-file", conf, "--data-dir", data_dir, timeout_s=timeout_s)
+
+
+def changed(world, tmp_path, *replacements):
+    """Gnocchi's configuration file with other texts."""
+    text = (world.server.directory / "gnocchi.conf").read_text(encoding="utf-8")
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    conf = tmp_path / "gnocchi.conf"
+    conf.write_text(text, encoding="utf-8")
+    return conf
+
+
+def database(world):
+    text = (world.server.directory / "gnocchi.conf").read_text(encoding="utf-8")
+    return next(line.removeprefix("url = ") for line in text.splitlines() if line.startswith("url = "))
+
+
+def test_what_cannot_be_imported_is_refused_and_leaves_nothing(world, tmp_path, postgres):
+    url = database(world)
+    empty, newer = postgres.create_database("import_empty"), postgres.create_database("import_newer")
+    connection = psycopg2.connect(newer)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE alembic_version (version_num VARCHAR(32)); INSERT INTO alembic_version VALUES ('deadbeef0000')")
+    connection.close()
+    nobody = f"postgresql://postgres@127.0.0.1:{free_port()}/gnocchi"
+    cases = [
+        ([("driver = file", "driver = redis")], "[storage] driver = redis: only the driver file can be imported"),
+        ([(url, empty)], "no index of Gnocchi: there is no table alembic_version"),
+        ([(url, newer)], "the schema deadbeef0000 is none that Gnocchi 4.3 to 4.7 has: upgrade Gnocchi first"),
+        ([(url, nobody)], "refused"),
+        ([(f"file_basepath = {world.server.directory}/store", "file_basepath = /nonexistent/store")], "/nonexistent/store"),
+    ]
+    for replacements, text in cases:
+        conf = changed(world, tmp_path, *replacements)
+        done = imported(conf, tmp_path / "data")
+        assert (done.returncode, done.stdout) == (1, ""), replacements
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"gnudi: {conf}:") and text in line, line
+        assert not (tmp_path / "data").exists(), replacements
+
+
+def test_another_policy_of_the_same_name_is_refused(world, gnudi, tmp_path):
+    server = gnudi(data_dir=tmp_path / "data")
+    create_policy(server.client(), "plain", [("7s", None)])
+    assert server.stop() == 0
+    done = imported(world.server.directory / "gnocchi.conf", tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "gnudi: the archive policy plain is there already, and is another one: import into an empty store\n"
+
+
+def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):
+    store = tmp_path / "store"
+    subprocess.run(["cp", "-a", world.server.directory / "store", store], check=True)
+    conf = changed(world, tmp_path, (f"{world.server.directory}/store", str(store)))
+    splits = sorted(path for path in store.rglob("*_v3") if path.parent.name == "agg_mean")
+    points = sorted(store.rglob("none_v3"))
+    damaged = [splits[0], splits[-1], points[len(points) // 2]]
+    damaged[0].write_bytes(damaged[0].read_bytes()[:-3])
+    damaged[1].write_bytes(b"c" + bytes(40))
+    damaged[2].write_bytes(b"")
+    done = imported(conf, tmp_path / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    left_out = [line.strip() for line in done.stdout.splitlines() if str(store) in line]
+    assert sorted(line.split(": ")[0] for line in left_out) == sorted(map(str, damaged)), done.stdout
+    hit = {path.parent.parent.name if path.parent.name == "agg_mean" else path.parent.name for path in damaged}
+    whole = {metric: policy for metric, policy in world.metrics.items() if metric not in hit}
+    assert len(whole) >= len(world.metrics) - len(damaged)
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
+    check_same(series(ours.client(), whole), series(world.client, whole), "series")
+    # What lacks its points has its buckets all the same.
+    without_points = damaged[2].parent.name
+    found = series(ours.client(), {without_points: world.metrics[without_points]})
+    check_same(found, series(world.client, {without_points: world.metrics[without_points]}), "series without points")
+
+
+def test_an_import_that_is_killed_is_run_again(world, gnudi, tmp_path):
+    conf, rng = world.server.directory / "gnocchi.conf", random.Random("kills")
+    command = [program.binary(), "import", "gnocchi", "--config-file", conf, "--data-dir", tmp_path / "data"]
+    for _ in range(KILLS):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0.01, 0.25))
+        process.kill()
+        process.wait()
+    done = imported(conf, tmp_path / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
+    check_same(series(ours.client(), world.metrics), series(world.client, world.metrics), "series")
+    check_same(ordered(metadata(ours.client(), world)), ordered(metadata(world.client, world)), "metadata")
