@@ -152,11 +152,11 @@ def cloud(tmp_path):
 
 @pytest.fixture
 def gnocchi(tmp_path, postgres):
-    """As `gnudi`, for the real Gnocchi."""
+    """As `gnudi`, for the real Gnocchi; on PostgreSQL unless told."""
     servers = []
 
-    def make(**kwargs):
-        server = Gnocchi(tmp_path / f"gnocchi-{len(servers)}", postgres, **kwargs)
+    def make(databases=postgres, **kwargs):
+        server = Gnocchi(tmp_path / f"gnocchi-{len(servers)}", databases, **kwargs)
         servers.append(server)
         return server.start()
 

@@ -1,4 +1,4 @@
-"""A real Gnocchi to compare with: its own database on a shared PostgreSQL, the file driver, one process."""
+"""A real Gnocchi to compare with: its own database on a shared server, the file driver, one process."""
 
 import pathlib
 import sys
@@ -25,20 +25,20 @@ file_basepath = {directory}/store
 class Gnocchi:
     """One server on a free loopback port.
 
-    `config` is appended to its configuration file; `metricd`: process what is pending in the background; `python`: of the
+    `databases` makes its database: a Postgres or a Mariadb. `config` is appended to its configuration file; `metricd`: process what is pending in the background; `python`: of the
     environment that it runs in, this one unless told.
     """
 
-    def __init__(self, directory, postgres, prefix="", config="", metricd=False, python=sys.executable):
+    def __init__(self, directory, databases, prefix="", config="", metricd=False, python=sys.executable):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.postgres, self.prefix, self.config, self.metricd = postgres, prefix, config, metricd
+        self.databases, self.prefix, self.config, self.metricd = databases, prefix, config, metricd
         self.python = python
         self.port = None
         self.process = None
 
     def start(self):
-        database = self.postgres.create_database("gnocchi_" + uuid.uuid4().hex)
+        database = self.databases.create_database("gnocchi_" + uuid.uuid4().hex)
         config = self.directory / "gnocchi.conf"
         config.write_text(CONFIG.format(directory=self.directory, database=database, more=self.config))
         self.port = free_port()
