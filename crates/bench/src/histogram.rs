@@ -149,7 +149,7 @@ mod tests {
             let found = odd.percentile(share).as_secs_f64() * 1e6;
             assert!(found >= us && found <= us * 1.001, "{share}: {found}");
         }
-        assert_eq!(odd.percentile(0.0), Duration::from_nanos(1000));
+        assert_eq!(odd.percentile(0.0), Duration::from_micros(1));
         assert_eq!(odd.max(), Duration::from_millis(1));
         assert_eq!(Histogram::default().percentile(0.5), Duration::ZERO);
         assert!(Histogram::default().is_empty());

@@ -123,13 +123,3 @@ impl ServerPool {
         outcome
     }
 }
-
-#[doc(hidden)]
-impl Pool {
-    /// The steps by which `SQLite` would carry out the statement.
-    pub async fn plan(&self, statement: &Statement) -> Vec<String> {
-        let explained = format!("EXPLAIN QUERY PLAN {}", statement.sql());
-        let rows = self.fetch_all(Statement::new(Dialect::Sqlite, explained)).await.unwrap();
-        rows.iter().map(|row| row.try_get(3).unwrap()).collect()
-    }
-}

@@ -242,7 +242,7 @@ mod tests {
             pieces.push(Piece { equal: Vec::new(), bound: None, from: 0 });
             for piece in &pieces {
                 let query = statement(filter, piece, &sorts, 10, Dialect::Sqlite);
-                let plan = indexer.readers.plan(&query).await.join("; ");
+                let plan = crate::sql::plan(&indexer, &query).await.join("; ");
                 assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{}: {plan}", query.sql());
             }
         }

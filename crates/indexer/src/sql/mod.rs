@@ -189,3 +189,11 @@ impl From<gnudi_sql::Error> for OpenError {
         OpenError::Database { path: String::new(), reason: reason(&error) }
     }
 }
+
+/// The steps by which `SQLite` would carry out the statement.
+#[cfg(test)]
+async fn plan(indexer: &SqlIndexer, statement: &Statement) -> Vec<String> {
+    let explained = format!("EXPLAIN QUERY PLAN {}", statement.sql());
+    let rows = indexer.readers.fetch_all(Statement::new(Dialect::Sqlite, explained)).await.unwrap();
+    rows.iter().map(|row| row.try_get(3).unwrap()).collect()
+}

@@ -251,7 +251,7 @@ mod tests {
                 "ix_resource_history_id (id=?)",
             ),
         ] {
-            let plan = indexer.readers.plan(&query).await;
+            let plan = crate::sql::plan(&indexer, &query).await;
             assert!(plan.iter().any(|step| step.starts_with("SEARCH") && step.ends_with(search)), "{plan:?}");
         }
     }

@@ -89,7 +89,7 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let mut plans = Vec::new();
     for piece in &pieces {
         let query = search.statement(condition.as_ref(), piece, 100);
-        let steps = indexer.readers.plan(&query).await;
+        let steps = crate::sql::plan(indexer, &query).await;
         plans.push(format!("{}\n{}", query.sql(), steps.join("\n")));
     }
     plans
