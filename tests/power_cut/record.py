@@ -27,7 +27,8 @@ START_TIMEOUT_S = 60
 LINE = re.compile(r"(?P<pid>\d+) +(?P<rest>.*)", re.DOTALL)
 COMPLETE = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<answer>-?\w+|\?)", re.DOTALL)
 BEGUN = re.compile(r"(?P<name>\w+)\((?P<arguments>.*?),? ?<unfinished \.\.\.>", re.DOTALL)
-RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<arguments>.*)\) += (?P<answer>-?\w+|\?)", re.DOTALL)
+# Of a call that another thread's line interrupted and a kill ended: `<... pwrite64 resumed> <unfinished ...>) = ?`.
+RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<arguments>.*?)(?: <unfinished \.\.\.>)?\) += (?P<answer>-?\w+|\?)", re.DOTALL)
 TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 DESCRIPTOR = re.compile(r"(?P<number>AT_FDCWD|\d+)(?:<(?P<target>(?:->|[^>])*)>)?")
 PEER = re.compile(r"->\[?[^\]]*?:(\d+)\]$")
