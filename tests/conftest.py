@@ -67,7 +67,8 @@ def mariadb(shared_dir):
 
 @pytest.fixture(scope="session")
 def redis(shared_dir):
-    yield from running(Redis(shared_dir / "redis"))
+    # Gnocchi's uses have a database each, by number.
+    yield from running(Redis(shared_dir / "redis", "--databases", "256"))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import time
 import psycopg2
 import pytest
 
-from migration.test_import import World, check_same, metadata, ordered, series
+from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
 from support.gnocchi import Gnocchi
 from support.http import create_policy
@@ -57,7 +57,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(world, tmp_path, 
     connection.close()
     nobody = f"postgresql://postgres@127.0.0.1:{free_port()}/gnocchi"
     cases = [
-        ([("driver = file", "driver = redis")], "[storage] driver = redis: only the driver file can be imported"),
+        ([("driver = file", f"driver = redis\nredis_url = redis://127.0.0.1:{free_port()}")], "refused"),
         ([(url, empty)], "no index of Gnocchi: there is no table alembic_version"),
         ([(url, newer)], "the schema deadbeef0000 is none that Gnocchi 4.3 to 4.7 has: upgrade Gnocchi first"),
         ([(url, nobody)], "refused"),

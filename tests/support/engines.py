@@ -15,17 +15,18 @@ def sections(request, combination):
     """The sections [indexer], [incoming] and [storage] of a configuration. `request` is pytest's: it starts what is named."""
     number = next(_numbers)
     indexer, incoming, storage = combination.split("+")
-    return (f"[indexer]\nurl = {_database(request, indexer, number)}\n"
-            f"[incoming]\n{_store(request, incoming, f'in{number}')}"
-            f"[storage]\n{_store(request, storage, f'st{number}')}")
+    return (f"[indexer]\nurl = {databases(request, indexer).create_database(f'gnudi{number}')}\n"
+            f"[incoming]\n{store(request, incoming, f'in{number}')}"
+            f"[storage]\n{store(request, storage, f'st{number}')}")
 
 
-def _database(request, engine, number):
-    server = request.getfixturevalue("postgres" if engine == "postgresql" else engine)
-    return server.create_database(f"gnudi{number}")
+def databases(request, engine):
+    """The server that makes databases."""
+    return request.getfixturevalue("postgres" if engine == "postgresql" else engine)
 
 
-def _store(request, engine, place):
+def store(request, engine, place):
+    """The lines of [incoming] or [storage] for an engine, with a place of this name."""
     match engine:
         case "redis":
             url = request.getfixturevalue("redis").url

@@ -65,10 +65,13 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
-    /// Write all that a Gnocchi 4.3 to 4.7 has into an embedded store that no process has open. Its storage and incoming drivers are
-    /// file, its index is in any SQL server that Gnocchi takes. Stop gnocchi-metricd before; the API may go on. Changes nothing there.
-    /// What was imported already stays, so that an import that was cut short is run again.
+    /// Write all that a Gnocchi 4.3 to 4.7 has into an embedded store that no process has open, or into a shared one in which no gnudi
+    /// has folded measures. Stop gnocchi-metricd before; the API may go on. Changes nothing there. Run again, it brings an earlier import
+    /// up to date, also one that was cut short.
     Gnocchi(ImportGnocchiArgs),
+    /// Ask a Gnocchi and a gnudi the same over their APIs, and print every difference. Both should be at rest, without measures that
+    /// wait. Exit status: 0 nothing differs, 1 something does, 2 one of them does not answer, or refuses.
+    Verify(Box<ImportVerifyArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -252,8 +255,54 @@ pub struct ImportGnocchiArgs {
     #[arg(long, value_name = "FILE")]
     pub config_file: PathBuf,
     /// The data directory to write; made where there is none.
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "target", conflicts_with = "target")]
+    pub data_dir: Option<PathBuf>,
+    /// gnudi's configuration file, which names the store to write.
+    #[arg(long, value_name = "FILE")]
+    pub target: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ImportVerifyArgs {
+    /// Gnocchi's URL.
+    #[arg(long, value_name = "URL")]
+    pub gnocchi: String,
+    /// gnudi's URL.
+    #[arg(long, value_name = "URL")]
+    pub gnudi: String,
+    /// An administrator of both, with basic authentication [default: admin].
+    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
+    pub user: Option<String>,
+    /// The user's password.
+    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
+    pub password: Option<String>,
+    /// A Keystone token to send to both instead of user and password.
+    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Whom gnudi knows, where that is somebody else.
+    #[arg(long, value_name = "NAME")]
+    pub gnudi_user: Option<String>,
+    /// The password at gnudi, where that is another one.
+    #[arg(long, value_name = "PASSWORD", env = "GNUDI_PASSWORD", hide_env_values = true)]
+    pub gnudi_password: Option<String>,
+    /// The token for gnudi, where that is another one.
+    #[arg(long, value_name = "TOKEN", env = "GNUDI_TOKEN", hide_env_values = true)]
+    pub gnudi_token: Option<String>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
+    /// Compare the measures of N metrics and the histories of N resources, chosen at random [default: of all]. All else is compared
+    /// whole.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sample: Option<u32>,
+    /// With --sample: choose the same as another time [default: a random one, which is printed].
+    #[arg(long, value_name = "SEED", requires = "sample")]
+    pub seed: Option<u64>,
+    /// Requests at once to each of the two.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// Print so many differences at most. All are counted.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub differences_max: u64,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => commands::backup::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
         Command::Import(ImportCommand::Gnocchi(args)) => commands::import::run(&args),
+        Command::Import(ImportCommand::Verify(args)) => return commands::import_verify::run(&args),
         Command::Verify(args) => return commands::verify::run(&args),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),

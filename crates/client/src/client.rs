@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gnudi_http::{
-    HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    Answer, HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
 
@@ -18,6 +18,8 @@ pub struct ClientOptions {
     pub user: Option<String>,
     /// The user's password, which Gnocchi's server does not look at.
     pub password: String,
+    /// A token of Keystone, sent as `X-Auth-Token` instead of user and password.
+    pub token: Option<String>,
     /// Who may vouch for a server at https://.
     pub trust: Trust,
     /// From the start of a call to the last byte of its answer.
@@ -33,6 +35,7 @@ impl Default for ClientOptions {
         ClientOptions {
             user: Some("admin".to_owned()),
             password: String::new(),
+            token: None,
             trust: Trust::default(),
             timeout: Duration::from_mins(1),
             idle_connections_max: 32,
@@ -47,7 +50,16 @@ pub struct Client {
     http: HttpClient,
     /// `http://host:port/prefix`, without a slash at the end.
     base: String,
-    authorization: Option<HeaderValue>,
+    /// The header that says who asks.
+    identity: Option<(HeaderName, HeaderValue)>,
+}
+
+/// A page of a listing, in JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPage {
+    pub value: serde_json::Value,
+    /// The query string, without `?`, that asks the same path for the page behind; `None`: the server names none.
+    pub next_query: Option<String>,
 }
 
 /// A call: what to send, and how errors name it.
@@ -75,8 +87,7 @@ impl Client {
         if uri.query().is_some() {
             return Err(invalid("a query string cannot be part of a base URL"));
         }
-        let authorization =
-            options.user.as_deref().map(|user| basic_authorization(user, &options.password)).transpose()?;
+        let identity = identity(options)?;
         let http = HttpClient::new(&HttpOptions {
             trust: trust.clone(),
             timeout: options.timeout,
@@ -86,12 +97,26 @@ impl Client {
             ..HttpOptions::default()
         })
         .map_err(|TrustError(text)| ClientError::InvalidOptions(text))?;
-        Ok(Client { http, base: base_url.trim_end_matches('/').to_owned(), authorization })
+        Ok(Client { http, base: base_url.trim_end_matches('/').to_owned(), identity })
     }
 
     /// The server's address as given, without a slash at the end.
     pub fn base_url(&self) -> &str {
         &self.base
+    }
+
+    /// GET of a path behind the base URL, such as `/v1/metric?limit=7`, whose answer is any JSON. Path and query are escaped
+    /// already ([`crate::uri`]).
+    pub async fn get_json(&self, path: String) -> Result<serde_json::Value, ClientError> {
+        self.get(path).await
+    }
+
+    /// The same of a listing, with what its header `Link` says of the next page.
+    pub async fn get_json_page(&self, path: String) -> Result<JsonPage, ClientError> {
+        let call = Call { method: Method::GET, path, body: None };
+        let answer = self.answer(&call).await?;
+        let value = decode(&answer.body).map_err(|reason| call.unexpected(reason))?;
+        Ok(JsonPage { value, next_query: next_query(&answer.headers) })
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ClientError> {
@@ -129,10 +154,14 @@ impl Client {
     }
 
     async fn send(&self, call: &Call) -> Result<Bytes, ClientError> {
+        self.answer(call).await.map(|answer| answer.body)
+    }
+
+    async fn answer(&self, call: &Call) -> Result<Answer, ClientError> {
         let answer = self.http.send(self.request(call)?).await;
         let answer = answer.map_err(|error| call.no_answer(error.to_string()))?;
         if answer.status.is_success() {
-            return Ok(answer.body);
+            return Ok(answer);
         }
         Err(ClientError::Refused {
             method: call.method_name(),
@@ -150,8 +179,8 @@ impl Client {
             .method(call.method.clone())
             .uri(format!("{}{}", self.base, call.path))
             .header(ACCEPT, "application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization);
+        if let Some((name, value)) = &self.identity {
+            request = request.header(name, value);
         }
         if call.body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -185,11 +214,40 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
+/// The header that says who asks; `None` where nobody is named.
+fn identity(options: &ClientOptions) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
+    if let Some(token) = &options.token {
+        return Ok(Some((HeaderName::from_static("x-auth-token"), token_value(token)?)));
+    }
+    let Some(user) = &options.user else { return Ok(None) };
+    Ok(Some((AUTHORIZATION, basic_authorization(user, &options.password)?)))
+}
+
+/// A token as a header's value, which no debug output shows.
+fn token_value(token: &str) -> Result<HeaderValue, ClientError> {
+    let invalid = || ClientError::InvalidOptions("the token holds more than a token".to_owned());
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid());
+    }
+    let mut value = HeaderValue::from_str(token).map_err(|_| invalid())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue, ClientError> {
     if user.contains(':') || user.chars().any(char::is_control) {
         return Err(ClientError::InvalidOptions(format!("{user:?}: not a user's name")));
     }
     Ok(gnudi_http::basic_authorization(user, password))
+}
+
+/// The query string of the page that a header `Link` calls the next one: `<http://h/v1/metric?marker=m>; rel="next"`.
+fn next_query(headers: &HeaderMap) -> Option<String> {
+    headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok()).find_map(|link| {
+        let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let (_, query) = url.split_once('?')?;
+        rest.contains("rel=\"next\"").then(|| query.to_owned())
+    })
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -228,6 +286,39 @@ mod tests {
         let error = Client::new("https://h", &options).unwrap_err().to_string();
         assert!(error.contains("/nowhere.pem"), "{error}");
         Client::new("http://h", &options).expect("certificates do not matter");
+    }
+
+    #[test]
+    fn a_token_goes_before_a_user() {
+        let options = ClientOptions { token: Some("gAAA-_=".to_owned()), ..ClientOptions::default() };
+        let (name, value) = identity(&options).unwrap().unwrap();
+        assert_eq!((name.as_str(), value.as_bytes()), ("x-auth-token", &b"gAAA-_="[..]));
+        assert!(value.is_sensitive());
+        assert_eq!(identity(&ClientOptions::default()).unwrap().unwrap().0, AUTHORIZATION);
+        let nobody = ClientOptions { user: None, ..ClientOptions::default() };
+        assert_eq!(identity(&nobody).unwrap(), None);
+        for token in ["", "a b", "a\r\nX: b"] {
+            let options = ClientOptions { token: Some(token.to_owned()), ..ClientOptions::default() };
+            assert!(identity(&options).is_err(), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn finds_the_next_page_of_a_link() {
+        let query = |link: &'static str| {
+            let headers = HeaderMap::from_iter([(LINK, HeaderValue::from_static(link))]);
+            next_query(&headers)
+        };
+        assert_eq!(
+            query("<http://h/v1/metric?limit=7&marker=m>; rel=\"next\"").as_deref(),
+            Some("limit=7&marker=m")
+        );
+        for link in
+            ["", "<http://h/v1/metric>; rel=\"next\"", "<http://h/?a=b>; rel=\"prev\"", "http://h/?a=b"]
+        {
+            assert_eq!(query(link), None, "{link}");
+        }
+        assert_eq!(next_query(&HeaderMap::new()), None);
     }
 
     #[test]

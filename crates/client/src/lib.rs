@@ -15,7 +15,7 @@ mod status;
 pub mod uri;
 
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
-pub use client::{Client, ClientOptions, message_of};
+pub use client::{Client, ClientOptions, JsonPage, message_of};
 pub use error::{ClientError, Refused};
 pub use gnudi_http::{Trust, basic_authorization};
 pub use measures::{MeasuresFilter, Point};

@@ -7,6 +7,8 @@
 
 use gnudi_model::{Measure, Timespan, Timestamp};
 
+/// How many buckets a split has at most.
+pub const BUCKETS_MAX: i64 = 3_600;
 /// How many bytes LZ4 makes of one at most.
 const RATIO_MAX: usize = 255;
 const PADDED_BYTES: usize = 9;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use gnudi_indexer::NewMetric;
 use gnudi_model::{
     AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Attribute, AttributeKind,
     AttributeValue, MetricId, ResourceType, Text, Timespan, Timestamp, python, resource_type::GENERIC,
@@ -28,17 +29,6 @@ pub enum IndexError {
     UnknownSchema { place: String, found: String },
     #[error("{place}: {what} cannot be understood: {reason}")]
     Invalid { place: String, what: String, reason: String },
-}
-
-/// A metric that is not deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceMetric {
-    pub id: MetricId,
-    pub creator: String,
-    pub name: Option<String>,
-    pub unit: Option<String>,
-    pub archive_policy_name: String,
-    pub resource_id: Option<Uuid>,
 }
 
 /// A resource at some time.
@@ -97,9 +87,11 @@ impl Index {
 
     async fn check_schema(&mut self) -> Result<(), IndexError> {
         let schema = self.column("version_num", Form::Text);
-        let versions = match self.rows(format!("SELECT {schema} FROM alembic_version")).await {
-            Err(Failure::NoTable) => return Err(IndexError::NotGnocchis { place: self.place.clone() }),
-            rows => rows.map_err(|failure| self.error(failure))?,
+        let versions = match self.fetch(format!("SELECT {schema} FROM alembic_version")).await {
+            Err(error) if gnudi_sql::is_missing_table(&error) => {
+                return Err(IndexError::NotGnocchis { place: self.place.clone() });
+            }
+            versions => versions.map_err(|error| self.error(&error))?,
         };
         let found: Vec<String> = self.decode(&versions, |row| row.try_get(0))?;
         match found.as_slice() {
@@ -223,8 +215,12 @@ impl Index {
         Ok(resources)
     }
 
-    /// The metrics behind an id, in the order of their ids: some; none at the end.
-    pub async fn metrics(&mut self, behind: Option<MetricId>) -> Result<Vec<SourceMetric>, IndexError> {
+    /// The metrics behind an id, in the order of their ids: some; none at the end. Gnocchi does not know when they were made.
+    pub async fn metrics(
+        &mut self,
+        behind: Option<MetricId>,
+        created_at: Timestamp,
+    ) -> Result<Vec<NewMetric>, IndexError> {
         let columns = self.columns(&[
             ("id", Form::Id),
             ("creator", Form::Text),
@@ -245,13 +241,14 @@ impl Index {
         let rows = self.statement(select).await?;
         self.decode(&rows, |row| {
             let resource_id = row.try_get::<Option<&str>>(5)?;
-            Ok(SourceMetric {
+            Ok(NewMetric {
                 id: MetricId(id_at(row, 0)?),
                 creator: row.try_get::<Option<&str>>(1)?.unwrap_or_default().to_owned(),
                 name: row.try_get::<Option<&str>>(2)?.map(str::to_owned),
                 unit: row.try_get::<Option<&str>>(3)?.map(str::to_owned),
                 archive_policy_name: row.try_get(4)?,
                 resource_id: resource_id.map(parse_id).transpose()?,
+                created_at,
             })
         })
     }
@@ -333,21 +330,19 @@ impl Index {
         };
     }
 
-    async fn all(&mut self, sql: String) -> Result<Vec<Row>, IndexError> {
-        let rows = self.rows(sql).await;
-        rows.map_err(|failure| self.error(failure))
+    async fn fetch(&mut self, sql: String) -> Result<Vec<Row>, gnudi_sql::Error> {
+        let statement = Statement::once(self.connection.dialect(), sql);
+        self.connection.fetch_all(statement).await
     }
 
-    async fn rows(&mut self, sql: String) -> Result<Vec<Row>, Failure> {
-        let statement = Statement::once(self.connection.dialect(), sql);
-        self.connection.fetch_all(statement).await.map_err(|error| {
-            if gnudi_sql::is_missing_table(&error) { Failure::NoTable } else { Failure::Other(error) }
-        })
+    async fn all(&mut self, sql: String) -> Result<Vec<Row>, IndexError> {
+        let rows = self.fetch(sql).await;
+        rows.map_err(|error| self.error(&error))
     }
 
     async fn statement(&mut self, statement: Statement) -> Result<Vec<Row>, IndexError> {
         let rows = self.connection.fetch_all(statement).await;
-        rows.map_err(|error| self.error(Failure::Other(error)))
+        rows.map_err(|error| self.error(&error))
     }
 
     fn decode<T>(
@@ -356,15 +351,11 @@ impl Index {
         one: impl Fn(&Row) -> Result<T, gnudi_sql::Error>,
     ) -> Result<Vec<T>, IndexError> {
         let all: Result<Vec<T>, _> = rows.iter().map(one).collect();
-        all.map_err(|error| self.error(Failure::Other(error)))
+        all.map_err(|error| self.error(&error))
     }
 
-    fn error(&self, failure: Failure) -> IndexError {
-        let reason = match failure {
-            Failure::NoTable => "a table is missing".to_owned(),
-            Failure::Other(error) => gnudi_sql::reason(&error),
-        };
-        IndexError::Database { place: self.place.clone(), reason }
+    fn error(&self, error: &gnudi_sql::Error) -> IndexError {
+        IndexError::Database { place: self.place.clone(), reason: gnudi_sql::reason(error) }
     }
 
     fn invalid(&self, what: String, reason: String) -> IndexError {
@@ -382,11 +373,6 @@ enum Form {
     /// Microseconds since 1970.
     Time,
     Bool,
-}
-
-enum Failure {
-    NoTable,
-    Other(gnudi_sql::Error),
 }
 
 fn parse_id(text: &str) -> Result<Uuid, gnudi_sql::Error> {

@@ -1,56 +1,45 @@
 //! Takes over what a Gnocchi holds: archive policies, rules, resource types, resources with their revisions, metrics with their ids, the
 //! aggregates, the points of the back window, and the measures that wait.
 //!
-//! `index` reads Gnocchi's database, `files` its driver `file`, `carbonara` the bytes of its series; `gnudi_series` makes heads of them.
-//! Nothing is changed there. What was imported already is left as it is, so that an import that was cut short is run again.
+//! `index` reads Gnocchi's database, `source` its storage and its incoming, `carbonara` the bytes of its series; `gnudi_series` makes heads
+//! of them. Nothing is changed there. A further import brings an earlier one up to date: of each metric what Gnocchi has got since is
+//! added, and what has not changed is left as it is. So an import that was cut short is run again.
 
 pub mod carbonara;
-pub mod files;
 pub mod index;
 mod resources;
 mod series;
+pub mod source;
+pub mod verify;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use gnudi_drivers::{
-    aggregates::{AggregateStore, StoreError},
-    incoming::{Append, IncomingError},
-};
+use gnudi_drivers::aggregates::{AggregateStore, StoreError};
 use gnudi_indexer::{Indexer, IndexerError, NewMetric};
-use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
+use gnudi_model::{MetricId, Timestamp};
 use gnudi_series::head::Layout;
 
-use files::{FileIncoming, FileStorage};
-use index::{Index, IndexError, SourceMetric};
+use index::{Index, IndexError};
+use series::SeriesSource;
+use source::{Incoming, SourceError, Storage};
 
 /// Where the import reads.
-#[derive(Debug)]
 pub struct Source {
     pub index: Index,
-    pub storage: FileStorage,
-    pub incoming: FileIncoming,
+    pub storage: Arc<dyn Storage>,
+    pub incoming: Arc<dyn Incoming>,
 }
 
-/// Where the import writes: a store that no other process has open.
+/// Where the import writes: a store in which no process folds measures.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     pub indexer: &'a dyn Indexer,
-    pub incoming: &'a dyn Append,
     pub aggregates: &'a dyn AggregateStore,
     /// The time of the import.
     pub now: Timestamp,
 }
 
-/// How far an import is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    pub resources: u64,
-    pub metrics: u64,
-    /// Of all metrics that are to be imported.
-    pub metrics_total: u64,
-}
-
-/// What an import did.
+/// What an import has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub archive_policies: u64,
@@ -58,11 +47,16 @@ pub struct Report {
     pub resource_types: u64,
     pub resources: u64,
     pub revisions: u64,
+    /// Of those that Gnocchi has.
     pub metrics: u64,
-    /// Those whose series were there already, from an import that was cut short.
-    pub metrics_there: u64,
+    /// How many metrics Gnocchi has.
+    pub metrics_total: u64,
+    /// Imported before, and the same since.
+    pub metrics_unchanged: u64,
+    /// Imported before, and brought up to date.
+    pub metrics_continued: u64,
     pub buckets: u64,
-    /// Measures that waited.
+    /// That waited, or that have come since an earlier import.
     pub measures: u64,
     /// Buckets inside the back window that later points do not change any more ([`gnudi_series::head::ImportOutcome`]).
     pub buckets_finalised: u64,
@@ -76,32 +70,48 @@ pub enum ImportError {
     #[error(transparent)]
     Index(#[from] IndexError),
     #[error("reading Gnocchi's storage: {0}")]
-    Storage(#[from] std::io::Error),
+    Storage(#[from] SourceError),
+    #[error("reading Gnocchi's incoming measures: {0}")]
+    Incoming(SourceError),
     #[error("the archive policy {0} is there already, and is another one: import into an empty store")]
     OtherArchivePolicy(String),
     #[error("the resource type {0} is there already, and is another one: import into an empty store")]
     OtherResourceType(String),
     #[error("the resource {0} is there already, with metrics: import into an empty store")]
     OtherResource(uuid::Uuid),
+    #[error("the stored state of metric {metric} is damaged: {reason}")]
+    Head { metric: uuid::Uuid, reason: String },
+    #[error(
+        "workers of gnudi have folded measures in this store already ({0}): import into one that nobody has used"
+    )]
+    TargetInUse(StoreError),
     #[error("writing the index: {0}")]
     Indexer(#[from] IndexerError),
     #[error("writing the aggregates: {0}")]
-    Aggregates(#[from] StoreError),
-    #[error("writing measures that wait: {0}")]
-    Incoming(#[from] IncomingError),
+    Aggregates(StoreError),
 }
 
-/// Imports everything. `tell` is called now and then.
-pub async fn import(
-    source: &mut Source,
-    target: Target<'_>,
-    tell: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Report, ImportError> {
-    let mut report = Report::default();
-    let mut progress = Progress { metrics_total: source.index.count_metrics().await?, ..Progress::default() };
-    let policies = archive_policies(source, target, &mut report).await?;
-    resource_types_and_resources(source, target, &mut report, &mut progress, tell).await?;
-    metrics(source, target, &policies, &mut report, &mut progress, tell).await?;
+impl From<StoreError> for ImportError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Fenced { .. } => ImportError::TargetInUse(error),
+            error => ImportError::Aggregates(error),
+        }
+    }
+}
+
+/// Told what was done so far, now and then.
+pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
+
+/// Imports everything.
+pub async fn import(source: &mut Source, target: Target<'_>, tell: Tell<'_>) -> Result<Report, ImportError> {
+    let mut report = Report { metrics_total: source.index.count_metrics().await?, ..Report::default() };
+    source.incoming.refresh().await.map_err(ImportError::Incoming)?;
+    let layouts = Arc::new(archive_policies(source, target, &mut report).await?);
+    resource_types_and_resources(source, target, &mut report, tell).await?;
+    let (storage, incoming) = (source.storage.clone(), source.incoming.clone());
+    let series = SeriesSource { storage, incoming, layouts };
+    metrics(source, &series, target, &mut report, tell).await?;
     target.aggregates.sync().await?;
     Ok(report)
 }
@@ -110,7 +120,7 @@ async fn archive_policies(
     source: &mut Source,
     target: Target<'_>,
     report: &mut Report,
-) -> Result<HashMap<String, ArchivePolicy>, ImportError> {
+) -> Result<HashMap<String, Layout>, ImportError> {
     let policies = source.index.archive_policies().await?;
     for policy in &policies {
         match target.indexer.archive_policy(&policy.name).await? {
@@ -126,15 +136,14 @@ async fn archive_policies(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(policies.into_iter().map(|policy| (policy.name.clone(), policy)).collect())
+    Ok(policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect())
 }
 
 async fn resource_types_and_resources(
     source: &mut Source,
     target: Target<'_>,
     report: &mut Report,
-    progress: &mut Progress,
-    tell: &mut (dyn FnMut(Progress) + Send),
+    tell: Tell<'_>,
 ) -> Result<(), ImportError> {
     let mut types = source.index.resource_types().await?;
     for source in &types {
@@ -158,8 +167,7 @@ async fn resource_types_and_resources(
                 let name = &resource_type.resource_type.name;
                 resources::import(target, name, resource, &mut report.skipped).await?;
                 report.resources += 1;
-                progress.resources += 1;
-                tell(*progress);
+                tell(report);
             }
         }
     }
@@ -168,57 +176,46 @@ async fn resource_types_and_resources(
 
 async fn metrics(
     source: &mut Source,
+    series: &SeriesSource,
     target: Target<'_>,
-    policies: &HashMap<String, ArchivePolicy>,
     report: &mut Report,
-    progress: &mut Progress,
-    tell: &mut (dyn FnMut(Progress) + Send),
+    tell: Tell<'_>,
 ) -> Result<(), ImportError> {
-    let layouts: HashMap<&str, Layout> =
-        policies.iter().map(|(name, policy)| (name.as_str(), Layout::of(policy))).collect();
     let mut behind = None;
     loop {
-        let some = source.index.metrics(behind).await?;
+        let some = source.index.metrics(behind, target.now).await?;
         let Some(last) = some.last() else { return Ok(()) };
         behind = Some(last.id);
         for some in some.chunks(series::METRICS_AT_ONCE) {
-            create(target, some, report).await?;
-            series::import((&source.storage, &source.incoming), target, &layouts, some, report).await?;
-            progress.metrics += some.len() as u64;
-            tell(*progress);
+            let there = create(target, some, report).await?;
+            series::import(series, target, &there, report).await?;
+            report.metrics += some.len() as u64;
+            tell(report);
         }
     }
 }
 
-/// Creates those that are not there.
+/// Creates those that are not there; answers those that are there then.
 async fn create(
     target: Target<'_>,
-    metrics: &[SourceMetric],
+    metrics: &[NewMetric],
     report: &mut Report,
-) -> Result<(), ImportError> {
-    let new = |metric: &SourceMetric| NewMetric {
-        id: metric.id,
-        creator: metric.creator.clone(),
-        name: metric.name.clone(),
-        unit: metric.unit.clone(),
-        archive_policy_name: metric.archive_policy_name.clone(),
-        resource_id: metric.resource_id,
-        created_at: target.now,
-    };
+) -> Result<Vec<NewMetric>, ImportError> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
-    let there = target.indexer.metrics(&ids).await?;
-    let missing: Vec<&SourceMetric> =
-        metrics.iter().zip(&there).filter(|(_, there)| there.is_none()).map(|(metric, _)| metric).collect();
-    let created = target.indexer.create_metrics(missing.iter().map(|metric| new(metric)).collect()).await;
-    for (metric, created) in missing.iter().zip(created) {
+    let known = target.indexer.metrics(&ids).await?;
+    let (mut there, mut missing) = (Vec::with_capacity(metrics.len()), Vec::new());
+    for (metric, known) in metrics.iter().zip(known) {
+        if known.is_some() { there.push(metric.clone()) } else { missing.push(metric.clone()) }
+    }
+    let created = target.indexer.create_metrics(missing.clone()).await;
+    for (metric, created) in missing.into_iter().zip(created) {
         match created {
-            Ok(_) => {}
+            Ok(_) => there.push(metric),
             Err(error @ (IndexerError::NamedMetricAlreadyExists(_) | IndexerError::NoSuchResource(_))) => {
                 report.skipped.push(format!("metric {}: {error}", metric.id.0));
             }
             Err(error) => return Err(error.into()),
         }
     }
-    report.metrics += metrics.len() as u64;
-    Ok(())
+    Ok(there)
 }

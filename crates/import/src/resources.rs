@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use gnudi_indexer::{IndexerError, NewResource, ResourceChange};
 use gnudi_model::{AttributeValue, Text};
+use uuid::Uuid;
 
 use crate::{
     ImportError, Target,
     index::{SourceResource, SourceRevision},
 };
 
-/// Imports a resource that is not there, or whose import was cut short.
+/// Imports a resource that is not there, adds the revisions that have come since, or makes anew one whose import was cut short.
 pub(crate) async fn import(
     target: Target<'_>,
     resource_type: &str,
@@ -19,10 +20,10 @@ pub(crate) async fn import(
 ) -> Result<(), ImportError> {
     let SourceResource { id, revisions } = resource;
     let [first, later @ ..] = revisions.as_slice() else { return Ok(()) };
-    let newest = later.last().unwrap_or(first);
     if let Some(there) = target.indexer.resource(resource_type, id).await? {
-        if there.revision_start == newest.revision_start {
-            return Ok(());
+        let known = revisions.iter().position(|revision| revision.revision_start == there.revision_start);
+        if let Some(known) = known {
+            return add_revisions(target, resource_type, id, &revisions[known + 1..]).await;
         }
         if !there.metrics.is_empty() {
             return Err(ImportError::OtherResource(id));
@@ -50,7 +51,16 @@ pub(crate) async fn import(
         Some(created) => drop(created?),
         None => unreachable!("one answer each"),
     }
-    for revision in later {
+    add_revisions(target, resource_type, id, later).await
+}
+
+async fn add_revisions(
+    target: Target<'_>,
+    resource_type: &str,
+    id: Uuid,
+    revisions: &[SourceRevision],
+) -> Result<(), ImportError> {
+    for revision in revisions {
         target.indexer.update_resource(resource_type, id, change(revision)).await?;
     }
     Ok(())

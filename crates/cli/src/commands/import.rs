@@ -1,16 +1,9 @@
-//! `gnudi import`: takes over what a Gnocchi holds, into an embedded store that no process has open.
+//! `gnudi import`: takes over what a Gnocchi holds, into a store in which no process folds measures.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use gnudi_import::{
-    Progress, Report, Source, Target,
-    files::{FileIncoming, FileStorage},
-    index::Index,
-};
+use anyhow::Result;
+use gnudi_import::{Report, Target};
 
 use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
@@ -19,61 +12,26 @@ use crate::{
     store::{self, Patience, Store},
 };
 
-/// Gnocchi's default of `[storage] file_basepath`.
-const BASEPATH_DEFAULT: &str = "/var/lib/gnocchi";
-
-/// How long one page of rows may take.
-const STATEMENT_TIMEOUT: Duration = Duration::from_mins(10);
-
 /// How often the progress is told.
 const TOLD_DELAY: Duration = Duration::from_secs(5);
 
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     let gnocchis = Config::load(Some(&args.config_file))?;
-    let own = Config::load(None)?;
-    let store_args = StoreArgs { data_dir: Some(args.data_dir.clone()), ..StoreArgs::default() };
+    let own = Config::load(args.target.as_deref())?;
+    let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
     logging::start_quietly(&store_args, &own);
-    let storage = base_path(&gnocchis, "storage")?;
-    let incoming = base_path(&gnocchis, "incoming")?;
     let began = Instant::now();
     super::runtime(&own, "import", None)?.block_on(async {
-        let mut server = store::index_options(&gnocchis)?;
-        server.timeout = STATEMENT_TIMEOUT;
-        let index = Index::open(&server).await.with_context(|| gnocchis.place("indexer", "url"))?;
-        let storage = FileStorage::open(&storage).with_context(|| {
-            format!("{}: {}", gnocchis.place("storage", "file_basepath"), storage.display())
-        })?;
-        let incoming =
-            FileIncoming::open(&incoming).with_context(|| gnocchis.place("incoming", "file_basepath"))?;
-        let mut source = Source { index, storage, incoming };
+        let mut source = store::gnocchi::open(&gnocchis).await?;
         // After all that can refuse the source: what is not imported leaves no directory.
         let store = Store::open(&store_args, &own, None, Patience::none()).await?;
-        let local = store.local.as_ref().expect("a data directory is named");
-        let target = Target {
-            indexer: &*store.indexer,
-            incoming: &*local.incoming,
-            aggregates: &*local.aggregates,
-            now: super::now(),
-        };
+        let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
         let mut teller = Teller { began, told: began };
-        let imported = gnudi_import::import(&mut source, target, &mut |progress| teller.tell(progress)).await;
+        let imported = gnudi_import::import(&mut source, target, &mut |report| teller.tell(report)).await;
         store.close().await;
-        print(&imported?, &args.data_dir, began.elapsed());
+        print(&imported?, began.elapsed());
         Ok(())
     })
-}
-
-/// The folder of a driver `file`.
-fn base_path(config: &Config, section: &'static str) -> Result<PathBuf> {
-    // `local` is gnudi's name for what it does by default, where Gnocchi has `file`.
-    match config.text(section, "driver") {
-        None | Some("file" | "local") => {
-            Ok(config.text(section, "file_basepath").unwrap_or(BASEPATH_DEFAULT).into())
-        }
-        Some(other) => {
-            bail!("{} = {other}: only the driver file can be imported", config.place(section, "driver"))
-        }
-    }
 }
 
 /// Tells on standard error how far it is.
@@ -83,27 +41,27 @@ struct Teller {
 }
 
 impl Teller {
-    fn tell(&mut self, progress: Progress) {
+    fn tell(&mut self, report: &Report) {
         if self.told.elapsed() < TOLD_DELAY {
             return;
         }
         self.told = Instant::now();
-        eprintln!("import: {}", line(progress, self.began.elapsed()));
+        eprintln!("import: {}", line(report, self.began.elapsed()));
     }
 }
 
-fn line(progress: Progress, elapsed: Duration) -> String {
-    let Progress { resources, metrics, metrics_total } = progress;
-    let rate = metrics as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+fn line(report: &Report, elapsed: Duration) -> String {
+    let Report { resources, metrics, metrics_total, .. } = report;
+    let rate = *metrics as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let line = format!("{resources} resources, {metrics} of {metrics_total} metrics");
-    if metrics == 0 {
+    if *metrics == 0 {
         return line;
     }
-    let left = metrics_total.saturating_sub(metrics) as f64 / rate;
+    let left = metrics_total.saturating_sub(*metrics) as f64 / rate;
     format!("{line}, {rate:.0} metrics/s, {left:.0} s left")
 }
 
-fn print(report: &Report, dir: &Path, elapsed: Duration) {
+fn print(report: &Report, elapsed: Duration) {
     let Report {
         archive_policies,
         archive_policy_rules,
@@ -111,19 +69,23 @@ fn print(report: &Report, dir: &Path, elapsed: Duration) {
         resources,
         revisions,
         metrics,
-        metrics_there,
+        metrics_total: _,
+        metrics_unchanged,
+        metrics_continued,
         buckets,
         measures,
         buckets_finalised,
         skipped,
     } = report;
-    println!("{}: imported in {:.1} s", dir.display(), elapsed.as_secs_f64());
+    println!("imported in {:.1} s", elapsed.as_secs_f64());
     println!(
         "  {archive_policies} archive policies, {archive_policy_rules} rules, {resource_types} resource types"
     );
     println!("  {resources} resources with {revisions} revisions");
-    println!("  {metrics} metrics, {metrics_there} of them imported before");
-    println!("  {buckets} aggregates' buckets, {measures} measures that waited");
+    println!(
+        "  {metrics} metrics, {metrics_unchanged} of them imported before, {metrics_continued} brought up to date"
+    );
+    println!("  {buckets} aggregates' buckets, {measures} measures that waited or came since");
     if *buckets_finalised > 0 {
         println!(
             "  {buckets_finalised} buckets of the back window keep their values: late measures do not change them"
@@ -141,11 +103,11 @@ mod tests {
 
     #[test]
     fn progress_has_a_rate_and_the_time_left() {
-        let progress = Progress { resources: 7, metrics: 0, metrics_total: 1000 };
-        assert_eq!(line(progress, Duration::from_secs(10)), "7 resources, 0 of 1000 metrics");
-        let progress = Progress { metrics: 250, ..progress };
+        let report = Report { resources: 7, metrics_total: 1000, ..Report::default() };
+        assert_eq!(line(&report, Duration::from_secs(10)), "7 resources, 0 of 1000 metrics");
+        let report = Report { metrics: 250, ..report };
         assert_eq!(
-            line(progress, Duration::from_secs(10)),
+            line(&report, Duration::from_secs(10)),
             "7 resources, 250 of 1000 metrics, 25 metrics/s, 30 s left"
         );
     }

@@ -5,6 +5,7 @@ pub mod api;
 pub mod backup;
 pub mod collectors;
 pub mod import;
+pub mod import_verify;
 pub mod metricd;
 pub mod passwd;
 pub mod policy;

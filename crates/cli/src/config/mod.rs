@@ -21,7 +21,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use check::{check, parse_bool, parse_seconds, scheme};
+pub use check::parse_bool;
+use check::{check, parse_seconds, scheme};
 pub use deployment::Deployment;
 pub use files::Files;
 use options::{CEILOMETER, Catalogue, GNOCCHI, Kind, Spec, Use};

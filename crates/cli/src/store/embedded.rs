@@ -87,6 +87,7 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         engine,
         indexer,
         incoming: incoming.clone(),
+        aggregates: aggregates.clone(),
         local: Some(Local { incoming, aggregates, reserve, _dir: dir }),
         warming,
     })

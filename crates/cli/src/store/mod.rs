@@ -1,21 +1,21 @@
 //! Opens the engines that the configuration names: the only place that picks drivers.
 //!
 //! `embedded` opens the data directory, `shared` the engines that processes share, with `patience` while they do not answer;
-//! `engines` turns options into those of the drivers.
+//! `engines` turns options into those of the drivers; `gnocchi` opens what is imported.
 
 mod embedded;
 mod engines;
+pub mod gnocchi;
 mod patience;
 mod shared;
 
-pub use engines::index as index_options;
 pub use patience::Patience;
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use gnudi_drivers::{
-    aggregates::local::LocalAggregates,
+    aggregates::{AggregateStore, local::LocalAggregates},
     data_dir::DataDir,
     incoming::{Incoming, log::LocalIncoming},
     reserve::Reserve,
@@ -38,6 +38,7 @@ pub struct Store {
     pub engine: Arc<Engine>,
     pub indexer: Arc<CachedIndexer<SqlIndexer>>,
     pub incoming: Arc<dyn Incoming>,
+    pub aggregates: Arc<dyn AggregateStore>,
     /// Of the embedded store.
     pub local: Option<Local>,
     /// Loads the index into its cache.

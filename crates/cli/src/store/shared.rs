@@ -71,10 +71,15 @@ pub async fn open(
     let aggregates = opening.aggregates(engines.storage).await?;
     let (indexer, warming) = cached(sql, config);
     indexer.follow(engines::follow(config)).await?;
-    let engine =
-        Engine::shared(indexer.clone(), incoming.clone(), aggregates, coordinator, crate::commands::now);
+    let engine = Engine::shared(
+        indexer.clone(),
+        incoming.clone(),
+        aggregates.clone(),
+        coordinator,
+        crate::commands::now,
+    );
     let engine = Arc::new(engine.on_damage(on_damage(config)));
-    Ok(Store { engine, indexer, incoming, local: None, warming })
+    Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
 }
 
 impl Opening<'_> {

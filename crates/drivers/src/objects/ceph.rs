@@ -24,6 +24,9 @@ const FLIGHT_BYTES_MAX: usize = 64 << 20;
 /// An operation counts at least as much, so that there are not too many.
 const OPERATION_BYTES: usize = 128 << 10;
 const DELETES_AT_ONCE: usize = 64;
+/// Keys of an omap that are read at once, and what they are counted as.
+const OMAP_KEYS_MAX: u64 = 1_000;
+const OMAP_PAGE_BYTES: usize = 1 << 20;
 /// librados asks the monitors for a new map once an operation has had no answer for `objecter_timeout`, 10 s by default, of which it
 /// takes stock every `objecter_tick_interval`, 5 s. Operations that are given up by then never make it ask: a client with nothing
 /// on its way when an OSD dies would send to that OSD for ever.
@@ -79,6 +82,10 @@ impl CephObjects {
     pub async fn open(options: &CephOptions, purpose: &str) -> Result<Self, OpenError> {
         let namespace = format!("{}-{purpose}", options.namespace);
         let place = format!("ceph pool {}, namespace {namespace}", options.pool);
+        Self::connect(options, namespace, place).await
+    }
+
+    async fn connect(options: &CephOptions, namespace: String, place: String) -> Result<Self, OpenError> {
         let (options, deadline) = (options.clone(), options.deadline);
         let connecting = tokio::task::spawn_blocking(move || connect(&options, &namespace));
         let pool = connecting
@@ -86,6 +93,20 @@ impl CephObjects {
             .expect("connecting does not panic")
             .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
         Ok(Self { pool, place, deadline, flight: Arc::new(Semaphore::new(FLIGHT_BYTES_MAX)) })
+    }
+
+    async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        let mut len_max = READ_BYTES;
+        // An object that is replaced meanwhile by a larger one is read once more: never half of each.
+        loop {
+            match self.operate(len_max, |pool| pool.read_with_size(name, 0, len_max)).await {
+                Ok((bytes, size)) if size as usize <= bytes.len() => return Ok(Some(bytes.into())),
+                Ok((_, size)) if size as usize > len_max => len_max = size as usize,
+                Ok(_) => return Err(self.unavailable("an object was read in part")),
+                Err(Failure::NotFound) => return Ok(None),
+                Err(failure) => return Err(self.unexpected(failure)),
+            }
+        }
     }
 
     fn unavailable(&self, reason: &str) -> ObjectError {
@@ -131,6 +152,43 @@ impl CephObjects {
             Failure::Other(error) => error,
             Failure::NotFound | Failure::AlreadyExists => {
                 ObjectError::Refused(format!("{}: the pool is not there any more", self.place))
+            }
+        }
+    }
+}
+
+/// Reads a pool that another program writes, outside of all namespaces and under any names.
+pub struct CephReader(CephObjects);
+
+impl CephReader {
+    /// Opens the pool, which must be there.
+    pub async fn open(options: &CephOptions) -> Result<Self, OpenError> {
+        let place = format!("ceph pool {}", options.pool);
+        CephObjects::connect(options, String::new(), place).await.map(CephReader)
+    }
+
+    /// The object's bytes; `None` where there is no such object.
+    pub async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        self.0.get_any(name).await
+    }
+
+    /// The keys of the object's omap that begin with `prefix`, with their values, in the order of their bytes; none where there is no
+    /// such object.
+    pub async fn omap(&self, name: &str, prefix: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ObjectError> {
+        let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        loop {
+            let after = entries.last().map(|(key, _)| key.clone());
+            let page = |pool: &Pool| pool.omap_page(name, after.as_deref(), prefix.as_bytes(), OMAP_KEYS_MAX);
+            match self.0.operate(OMAP_PAGE_BYTES, page).await {
+                Ok(page) => {
+                    let is_last = !page.more || page.entries.is_empty();
+                    entries.extend(page.entries);
+                    if is_last {
+                        return Ok(entries);
+                    }
+                }
+                Err(Failure::NotFound) => return Ok(Vec::new()),
+                Err(failure) => return Err(self.0.unexpected(failure)),
             }
         }
     }
@@ -187,17 +245,7 @@ impl Objects for CephObjects {
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        let mut len_max = READ_BYTES;
-        // An object that is replaced meanwhile by a larger one is read once more: never half of each.
-        loop {
-            match self.operate(len_max, |pool| pool.read_with_size(name, 0, len_max)).await {
-                Ok((bytes, size)) if size as usize <= bytes.len() => return Ok(Some(bytes.into())),
-                Ok((_, size)) if size as usize > len_max => len_max = size as usize,
-                Ok(_) => return Err(self.unavailable("an object was read in part")),
-                Err(Failure::NotFound) => return Ok(None),
-                Err(failure) => return Err(self.unexpected(failure)),
-            }
-        }
+        self.get_any(name).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {

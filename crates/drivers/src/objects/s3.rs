@@ -63,6 +63,32 @@ pub struct S3Objects {
     place: String,
 }
 
+/// Reads a bucket that another program writes, under any names.
+pub struct S3Reader(S3Objects);
+
+impl S3Reader {
+    /// Makes sure that there is such a bucket.
+    pub async fn open(options: &S3Options, bucket: String) -> Result<Self, OpenError> {
+        let store = S3Objects::new(options, bucket)?;
+        let is_there = store.is_there().await.map_err(|error| open_error(&store.place, &error))?;
+        if is_there {
+            Ok(S3Reader(store))
+        } else {
+            Err(OpenError::Engine { engine: store.place, reason: "there is no such bucket".to_owned() })
+        }
+    }
+
+    /// The object; `None` where there is none.
+    pub async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        self.0.get_any(name).await
+    }
+
+    /// The names that begin with the prefix, in the order of their bytes.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        self.0.list_any(prefix).await
+    }
+}
+
 /// One request, to be signed and sent as often as it takes.
 struct Ask<'a> {
     method: Method,
@@ -97,6 +123,19 @@ impl S3Objects {
     /// Opens the bucket `PREFIX-gnudi-PURPOSE`, which is made where there is none, and makes sure that the server creates
     /// exclusively.
     pub async fn open(options: &S3Options, purpose: &str) -> Result<Self, OpenError> {
+        let store = Self::new(options, format!("{}-gnudi-{purpose}", options.bucket_prefix))?;
+        let opening = async {
+            if !store.is_there().await? {
+                store.make_bucket(options.region_name.is_some()).await?;
+            }
+            store.check_exclusive().await
+        };
+        opening.await.map_err(|error| open_error(&store.place, &error))?;
+        Ok(store)
+    }
+
+    /// Sends nothing yet.
+    fn new(options: &S3Options, bucket: String) -> Result<Self, OpenError> {
         let region = options.region_name.clone().unwrap_or_else(|| "us-east-1".to_owned());
         let endpoint = match &options.endpoint_url {
             Some(url) => url.clone(),
@@ -106,23 +145,14 @@ impl S3Objects {
         let (Some(key), Some(secret)) = (&options.access_key_id, &options.secret_access_key) else {
             return Err(refuse("s3_access_key_id and s3_secret_access_key are not both set".to_owned()));
         };
-        let name = format!("{}-gnudi-{purpose}", options.bucket_prefix);
         let url = endpoint.parse().map_err(|error| refuse(format!("s3_endpoint_url is no URL: {error}")))?;
-        let bucket = Bucket::new(url, UrlStyle::Path, name, region)
+        let bucket = Bucket::new(url, UrlStyle::Path, bucket, region)
             .map_err(|error| refuse(format!("s3_endpoint_url is not of HTTP: {error}")))?;
         let base = bucket.base_url();
         let http = Http::new(&options.http, base.scheme() == "https").map_err(refuse)?;
         let place = format!("s3 bucket {} at {}", bucket.name(), base.origin().ascii_serialization());
         let credentials = Credentials::new(key.clone(), secret.reveal().to_owned());
-        let store = Self { http, bucket, credentials, place };
-        let opening = async {
-            if !store.is_there().await? {
-                store.make_bucket(options.region_name.is_some()).await?;
-            }
-            store.check_exclusive().await
-        };
-        opening.await.map_err(|error| open_error(&store.place, &error))?;
-        Ok(store)
+        Ok(Self { http, bucket, credentials, place })
     }
 
     /// Whether the bucket is there; by a list, since only that has wrong keys explained.
@@ -221,6 +251,30 @@ impl S3Objects {
         match verdict {
             Verdict::Fine | Verdict::Missing => Ok(()),
             _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        let ask = Ask::new(Method::Get, name);
+        let (verdict, answer) = self.ask(&ask).await?;
+        match verdict {
+            Verdict::Fine => Ok(Some(answer.body)),
+            Verdict::Missing => Ok(None),
+            _ => Err(self.refusal(&ask, &answer)),
+        }
+    }
+
+    async fn list_any(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
+        let mut names = Vec::new();
+        let mut after = String::new();
+        loop {
+            let (page, more) = self.page(prefix, &after).await?;
+            let Some(last) = page.last().filter(|last| more && **last > after) else {
+                names.extend(page);
+                return Ok(names);
+            };
+            after.clone_from(last);
+            names.extend(page);
         }
     }
 
@@ -386,13 +440,7 @@ impl Objects for S3Objects {
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        let ask = Ask::new(Method::Get, name);
-        let (verdict, answer) = self.ask(&ask).await?;
-        match verdict {
-            Verdict::Fine => Ok(Some(answer.body)),
-            Verdict::Missing => Ok(None),
-            _ => Err(self.refusal(&ask, &answer)),
-        }
+        self.get_any(name).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
@@ -420,17 +468,7 @@ impl Objects for S3Objects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let mut names = Vec::new();
-        let mut after = String::new();
-        loop {
-            let (page, more) = self.page(prefix, &after).await?;
-            let Some(last) = page.last().filter(|last| more && **last > after) else {
-                names.extend(page);
-                break;
-            };
-            after.clone_from(last);
-            names.extend(page);
-        }
+        let mut names = self.list_any(prefix).await?;
         names.retain(|name| is_name(name));
         names.sort_unstable();
         Ok(names)

@@ -46,6 +46,14 @@ impl Open {
             Open::Rows(rows) => rows.len(),
         }
     }
+
+    /// The start of the first bucket.
+    pub fn first(&self) -> Option<Timestamp> {
+        match self {
+            Open::Packed { bytes, .. } => block::extent(bytes).ok().map(|extent| extent.first),
+            Open::Rows(rows) => rows.starts.first().copied(),
+        }
+    }
 }
 
 /// Buffers that live from fold to fold.

@@ -9,7 +9,7 @@
 use gnudi_model::{AggregationMethod, Measure, Statistic, Timespan, Timestamp};
 
 use super::{
-    Head,
+    FoldOutcome, Head,
     grain::{Buffers, GrainState, Open, Points},
     marks::{Cut, Marks, Pass},
 };
@@ -40,8 +40,14 @@ pub struct ImportOutcome {
 }
 
 impl Head {
-    /// See the module. `points` in the order of their times, which are distinct. No request has been applied.
-    pub fn import(layout: &Layout, points: Vec<Measure>, grains: &[ImportedGrain]) -> (Self, ImportOutcome) {
+    /// See the module. `points` in the order of their times, which are distinct. No request has been applied. `earlier`: the head of an
+    /// earlier import, whose blocks stay; only buckets behind them are taken ([`Head::import_from`]).
+    pub fn import(
+        layout: &Layout,
+        earlier: Option<&Head>,
+        points: Vec<Measure>,
+        grains: &[ImportedGrain],
+    ) -> (Self, ImportOutcome) {
         let mut head = Head { raw: points, methods: layout.methods.clone(), ..Head::default() };
         let mut outcome = ImportOutcome::default();
         if let Some(last) = head.last() {
@@ -50,10 +56,13 @@ impl Head {
         }
         let mut of_grain = |granularity| {
             let imported = grains.iter().find(|grain| grain.granularity == granularity);
-            let rows = imported.map_or_else(
+            let mut rows = imported.map_or_else(
                 || Rows::new(layout.methods.len()),
                 |imported| rows_of(layout, imported, &mut outcome.incomplete),
             );
+            if let Some(earlier) = earlier {
+                rows.drop_before(earlier.import_from(granularity));
+            }
             (granularity, rows)
         };
         let rows: Vec<(Timespan, Rows)> = layout.granularities().map(&mut of_grain).collect();
@@ -61,10 +70,46 @@ impl Head {
             head.before = head.find_point_before(layout, &rows);
         }
         for (granularity, rows) in rows {
-            let grain = head.import_grain(layout, granularity, rows, &mut outcome.finalised);
+            let mut grain = head.import_grain(layout, granularity, rows, &mut outcome.finalised);
+            grain.kept_from =
+                earlier.and_then(|head| head.grain(granularity)).map_or(0, |grain| grain.kept_from);
             head.grains.push(grain);
         }
         (head, outcome)
+    }
+
+    /// Which buckets a further import takes: those of the granularity that start here or later. Those before are in blocks, or are none.
+    pub fn import_from(&self, granularity: Timespan) -> Timestamp {
+        let Some(grain) = self.grain(granularity) else { return Timestamp(i64::MIN) };
+        grain.open.first().unwrap_or(Timestamp(grain.final_until))
+    }
+
+    /// What an import of these points would add, in the order of their times, if all buckets that they change are still computed from
+    /// points here. `None` where some have left the window: then the buckets must be imported, too.
+    pub fn follow(&self, layout: &Layout, points: &[Measure]) -> Option<Vec<Measure>> {
+        let missing = self.missing(points);
+        let Some(first) = missing.first() else { return Some(missing) };
+        let window = layout.window_start(points.last()?.timestamp).0.max(0);
+        let has_marks = layout.has_rate || layout.has_percentile;
+        let follows = self.last().is_some() && window == self.window && first.timestamp.0 >= self.window;
+        (follows && !has_marks).then_some(missing)
+    }
+
+    /// Those of the points that it does not have with the same value.
+    pub fn missing(&self, points: &[Measure]) -> Vec<Measure> {
+        let has = |point: &Measure| {
+            let at = self.raw.binary_search_by_key(&point.timestamp, |known| known.timestamp);
+            at.is_ok_and(|at| self.raw[at].value.to_bits() == point.value.to_bits())
+        };
+        points.iter().filter(|point| !has(point)).copied().collect()
+    }
+
+    /// Applies points that are no request of the log, as [`Head::fold`] applies one.
+    pub fn fold_import(&mut self, layout: &Layout, points: &mut Vec<Measure>) -> FoldOutcome {
+        let applied = self.applied;
+        let outcome = self.fold(layout, applied + 1, points);
+        self.applied = applied;
+        outcome
     }
 
     /// A point before the window with which the first bucket of each granularity gives the stored rates.
@@ -347,7 +392,7 @@ mod tests {
             };
             let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
             let grains: Vec<ImportedGrain> = layout.granularities().map(grain).collect();
-            let (mut head, outcome) = Head::import(layout, self.head.raw[from..].to_vec(), &grains);
+            let (mut head, outcome) = Head::import(layout, None, self.head.raw[from..].to_vec(), &grains);
             let blocks = head.take_sealed(layout);
             (Stored { head, blocks, applied: 0 }, outcome)
         }
@@ -455,7 +500,7 @@ mod tests {
         ];
         let grains = vec![ImportedGrain { granularity: second, starts: starts.clone(), columns }];
         let points = vec![Measure { timestamp: Timestamp(600 * SECOND), value: 4.0 }];
-        let (head, outcome) = Head::import(&layout, points, &grains);
+        let (head, outcome) = Head::import(&layout, None, points, &grains);
         assert_eq!(outcome, ImportOutcome { finalised: 0, incomplete: 1 });
         let stored = Stored { head, blocks: Vec::new(), applied: 0 };
         let kept: Vec<Timestamp> = stored.rows(&layout, second).into_keys().collect();
@@ -470,7 +515,7 @@ mod tests {
         for points in [vec![], vec![Measure { timestamp: starts[49], value: 4.0 }]] {
             let columns = vec![vec![Some(1.0); 100]];
             let grains = vec![ImportedGrain { granularity: minute, starts: starts.clone(), columns }];
-            let (mut head, outcome) = Head::import(&layout, points, &grains);
+            let (mut head, outcome) = Head::import(&layout, None, points, &grains);
             assert!(outcome.finalised > 50, "{outcome:?}");
             let blocks = head.take_sealed(&layout);
             let rows = Stored { head, blocks, applied: 0 }.rows(&layout, minute);

@@ -99,20 +99,23 @@ impl Head {
     /// Buckets of the granularity that start before this have expired: sealed blocks whose last bucket does are to be
     /// deleted. `None` where nothing has expired. Moves in whole splits of 3600 buckets, as Gnocchi deletes.
     pub fn oldest_kept(&self, _layout: &Layout, granularity: Timespan) -> Option<Timestamp> {
-        let grain = self.grains.iter().find(|grain| grain.granularity == granularity)?;
+        let grain = self.grain(granularity)?;
         (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
     }
 
     /// Buckets of the granularity that start before this are final: no block is beyond it. `None` where the head does not have it.
     pub fn final_until(&self, granularity: Timespan) -> Option<Timestamp> {
-        let grain = self.grains.iter().find(|grain| grain.granularity == granularity)?;
-        Some(Timestamp(grain.final_until))
+        self.grain(granularity).map(|grain| Timestamp(grain.final_until))
     }
 
     /// Whether [`Head::oldest_kept`] of any granularity has moved since the head was made or decoded. Where it has not,
     /// no sealed block needs to be looked at.
     pub fn expiry_moved(&self) -> bool {
         self.expiry_moved
+    }
+
+    fn grain(&self, granularity: Timespan) -> Option<&GrainState> {
+        self.grains.iter().find(|grain| grain.granularity == granularity)
     }
 
     fn points(&self) -> Points<'_> {

@@ -71,8 +71,16 @@ impl Call {
         Call::new(CallKind::Command(name), tag)
     }
 
+    /// A command on a key that another program has named.
+    pub fn on_key(name: &'static str, key: Vec<u8>) -> Self {
+        Call::with_slot(CallKind::Command(name), slot_of(&key)).key(key)
+    }
+
     fn new(kind: CallKind, tag: &Tag) -> Self {
-        let slot = tag.slot;
+        Call::with_slot(kind, tag.slot)
+    }
+
+    fn with_slot(kind: CallKind, slot: u16) -> Self {
         Call { slot, repeatable: true, kind, keys: Vec::new(), arguments: Cmd::new(), with_run: false }
     }
 

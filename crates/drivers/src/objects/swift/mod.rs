@@ -8,7 +8,9 @@
 //! A read asks for the object under its own name first, and asks the arbiter only where there is none; in folders where that was in
 //! vain it is the other way round. So objects that are put need no look-up, and those that are created need one each.
 
+mod account;
 mod auth;
+mod reader;
 
 use std::{
     collections::HashSet,
@@ -19,19 +21,15 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use gnudi_http::{
-    Method, Request, StatusCode,
-    header::{CONTENT_LENGTH, RANGE},
-};
-use gnudi_model::python::quote;
+use gnudi_http::{Method, StatusCode, header::RANGE};
 use parking_lot::Mutex;
-use serde_json::Value;
 use uuid::Uuid;
 
-use self::auth::{LoginError, Session};
+use self::account::{Account, Ask};
+pub use self::reader::SwiftReader;
 use super::{
     ObjectError, Objects, check_name,
-    http::{Answer, Http, HttpOptions, Tries, part_of},
+    http::{HttpOptions, part_of},
     is_name, open_error, range_of,
     secret::Secret,
 };
@@ -95,30 +93,11 @@ impl Default for SwiftOptions {
 }
 
 pub struct SwiftObjects {
-    http: Http,
-    options: SwiftOptions,
+    account: Account,
     container: String,
-    place: String,
     arbiter: Arc<dyn Arbiter>,
-    session: tokio::sync::Mutex<Option<Session>>,
     /// Folders in which objects were found by their claims.
     created: Mutex<HashSet<String>>,
-}
-
-/// One request, to be sent as often as it takes.
-struct Ask<'a> {
-    method: Method,
-    /// As it lies in the container; "" for the container.
-    name: &'a str,
-    query: String,
-    headers: Vec<(&'static str, &'a str)>,
-    body: Bytes,
-}
-
-impl<'a> Ask<'a> {
-    fn new(method: Method, name: &'a str) -> Self {
-        Ask { method, name, query: String::new(), headers: Vec::new(), body: Bytes::new() }
-    }
 }
 
 /// What is to be read of an object.
@@ -137,106 +116,23 @@ impl SwiftObjects {
     ) -> Result<Self, OpenError> {
         let container = format!("{}-gnudi-{purpose}", options.container_prefix);
         let place = format!("swift container {container} of {}", options.authurl);
-        let secure = [Some(&options.authurl), options.url.as_ref()];
-        // Keystone may send us anywhere.
-        let secure = options.auth_version.starts_with('3')
-            || secure.into_iter().flatten().any(|url| url.starts_with("https"));
-        let http = Http::new(&options.http, secure && !options.http.insecure)
-            .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
-        let session = tokio::sync::Mutex::new(auth::given(options));
-        let options = options.clone();
-        let store = Self { http, options, container, place, arbiter, session, created: Mutex::default() };
-        store.make_container().await.map_err(|error| open_error(&store.place, &error))?;
+        let account = Account::new(options, place)?;
+        let store = Self { account, container, arbiter, created: Mutex::default() };
+        store.make_container().await.map_err(|error| open_error(&store.account.place, &error))?;
         Ok(store)
     }
 
     async fn make_container(&self) -> Result<(), ObjectError> {
-        let mut ask = Ask::new(Method::PUT, "");
-        if let Some(policy) = &self.options.storage_policy {
+        let mut ask = Ask::new(Method::PUT, &self.container, "");
+        if let Some(policy) = &self.account.options.storage_policy {
             ask.headers = vec![("x-storage-policy", policy)];
         }
-        self.expect(&ask).await.map(drop)
-    }
-
-    /// The answer to what must succeed.
-    async fn expect(&self, ask: &Ask<'_>) -> Result<Answer, ObjectError> {
-        let answer = self.ask(ask).await?;
-        if answer.status.is_success() { Ok(answer) } else { Err(self.refusal(ask, &answer)) }
-    }
-
-    /// Sends until there is an answer that is not "later", logging in where that is needed.
-    async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, ObjectError> {
-        let mut tries = self.http.tries();
-        let mut logins = 0;
-        loop {
-            let reason = match self.session(&tries).await {
-                Err(LoginError::Never(error)) => return Err(error),
-                Err(LoginError::Again(reason)) => reason,
-                Ok(session) => match self.send(&tries, &session, ask).await {
-                    Err(reason) => reason,
-                    Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && logins < 2 => {
-                        logins += 1;
-                        self.forget(&session).await;
-                        continue;
-                    }
-                    Ok(answer) if is_for_later(answer.status) => answer.text(),
-                    Ok(answer) => return Ok(answer),
-                },
-            };
-            tries.again(&self.place, &reason).await?;
-        }
-    }
-
-    /// The session; one login at a time.
-    async fn session(&self, tries: &Tries) -> Result<Session, LoginError> {
-        let mut session = self.session.lock().await;
-        if let Some(session) = &*session {
-            return Ok(session.clone());
-        }
-        let fresh = auth::login(&self.http, tries, &self.options).await?;
-        *session = Some(fresh.clone());
-        Ok(fresh)
-    }
-
-    /// Has the next request log in, unless another has done so meanwhile.
-    async fn forget(&self, expired: &Session) {
-        let mut session = self.session.lock().await;
-        if session.as_ref() == Some(expired) {
-            *session = None;
-        }
-    }
-
-    async fn send(&self, tries: &Tries, session: &Session, ask: &Ask<'_>) -> Result<Answer, String> {
-        let mut url = format!("{}/{}", session.url, self.container);
-        if !ask.name.is_empty() {
-            url = format!("{url}/{}", ask.name);
-        }
-        let mut request = Request::builder()
-            .method(ask.method.clone())
-            .uri(url + &ask.query)
-            .header("x-auth-token", session.token.reveal());
-        for (name, value) in &ask.headers {
-            request = request.header(*name, *value);
-        }
-        if ask.method == Method::PUT {
-            request = request.header(CONTENT_LENGTH, ask.body.len());
-        }
-        let request = request.body(ask.body.clone()).map_err(|error| error.to_string())?;
-        self.http.send(tries, request).await
-    }
-
-    fn refusal(&self, ask: &Ask<'_>, answer: &Answer) -> ObjectError {
-        let text = format!("{}: {} /{}: {}", self.place, ask.method, ask.name, answer.text());
-        match answer.status {
-            // A quota is used up, as Swift says it.
-            StatusCode::INSUFFICIENT_STORAGE | StatusCode::PAYLOAD_TOO_LARGE => ObjectError::NoSpace(text),
-            _ => ObjectError::Refused(text),
-        }
+        self.account.expect(&ask).await.map(drop)
     }
 
     async fn write(&self, raw: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        let ask = Ask { body: bytes, ..Ask::new(Method::PUT, raw) };
-        self.expect(&ask).await.map(drop)
+        let ask = Ask { body: bytes, ..Ask::new(Method::PUT, &self.container, raw) };
+        self.account.expect(&ask).await.map(drop)
     }
 
     /// Reads what lies under a raw name.
@@ -246,7 +142,7 @@ impl SwiftObjects {
             Extent::Range(start, length) => range_of(start, length),
         };
         let is_empty = matches!(part, Extent::Range(..)) && range.is_none();
-        let mut ask = Ask::new(if is_empty { Method::HEAD } else { Method::GET }, raw);
+        let mut ask = Ask::new(if is_empty { Method::HEAD } else { Method::GET }, &self.container, raw);
         if let Some(range) = &range {
             ask.headers.push((RANGE.as_str(), range));
         }
@@ -254,11 +150,11 @@ impl SwiftObjects {
             // It may have been replaced, and not everywhere yet.
             ask.headers.push(("x-newest", "true"));
         }
-        let answer = self.ask(&ask).await?;
+        let answer = self.account.ask(&ask).await?;
         match (answer.status, part) {
             (StatusCode::NOT_FOUND, _) => Ok(None),
             (StatusCode::RANGE_NOT_SATISFIABLE, _) => Ok(Some(Bytes::new())),
-            (status, _) if !status.is_success() => Err(self.refusal(&ask, &answer)),
+            (status, _) if !status.is_success() => Err(self.account.refusal(&ask, &answer)),
             _ if is_empty => Ok(Some(Bytes::new())),
             (_, Extent::Whole) => Ok(Some(answer.body)),
             (_, Extent::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
@@ -266,10 +162,10 @@ impl SwiftObjects {
     }
 
     async fn remove(&self, raw: &str) -> Result<(), ObjectError> {
-        let ask = Ask::new(Method::DELETE, raw);
-        let answer = self.ask(&ask).await?;
+        let ask = Ask::new(Method::DELETE, &self.container, raw);
+        let answer = self.account.ask(&ask).await?;
         let is_gone = answer.status.is_success() || answer.status == StatusCode::NOT_FOUND;
-        if is_gone { Ok(()) } else { Err(self.refusal(&ask, &answer)) }
+        if is_gone { Ok(()) } else { Err(self.account.refusal(&ask, &answer)) }
     }
 
     async fn remove_all(&self, raw: &[String]) -> Result<(), ObjectError> {
@@ -295,8 +191,8 @@ impl SwiftObjects {
         &self,
         asked: impl Future<Output = Result<T, crate::coordination::CoordinationError>> + Send,
     ) -> Result<T, ObjectError> {
-        let unavailable = |text: String| ObjectError::Unavailable(format!("{}: {text}", self.place));
-        match tokio::time::timeout(self.options.http.deadline, asked).await {
+        let unavailable = |text: String| ObjectError::Unavailable(format!("{}: {text}", self.account.place));
+        match tokio::time::timeout(self.account.options.http.deadline, asked).await {
             Ok(answer) => answer.map_err(|error| unavailable(error.to_string())),
             Err(_) => Err(unavailable("the coordinator does not answer in time".to_owned())),
         }
@@ -309,7 +205,7 @@ impl SwiftObjects {
         loop {
             let Some(raw) = self.claimed(&names).await?.remove(0) else { return Ok(None) };
             if last.as_ref() == Some(&raw) {
-                let text = format!("{}: {name} is claimed, but {raw} is not there", self.place);
+                let text = format!("{}: {name} is claimed, but {raw} is not there", self.account.place);
                 return Err(ObjectError::Unavailable(text));
             }
             if let Some(bytes) = self.read(&raw, part).await? {
@@ -343,36 +239,6 @@ impl SwiftObjects {
             created.insert(folder_of(name).to_owned());
         }
     }
-
-    /// All raw names that begin with the prefix.
-    async fn raw_names(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let mut names: Vec<String> = Vec::new();
-        loop {
-            let marker = names.last().map_or(String::new(), |last| quote(last, "/"));
-            let query =
-                format!("?format=json&limit={LIST_PAGE}&prefix={}&marker={marker}", quote(prefix, "/"));
-            let answer = self.expect(&Ask { query, ..Ask::new(Method::GET, "") }).await?;
-            if answer.body.is_empty() {
-                return Ok(names);
-            }
-            let page: Value = serde_json::from_slice(&answer.body).map_err(|error| {
-                ObjectError::Refused(format!("{}: the list is not of Swift: {error}", self.place))
-            })?;
-            let page = page.as_array().cloned().unwrap_or_default();
-            let before = names.len();
-            names.extend(page.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)));
-            if names.len() == before {
-                return Ok(names);
-            }
-        }
-    }
-}
-
-fn is_for_later(status: StatusCode) -> bool {
-    let is_final = [StatusCode::INSUFFICIENT_STORAGE, StatusCode::NOT_IMPLEMENTED].contains(&status);
-    let is_early = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
-    // 498: Swift's own limit of rates.
-    is_early || status.as_u16() == 498 || status.is_server_error() && !is_final
 }
 
 fn folder_of(name: &str) -> &str {
@@ -397,7 +263,7 @@ fn is_left_over(unique: &str, now: SystemTime) -> bool {
 #[async_trait]
 impl Objects for SwiftObjects {
     fn place(&self) -> String {
-        self.place.clone()
+        self.account.place.clone()
     }
 
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
@@ -449,8 +315,13 @@ impl Objects for SwiftObjects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let (plain, raw): (Vec<String>, Vec<String>) =
-            self.raw_names(prefix).await?.into_iter().partition(|name| is_name(name));
+        let (plain, raw): (Vec<String>, Vec<String>) = self
+            .account
+            .names(&self.container, prefix)
+            .await?
+            .unwrap_or_default()
+            .into_iter()
+            .partition(|name| is_name(name));
         let mut names = plain;
         let now = SystemTime::now();
         for raw in raw.chunks(LIST_PAGE) {
@@ -490,8 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_encoded() {
-        assert_eq!(quote("a/b~1-x_.&?=+ ä", "/"), "a/b~1-x_.%26%3F%3D%2B%20%C3%A4");
+    fn a_name_is_in_a_folder() {
         assert_eq!((folder_of("a/b/c"), folder_of("a")), ("a/b", ""));
     }
 }

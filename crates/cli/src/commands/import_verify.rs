@@ -1,0 +1,218 @@
+//! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 nothing differs, 1 something does, 2 one of
+//! them does not answer, or refuses.
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use gnudi_client::{Client, ClientOptions};
+use gnudi_import::verify::{self, Difference, Options, Report, Told};
+use tokio::runtime::Builder;
+use uuid::Uuid;
+
+use crate::args::ImportVerifyArgs;
+
+/// How often the progress is told.
+const TOLD_DELAY: Duration = Duration::from_secs(5);
+
+/// How long an answer may take: pages of a large Gnocchi are slow.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Who asks where nobody is named.
+const USER: &str = "admin";
+
+/// Exit codes beside 0.
+const DIFFERENT: u8 = 1;
+const FAILED: u8 = 2;
+
+pub fn run(args: &ImportVerifyArgs) -> ExitCode {
+    match verify(args) {
+        Ok(report) if report.differences == 0 => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(DIFFERENT),
+        Err(error) => {
+            eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn verify(args: &ImportVerifyArgs) -> Result<Report> {
+    let [gnocchi, gnudi] = clients(args)?;
+    let seed = args.seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0);
+    let options =
+        Options { sample: args.sample.map(|size| size as usize), seed, jobs: usize::from(args.jobs) };
+    let began = Instant::now();
+    let mut teller = Teller { began, told: began, printed: 0, printed_max: args.differences_max };
+    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+    let mut tell = |told: Told<'_>| match told {
+        Told::Difference(difference) => teller.print(difference),
+        Told::Progress(report) => teller.tell(report),
+    };
+    let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
+    print!("{}", summary(&report, options, began.elapsed()));
+    let left_out = report.differences.saturating_sub(teller.printed);
+    if left_out > 0 {
+        println!("  {left_out} of the differences are not printed: --differences-max");
+    }
+    Ok(report)
+}
+
+/// Gnocchi's and gnudi's.
+fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
+    let trust = args.trust.trust();
+    let options = |user: Option<String>, password: Option<String>, token: Option<String>| ClientOptions {
+        user: Some(user.unwrap_or_else(|| USER.to_owned())),
+        password: password.unwrap_or_default(),
+        token,
+        trust: trust.clone(),
+        timeout: ANSWER_TIMEOUT,
+        idle_connections_max: usize::from(args.jobs),
+        ..ClientOptions::default()
+    };
+    let (user, password, token) =
+        (given(args.user.as_deref()), given(args.password.as_deref()), given(args.token.as_deref()));
+    let gnudi_user = given(args.gnudi_user.as_deref());
+    // Who names a user for gnudi does not mean the token of both.
+    let both_token = token.clone().filter(|_| gnudi_user.is_none());
+    let gnudi = options(
+        gnudi_user.or_else(|| user.clone()),
+        given(args.gnudi_password.as_deref()).or_else(|| password.clone()),
+        given(args.gnudi_token.as_deref()).or(both_token),
+    );
+    let gnocchi = options(user, password, token);
+    let gnocchi = Client::new(&args.gnocchi, &gnocchi).context("--gnocchi")?;
+    let gnudi = Client::new(&args.gnudi, &gnudi).context("--gnudi")?;
+    Ok([gnocchi, gnudi])
+}
+
+/// An option, or a variable of the environment, that is there but empty says nothing.
+fn given(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Prints differences on standard output, and on standard error how far it is.
+struct Teller {
+    began: Instant,
+    told: Instant,
+    printed: u64,
+    printed_max: u64,
+}
+
+impl Teller {
+    fn print(&mut self, difference: &Difference) {
+        if self.printed < self.printed_max {
+            self.printed += 1;
+            println!("{difference}");
+        }
+    }
+
+    fn tell(&mut self, report: &Report) {
+        if self.told.elapsed() < TOLD_DELAY {
+            return;
+        }
+        self.told = Instant::now();
+        eprintln!("import verify: {}", line(report, self.began.elapsed()));
+    }
+}
+
+fn line(report: &Report, elapsed: Duration) -> String {
+    let Report { metrics, resources, histories, measured, values, differences, .. } = report;
+    let rate = *values as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    format!(
+        "{metrics} metrics, {resources} resources, {histories} histories, measures of {measured} metrics, \
+         {values} values ({rate:.0}/s), {differences} differences"
+    )
+}
+
+fn summary(report: &Report, options: Options, elapsed: Duration) -> String {
+    let Report {
+        archive_policies,
+        archive_policy_rules,
+        resource_types,
+        metrics,
+        resources,
+        histories,
+        revisions,
+        measured,
+        series,
+        values,
+        nine_digits,
+        ignored,
+        differences,
+    } = report;
+    let sample = match options.sample {
+        Some(size) => format!(", {size} metrics and resources at random with --seed {}", options.seed),
+        None => String::new(),
+    };
+    let mut lines = vec![
+        format!("compared in {:.1} s{sample}", elapsed.as_secs_f64()),
+        format!(
+            "  {archive_policies} archive policies, {archive_policy_rules} rules, {resource_types} resource types"
+        ),
+        format!("  {resources} resources, {revisions} revisions of {histories}"),
+        format!("  {metrics} metrics, {values} values in {series} series of {measured}"),
+    ];
+    if *nine_digits > 0 {
+        lines.push(format!("  {nine_digits} percentiles of these are equal to nine digits"));
+    }
+    if *ignored > 0 {
+        lines.push(format!("  {ignored} expired values of std and rates are in one of them alone"));
+    }
+    lines.push(format!("  {differences} differences"));
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{self, Command, ImportCommand};
+
+    fn parsed(line: &str) -> Option<Box<ImportVerifyArgs>> {
+        let words = format!("gnudi import verify {line}");
+        match args::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+            Command::Import(ImportCommand::Verify(args)) => Some(args),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn both_urls_are_needed() {
+        let args = parsed("--gnocchi http://a:1 --gnudi http://b:2/metric --token t").unwrap();
+        assert_eq!((args.jobs, args.differences_max, args.sample, args.seed), (8, 100, None, None));
+        let [gnocchi, gnudi] = clients(&args).unwrap();
+        assert_eq!((gnocchi.base_url(), gnudi.base_url()), ("http://a:1", "http://b:2/metric"));
+        let args = parsed("--gnocchi a:1 --gnudi http://b --gnudi-user u --sample 7 --seed 3").unwrap();
+        assert!(clients(&args).unwrap_err().to_string().contains("--gnocchi"));
+        for line in [
+            "--gnocchi http://a",
+            "--gnudi http://a",
+            "--gnocchi http://a --gnudi http://b --seed 3",
+            "--gnocchi http://a --gnudi http://b --jobs 0",
+            "--gnocchi http://a --gnudi http://b --sample 0",
+        ] {
+            assert!(parsed(line).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_summary_counts() {
+        let report = Report { metrics: 9, values: 70, series: 4, measured: 2, ..Report::default() };
+        let options = Options { sample: Some(2), seed: 5, jobs: 1 };
+        let text = summary(&report, options, Duration::from_secs(2));
+        assert!(
+            text.starts_with("compared in 2.0 s, 2 metrics and resources at random with --seed 5\n"),
+            "{text}"
+        );
+        assert!(text.contains("9 metrics, 70 values in 4 series of 2\n"), "{text}");
+        assert!(text.ends_with("  0 differences\n") && !text.contains("nine digits"), "{text}");
+        let report = Report { nine_digits: 1, ignored: 3, differences: 2, ..report };
+        let text = summary(&report, Options { sample: None, ..options }, Duration::from_secs(2));
+        assert!(
+            text.contains("1 percentiles") && text.contains("3 expired") && !text.contains("seed"),
+            "{text}"
+        );
+        assert!(line(&report, Duration::from_secs(2)).contains("70 values (35/s), 2 differences"));
+    }
+}

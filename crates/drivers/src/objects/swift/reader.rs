@@ -1,0 +1,55 @@
+//! Reads containers that another program writes.
+
+use bytes::Bytes;
+use gnudi_http::{Method, StatusCode};
+
+use super::{
+    SwiftOptions,
+    account::{Account, Ask},
+};
+use crate::{
+    OpenError,
+    objects::{ObjectError, open_error},
+};
+
+/// Containers and objects under any names.
+pub struct SwiftReader(Account);
+
+impl SwiftReader {
+    /// Logs in with the first request.
+    pub fn new(options: &SwiftOptions) -> Result<Self, OpenError> {
+        let place = format!("swift at {}", options.authurl);
+        Account::new(options, place).map(SwiftReader)
+    }
+
+    /// Logs in, and makes sure that there is a container.
+    pub async fn open(options: &SwiftOptions, container: &str) -> Result<Self, OpenError> {
+        let reader = SwiftReader::new(options)?;
+        match reader.list(container).await {
+            Ok(Some(_)) => Ok(reader),
+            Ok(None) => Err(OpenError::Engine {
+                engine: reader.0.place.clone(),
+                reason: format!("there is no container {container}"),
+            }),
+            Err(error) => Err(open_error(&reader.0.place, &error)),
+        }
+    }
+
+    /// The object; `None` where there is none.
+    pub async fn get(&self, container: &str, name: &str) -> Result<Option<Bytes>, ObjectError> {
+        let mut ask = Ask::new(Method::GET, container, name);
+        // It may have been replaced, and not everywhere yet.
+        ask.headers.push(("x-newest", "true"));
+        let answer = self.0.ask(&ask).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(answer.body)),
+            _ => Err(self.0.refusal(&ask, &answer)),
+        }
+    }
+
+    /// The names of all objects, in the order of their bytes; `None` where there is no such container.
+    pub async fn list(&self, container: &str) -> Result<Option<Vec<String>>, ObjectError> {
+        self.0.names(container, "").await
+    }
+}

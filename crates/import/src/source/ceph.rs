@@ -1,0 +1,79 @@
+//! Gnocchi's driver `ceph`: an object for each split, one for the points of the back window, whose omap has the names of the splits,
+//! and one for each sack, whose omap has the measures that wait.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::objects::ceph::CephReader;
+use gnudi_model::MetricId;
+
+use super::{
+    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
+    request_time, sack_name, sacks_of,
+};
+
+/// A storage in a pool.
+pub struct CephStorage(pub Arc<CephReader>);
+
+fn points_name(metric: MetricId) -> String {
+    format!("gnocchi_{}_{POINTS}", metric.0)
+}
+
+#[async_trait]
+impl Storage for CephStorage {
+    fn points_place(&self, metric: MetricId) -> String {
+        points_name(metric)
+    }
+
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
+        // Made empty, before the first pass is written.
+        Ok(self.0.get(&points_name(metric)).await?.filter(|bytes| !bytes.is_empty()))
+    }
+
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        let prefix = format!("gnocchi_{}_", metric.0);
+        let mut splits = Vec::new();
+        for (name, _) in self.0.omap(&points_name(metric), &prefix).await? {
+            let Ok(place) = String::from_utf8(name) else { continue };
+            let key = place.strip_prefix(&prefix).and_then(SplitKey::from_name);
+            let Some(key) = key.filter(wanted) else { continue };
+            // Gnocchi deletes what has expired.
+            if let Some(bytes) = self.0.get(&place).await? {
+                splits.push(StoredSplit { key, place, bytes });
+            }
+        }
+        Ok(splits)
+    }
+}
+
+/// Measures that wait in a pool.
+pub struct CephIncoming {
+    pool: Arc<CephReader>,
+    sacks: u128,
+}
+
+impl CephIncoming {
+    /// # Errors
+    /// A pool in which no Gnocchi takes measures.
+    pub async fn open(pool: Arc<CephReader>) -> Result<Self, SourceError> {
+        let settings = pool.get(SETTINGS).await?;
+        let sacks = sacks_of("ceph", settings.as_deref())?;
+        Ok(CephIncoming { pool, sacks })
+    }
+}
+
+#[async_trait]
+impl Incoming for CephIncoming {
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let prefix = format!("measure_{}_", metric.0);
+        let entries = self.pool.omap(&sack_name(metric, self.sacks), &prefix).await?;
+        let measures = |(name, bytes): (Vec<u8>, Vec<u8>)| StoredMeasures {
+            place: String::from_utf8_lossy(&name).into_owned(),
+            bytes: bytes.into(),
+        };
+        let mut waiting: Vec<StoredMeasures> = entries.into_iter().map(measures).collect();
+        waiting.sort_by(|a, b| request_time(&a.place).cmp(request_time(&b.place)));
+        Ok(waiting)
+    }
+}

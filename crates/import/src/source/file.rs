@@ -1,0 +1,172 @@
+//! Gnocchi's driver `file`: one directory for each metric, with a file for each split, one for the points of the back window, and a
+//! directory of measures that wait.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{MetricId, python};
+use parking_lot::Mutex;
+
+use super::{
+    Incoming, POINTS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION, Wanted,
+    request_time,
+};
+
+/// How long the parts of an id are that make directories, where nothing else is written down.
+const SUBDIR_CHARACTERS_DEFAULT: usize = 2;
+/// A storage's settings, in its folder `tmp`.
+const STORAGE_SETTINGS: &str = "gnocchi-storage-config";
+
+/// A storage in a folder.
+#[derive(Clone, Debug)]
+pub struct FileStorage {
+    base: PathBuf,
+    subdir_characters: usize,
+}
+
+impl FileStorage {
+    /// # Errors
+    /// A folder that is no storage, or cannot be read; settings that are none.
+    pub fn open(base: &Path) -> io::Result<Self> {
+        fs::read_dir(base)?;
+        let subdir_characters = match fs::read(base.join("tmp").join(STORAGE_SETTINGS)) {
+            Ok(settings) => {
+                let settings: serde_json::Value = serde_json::from_slice(&settings)?;
+                let length = settings.get("subdir_len").and_then(serde_json::Value::as_u64);
+                length.and_then(|length| usize::try_from(length).ok()).unwrap_or(SUBDIR_CHARACTERS_DEFAULT)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => SUBDIR_CHARACTERS_DEFAULT,
+            Err(error) => return Err(error),
+        };
+        Ok(FileStorage { base: base.to_owned(), subdir_characters })
+    }
+
+    fn metric_dir(&self, metric: MetricId) -> PathBuf {
+        let mut path = self.base.clone();
+        if self.subdir_characters > 0 {
+            let id = metric.0.simple().to_string();
+            path.extend(
+                id.as_bytes()
+                    .chunks(self.subdir_characters)
+                    .map(|part| str::from_utf8(part).expect("hexadecimal digits")),
+            );
+        }
+        path.push(metric.0.to_string());
+        path
+    }
+}
+
+#[async_trait]
+impl Storage for FileStorage {
+    fn points_place(&self, metric: MetricId) -> String {
+        self.metric_dir(metric).join(POINTS).display().to_string()
+    }
+
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
+        Ok(read_if_there(&self.metric_dir(metric).join(POINTS))?)
+    }
+
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        const DIRECTORY: &str = "agg_";
+        let dir = self.metric_dir(metric);
+        let mut splits = Vec::new();
+        for name in names(&dir)? {
+            let Some(method) = name.strip_prefix(DIRECTORY) else { continue };
+            let of_method = dir.join(&name);
+            for name in names(&of_method)? {
+                let Some(key) = split_key(method, &name).filter(wanted) else { continue };
+                let path = of_method.join(&name);
+                // Gnocchi deletes what has expired.
+                let Some(bytes) = read_if_there(&path)? else { continue };
+                splits.push(StoredSplit { key, place: path.display().to_string(), bytes });
+            }
+        }
+        Ok(splits)
+    }
+}
+
+/// Of a file in the directory of a method: `1412020800.0_60.0_v3`.
+fn split_key(method: &str, name: &str) -> Option<SplitKey> {
+    let (start, granularity) = name.strip_suffix(VERSION)?.split_once('_')?;
+    SplitKey::from_parts(start, method, granularity)
+}
+
+/// `None` where there is no such file.
+fn read_if_there(path: &Path) -> io::Result<Option<Bytes>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        bytes => bytes.map(|bytes| Some(bytes.into())).map_err(|error| at(path, &error)),
+    }
+}
+
+/// Measures that wait: for each metric that has some, the directory that they are in.
+#[derive(Debug)]
+pub struct FileIncoming {
+    base: PathBuf,
+    dirs: Mutex<HashMap<MetricId, PathBuf>>,
+}
+
+impl FileIncoming {
+    pub fn new(base: PathBuf) -> Self {
+        FileIncoming { base, dirs: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Incoming for FileIncoming {
+    async fn refresh(&self) -> Result<(), SourceError> {
+        let mut dirs = HashMap::new();
+        for sack in names(&self.base)?.into_iter().filter(|name| is_sack(name)) {
+            let sack = self.base.join(sack);
+            for metric in names(&sack)? {
+                dirs.extend(python::parse_uuid(&metric).map(|id| (MetricId(id), sack.join(metric))));
+            }
+        }
+        *self.dirs.lock() = dirs;
+        Ok(())
+    }
+
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let Some(dir) = self.dirs.lock().get(&metric).cloned() else { return Ok(Vec::new()) };
+        let mut names = names(&dir)?;
+        names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
+        let mut waiting = Vec::new();
+        for name in names {
+            let path = dir.join(name);
+            // A worker of Gnocchi may have taken it.
+            let Some(bytes) = read_if_there(&path)? else { continue };
+            waiting.push(StoredMeasures { place: path.display().to_string(), bytes });
+        }
+        Ok(waiting)
+    }
+}
+
+/// `incoming128-7`
+fn is_sack(name: &str) -> bool {
+    let numbers = name.strip_prefix("incoming").and_then(|numbers| numbers.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(count, number)| is_number(count) && is_number(number))
+}
+
+/// The names in a directory, sorted; none where it is gone.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| at(dir, &error))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(|error| at(dir, &error))?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,174 @@
+//! Where a Gnocchi keeps series and measures that wait: one file for each of its drivers. Reads only.
+
+mod ceph;
+mod file;
+mod objects;
+mod redis;
+mod s3;
+mod swift;
+
+use std::io;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::{clients::redis::ClientError, objects::ObjectError};
+use gnudi_model::{AggregationMethod, MetricId, Timespan, Timestamp, python};
+
+pub use self::{
+    ceph::{CephIncoming, CephStorage},
+    file::{FileIncoming, FileStorage},
+    redis::{RedisIncoming, RedisStorage},
+    s3::{S3Incoming, S3Storage},
+    swift::{SwiftIncoming, SwiftStorage, settings_container},
+};
+
+/// The version of Gnocchi's form of series, which ends each name.
+const VERSION: &str = "_v3";
+/// The name of the points of the back window.
+const POINTS: &str = "none_v3";
+/// The name of incoming's settings, which hold the count of sacks.
+const SETTINGS: &str = "gnocchi-config";
+
+/// Why a source cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error(transparent)]
+    Redis(#[from] ClientError),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Which buckets of a metric a split holds: 3600 of one method and granularity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SplitKey {
+    pub method: AggregationMethod,
+    pub granularity: Timespan,
+    pub start: Timestamp,
+}
+
+impl SplitKey {
+    /// Of the parts of a name: `1412020800.0`, `rate:mean`, `60.0`.
+    fn from_parts(start: &str, method: &str, granularity: &str) -> Option<Self> {
+        let nanoseconds = |text| python::nanoseconds_of_seconds(python::float_of_text(text)?).ok();
+        Some(SplitKey {
+            method: method.parse().ok()?,
+            granularity: Timespan(nanoseconds(granularity)?),
+            start: Timestamp(nanoseconds(start)?),
+        })
+    }
+
+    /// Of a name as most drivers write it: `1412020800.0_mean_60.0_v3`.
+    fn from_name(name: &str) -> Option<Self> {
+        let mut parts = name.strip_suffix(VERSION)?.split('_');
+        let key = SplitKey::from_parts(parts.next()?, parts.next()?, parts.next()?)?;
+        parts.next().is_none().then_some(key)
+    }
+}
+
+/// A split as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSplit {
+    pub key: SplitKey,
+    /// Where it lies, for messages.
+    pub place: String,
+    pub bytes: Bytes,
+}
+
+/// Which splits are to be read.
+pub type Wanted<'a> = &'a (dyn Fn(&SplitKey) -> bool + Send + Sync);
+
+/// Gnocchi's `[storage]`.
+#[async_trait]
+pub trait Storage: Send + Sync {
+    /// Where the points of a metric lie, for messages.
+    fn points_place(&self, metric: MetricId) -> String;
+
+    /// The points of the back window; `None` before the first measures.
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError>;
+
+    /// The splits that are wanted, in any order.
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError>;
+}
+
+/// The measures of one request to one metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredMeasures {
+    /// Where they lie, for messages.
+    pub place: String,
+    pub bytes: Bytes,
+}
+
+/// Gnocchi's `[incoming]`.
+#[async_trait]
+pub trait Incoming: Send + Sync {
+    /// Looks for measures that have come since, where [`Incoming::waiting`] does not do so by itself.
+    async fn refresh(&self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    /// The measures of a metric that wait, in the order of their requests.
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
+}
+
+/// The name of the sack that has a metric: `incoming128-7`.
+fn sack_name(metric: MetricId, sacks: u128) -> String {
+    format!("incoming{sacks}-{}", metric.0.as_u128() % sacks)
+}
+
+/// The count of sacks, of the settings' document `{"sacks": 128}`.
+fn sacks_of(place: &str, settings: Option<&[u8]>) -> Result<u128, SourceError> {
+    let document: Option<serde_json::Value> =
+        settings.and_then(|settings| serde_json::from_slice(settings).ok());
+    let count = document.and_then(|document| document.get("sacks")?.as_u64()).filter(|count| *count > 0);
+    count.map(u128::from).ok_or_else(|| no_incoming(place))
+}
+
+fn no_incoming(place: &str) -> SourceError {
+    SourceError::Other(format!("{place}: no incoming storage of Gnocchi: {SETTINGS} names no count of sacks"))
+}
+
+/// When a request came, of the name of its measures: `<uuid>_20261125_13:20:01`, with more before it or not.
+fn request_time(name: &str) -> &str {
+    const DIGITS: usize = "20261125_13:20:01".len();
+    name.len().checked_sub(DIGITS).and_then(|at| name.get(at..)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_splits_are_understood() {
+        let key = SplitKey::from_name("1412020800.0_rate:mean_0.5_v3").unwrap();
+        assert_eq!(key.method.to_string(), "rate:mean");
+        assert_eq!(
+            (key.granularity, key.start),
+            (Timespan(500_000_000), Timestamp(1_412_020_800_000_000_000))
+        );
+        for name in ["none_v3", "1412020800.0_mean_60.0", "1412020800.0_mean_60.0_1_v3", "x_mean_60.0_v3", ""]
+        {
+            assert_eq!(SplitKey::from_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_have_a_count_of_sacks() {
+        assert_eq!(sacks_of("x", Some(b"{\"sacks\": 8}")).unwrap(), 8);
+        for settings in [None, Some(&b"{\"sacks\": 0}"[..]), Some(b"[]"), Some(b"")] {
+            assert!(sacks_of("x", settings).is_err());
+        }
+        let metric = MetricId(uuid::Uuid::from_u128(129));
+        assert_eq!(sack_name(metric, 128), "incoming128-1");
+    }
+
+    #[test]
+    fn requests_are_ordered_by_their_times() {
+        let id = "3f5c1f0e-6f2a-4c57-9f5e-0a1d9c6f0b11";
+        assert_eq!(request_time(&format!("measure_{id}_{id}_20261125_13:20:01")), "20261125_13:20:01");
+        assert_eq!(request_time("short"), "short");
+    }
+}

@@ -1,0 +1,94 @@
+//! Gnocchi's driver `redis`: a hash for each metric, with a field for each split and one for the points of the back window, and a list of
+//! measures that wait for each metric that has some.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::clients::redis::{Call, Confirm, RedisClient};
+use gnudi_model::MetricId;
+use redis::{FromRedisValue, Value};
+
+use super::{
+    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
+    no_incoming, sack_name,
+};
+
+/// A storage.
+pub struct RedisStorage(pub Arc<RedisClient>);
+
+fn series_key(metric: MetricId) -> String {
+    format!("timeseries:{}", metric.0)
+}
+
+/// The answer to one command.
+async fn answer<T: FromRedisValue>(client: &RedisClient, call: Call) -> Result<T, SourceError> {
+    let answers = client.call(0, Confirm::Master, vec![call]).await;
+    let value = answers.into_iter().next().unwrap_or(Ok(Value::Nil))?;
+    let unexpected = |error: redis::ParsingError| SourceError::Other(format!("{}: {error}", client.place()));
+    T::from_redis_value(value).map_err(unexpected)
+}
+
+#[async_trait]
+impl Storage for RedisStorage {
+    fn points_place(&self, metric: MetricId) -> String {
+        format!("{} {POINTS}", series_key(metric))
+    }
+
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
+        let call = Call::on_key("HGET", series_key(metric).into()).arg(POINTS);
+        let bytes: Option<Vec<u8>> = answer(&self.0, call).await?;
+        // Made empty, before the first pass is written.
+        Ok(bytes.filter(|bytes| !bytes.is_empty()).map(Bytes::from))
+    }
+
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        let hash = series_key(metric);
+        let names: Vec<String> = answer(&self.0, Call::on_key("HKEYS", hash.clone().into())).await?;
+        let keys = names.into_iter().filter_map(|name| {
+            let key = SplitKey::from_name(&name).filter(wanted)?;
+            Some((key, name))
+        });
+        let keys: Vec<(SplitKey, String)> = keys.collect();
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = Call::on_key("HMGET", hash.clone().into());
+        for (_, name) in &keys {
+            call.push(name);
+        }
+        let values: Vec<Option<Vec<u8>>> = answer(&self.0, call).await?;
+        // Gnocchi deletes what has expired.
+        let there = keys.into_iter().zip(values).filter_map(|((key, name), bytes)| {
+            Some(StoredSplit { key, place: format!("{hash} {name}"), bytes: bytes?.into() })
+        });
+        Ok(there.collect())
+    }
+}
+
+/// Measures that wait.
+pub struct RedisIncoming {
+    client: Arc<RedisClient>,
+    sacks: u128,
+}
+
+impl RedisIncoming {
+    /// # Errors
+    /// A Redis in which no Gnocchi takes measures.
+    pub async fn open(client: Arc<RedisClient>) -> Result<Self, SourceError> {
+        let sacks: Option<u64> = answer(&client, Call::on_key("HGET", SETTINGS.into()).arg("sacks")).await?;
+        let sacks = sacks.filter(|sacks| *sacks > 0).ok_or_else(|| no_incoming(&client.place()))?;
+        Ok(RedisIncoming { client, sacks: sacks.into() })
+    }
+}
+
+#[async_trait]
+impl Incoming for RedisIncoming {
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let list = format!("{}:{}", sack_name(metric, self.sacks), metric.0);
+        let call = Call::on_key("LRANGE", list.clone().into()).arg(0).arg(-1);
+        let requests: Vec<Vec<u8>> = answer(&self.client, call).await?;
+        let measures = |bytes: Vec<u8>| StoredMeasures { place: list.clone(), bytes: bytes.into() };
+        Ok(requests.into_iter().map(measures).collect())
+    }
+}

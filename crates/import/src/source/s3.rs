@@ -1,0 +1,92 @@
+//! Gnocchi's driver `s3`: in one bucket an object for each split and one for the points of the back window, in another the measures that
+//! wait.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::objects::s3::S3Reader;
+use gnudi_model::MetricId;
+
+use super::{
+    Incoming, POINTS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION, Wanted,
+    objects::Backlog,
+};
+
+/// A storage in the bucket `PREFIX-aggregates`.
+pub struct S3Storage(pub S3Reader);
+
+/// `mean_60.0_1412020800.0_v3`
+fn split_key(name: &str) -> Option<SplitKey> {
+    let mut parts = name.strip_suffix(VERSION)?.split('_');
+    let (method, granularity, start) = (parts.next()?, parts.next()?, parts.next()?);
+    SplitKey::from_parts(start, method, granularity).filter(|_| parts.next().is_none())
+}
+
+#[async_trait]
+impl Storage for S3Storage {
+    fn points_place(&self, metric: MetricId) -> String {
+        format!("{}/{POINTS}", metric.0)
+    }
+
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
+        // Made empty, before the first pass is written.
+        Ok(self.0.get(&self.points_place(metric)).await?.filter(|bytes| !bytes.is_empty()))
+    }
+
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        let prefix = format!("{}/", metric.0);
+        let mut splits = Vec::new();
+        for place in self.0.list(&prefix).await? {
+            let key = place.strip_prefix(&prefix).and_then(split_key);
+            let Some(key) = key.filter(wanted) else { continue };
+            // Gnocchi deletes what has expired.
+            if let Some(bytes) = self.0.get(&place).await? {
+                splits.push(StoredSplit { key, place, bytes });
+            }
+        }
+        Ok(splits)
+    }
+}
+
+/// Measures that wait in the bucket `PREFIX-measure`.
+pub struct S3Incoming {
+    bucket: S3Reader,
+    backlog: Backlog,
+}
+
+impl S3Incoming {
+    pub fn new(bucket: S3Reader) -> Self {
+        S3Incoming { bucket, backlog: Backlog::default() }
+    }
+}
+
+#[async_trait]
+impl Incoming for S3Incoming {
+    async fn refresh(&self) -> Result<(), SourceError> {
+        self.backlog.set(self.bucket.list("").await?);
+        Ok(())
+    }
+
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let mut waiting = Vec::new();
+        for place in self.backlog.names(metric) {
+            // A worker of Gnocchi may have taken it.
+            if let Some(bytes) = self.bucket.get(&place).await? {
+                waiting.push(StoredMeasures { place, bytes });
+            }
+        }
+        Ok(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_splits_are_understood() {
+        let key = split_key("rate:mean_60.0_1412020800.0_v3");
+        assert_eq!(key, SplitKey::from_name("1412020800.0_rate:mean_60.0_v3"));
+        assert!(key.is_some());
+        assert_eq!(split_key(POINTS), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Gnocchi's driver `swift`: a container for each metric, with an object for each split and one for the points of the back window, and a
+//! container of measures that wait for each sack.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::objects::swift::SwiftReader;
+use gnudi_model::MetricId;
+
+use super::{
+    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
+    objects::Backlog, sack_name, sacks_of,
+};
+
+/// A storage in the containers `PREFIX.METRIC`.
+pub struct SwiftStorage {
+    pub account: Arc<SwiftReader>,
+    pub container_prefix: String,
+}
+
+impl SwiftStorage {
+    fn container(&self, metric: MetricId) -> String {
+        format!("{}.{}", self.container_prefix, metric.0)
+    }
+}
+
+#[async_trait]
+impl Storage for SwiftStorage {
+    fn points_place(&self, metric: MetricId) -> String {
+        format!("{}/{POINTS}", self.container(metric))
+    }
+
+    async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
+        Ok(self.account.get(&self.container(metric), POINTS).await?)
+    }
+
+    async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        let container = self.container(metric);
+        let mut splits = Vec::new();
+        for name in self.account.list(&container).await?.unwrap_or_default() {
+            let Some(key) = SplitKey::from_name(&name).filter(wanted) else { continue };
+            // Gnocchi deletes what has expired.
+            if let Some(bytes) = self.account.get(&container, &name).await? {
+                splits.push(StoredSplit { key, place: format!("{container}/{name}"), bytes });
+            }
+        }
+        Ok(splits)
+    }
+}
+
+/// Measures that wait in the sacks' containers.
+pub struct SwiftIncoming {
+    account: Arc<SwiftReader>,
+    /// What comes before the names of containers.
+    prefix: String,
+    sacks: u128,
+    backlog: Backlog,
+}
+
+/// The name of the container of incoming's settings.
+pub fn settings_container(prefix: &str) -> String {
+    format!("{prefix}{SETTINGS}")
+}
+
+impl SwiftIncoming {
+    /// # Errors
+    /// An account in which no Gnocchi takes measures.
+    pub async fn open(account: Arc<SwiftReader>, prefix: String) -> Result<Self, SourceError> {
+        let settings = account.get(&settings_container(&prefix), SETTINGS).await?;
+        let sacks = sacks_of("swift", settings.as_deref())?;
+        Ok(SwiftIncoming { account, prefix, sacks, backlog: Backlog::default() })
+    }
+}
+
+#[async_trait]
+impl Incoming for SwiftIncoming {
+    async fn refresh(&self) -> Result<(), SourceError> {
+        let mut names = Vec::new();
+        for sack in 0..self.sacks {
+            let container = format!("{}incoming{}-{sack}", self.prefix, self.sacks);
+            names.extend(self.account.list(&container).await?.unwrap_or_default());
+        }
+        self.backlog.set(names);
+        Ok(())
+    }
+
+    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let container = format!("{}{}", self.prefix, sack_name(metric, self.sacks));
+        let mut waiting = Vec::new();
+        for name in self.backlog.names(metric) {
+            // A worker of Gnocchi may have taken it.
+            if let Some(bytes) = self.account.get(&container, &name).await? {
+                waiting.push(StoredMeasures { place: format!("{container}/{name}"), bytes });
+            }
+        }
+        Ok(waiting)
+    }
+}

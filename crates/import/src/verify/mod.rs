@@ -1,0 +1,194 @@
+//! `gnudi import verify`: asks a Gnocchi and a gnudi the same over their APIs, and tells every difference of the answers.
+//!
+//! Listings go through page by page, merged by id. What is compared is pure functions: `json`, `merge`, `history`, `series`.
+
+pub mod history;
+pub mod json;
+pub mod merge;
+pub mod sample;
+pub mod series;
+mod side;
+mod walk;
+
+use std::fmt;
+
+use gnudi_client::{Client, ClientError};
+
+/// Characters of a value that a difference shows.
+const SHOWN_CHARS: usize = 120;
+
+/// How it is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Compare the measures and the histories of so many metrics and resources, chosen at random; `None`: of all.
+    pub sample: Option<usize>,
+    /// Of the random choice.
+    pub seed: u64,
+    /// Requests at once to each of the two; at least one.
+    pub jobs: usize,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    ArchivePolicy,
+    ArchivePolicyRule,
+    ResourceType,
+    Metric,
+    Resource,
+    /// The revisions of a resource.
+    History,
+    /// The aggregates of a metric.
+    Measures,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::ArchivePolicy => "archive policy",
+            Kind::ArchivePolicyRule => "archive policy rule",
+            Kind::ResourceType => "resource type",
+            Kind::Metric => "metric",
+            Kind::Resource => "resource",
+            Kind::History => "history",
+            Kind::Measures => "measures",
+        })
+    }
+}
+
+/// In what two answers differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    OnlyInGnocchi,
+    OnlyInGnudi,
+    /// A field or a value, and what each of them has there, shortened.
+    Value {
+        path: String,
+        gnocchi: String,
+        gnudi: String,
+    },
+}
+
+/// A difference; shown as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub kind: Kind,
+    /// A name, or a UUID: of histories the resource's, of measures the metric's.
+    pub id: String,
+    /// Where the id is a UUID.
+    pub name: Option<String>,
+    pub what: What,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.id)?;
+        if let Some(name) = &self.name {
+            // A line stays one.
+            write!(f, " ({})", name.escape_debug())?;
+        }
+        match &self.what {
+            What::OnlyInGnocchi => f.write_str(": only in Gnocchi"),
+            What::OnlyInGnudi => f.write_str(": only in gnudi"),
+            What::Value { path, gnocchi, gnudi } => {
+                write!(f, ": {path}: Gnocchi {gnocchi}, gnudi {gnudi}")
+            }
+        }
+    }
+}
+
+/// A value as a difference shows it.
+fn shown(value: Option<impl fmt::Display>) -> String {
+    let Some(value) = value else { return "nothing".to_owned() };
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// What was compared, as far as it has come. What only one of the two has counts, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub archive_policies: u64,
+    pub archive_policy_rules: u64,
+    pub resource_types: u64,
+    pub metrics: u64,
+    pub resources: u64,
+    /// Resources whose revisions were compared.
+    pub histories: u64,
+    pub revisions: u64,
+    /// Metrics whose aggregates were compared.
+    pub measured: u64,
+    /// Of these, by method and granularity.
+    pub series: u64,
+    /// Of these series.
+    pub values: u64,
+    /// Percentiles that are equal to nine digits, and not to the last bit: no differences.
+    pub nine_digits: u64,
+    /// Rows that Gnocchi keeps longer than the other methods' of the same time: no differences.
+    pub ignored: u64,
+    pub differences: u64,
+}
+
+/// What is told on the way.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    Difference(&'a Difference),
+    /// Now and then.
+    Progress(&'a Report),
+}
+
+/// Why a comparison stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    #[error("{side} at {url} refuses this user, password or token ({status})")]
+    NotAllowed { side: &'static str, url: String, status: u16 },
+    #[error("{side} at {url}: {error}")]
+    Client { side: &'static str, url: String, error: Box<ClientError> },
+    #[error("{side} at {url}: {path}: unexpected answer: {reason}")]
+    UnexpectedAnswer { side: &'static str, url: String, path: String, reason: String },
+}
+
+/// Compares everything. Both should be at rest: what comes in on the way may be told as a difference. The users of the clients
+/// have to see everything, as administrators do.
+///
+/// # Errors
+/// Where one of the two does not answer, or refuses.
+pub async fn verify(
+    gnocchi: &Client,
+    gnudi: &Client,
+    options: Options,
+    tell: &mut dyn FnMut(Told<'_>),
+) -> Result<Report, VerifyError> {
+    walk::walk(gnocchi.clone(), gnudi.clone(), options, tell).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_is_a_line() {
+        let mut difference = Difference {
+            kind: Kind::Metric,
+            id: "0a7a".to_owned(),
+            name: Some("cpu\n1".to_owned()),
+            what: What::OnlyInGnudi,
+        };
+        assert_eq!(difference.to_string(), "metric 0a7a (cpu\\n1): only in gnudi");
+        difference.name = None;
+        let (gnocchi, gnudi) = (shown(Some(json!("B"))), shown(None::<&str>));
+        difference.what = What::Value { path: "unit".to_owned(), gnocchi, gnudi };
+        assert_eq!(difference.to_string(), "metric 0a7a: unit: Gnocchi \"B\", gnudi nothing");
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let text = "é".repeat(SHOWN_CHARS);
+        assert_eq!(shown(Some(&text)), text);
+        assert_eq!(shown(Some(format!("{text}e"))), format!("{text}..."));
+    }
+}
