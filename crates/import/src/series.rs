@@ -88,15 +88,13 @@ async fn read(
         return Ok(outcome);
     }
     outcome.is_continued = earlier.is_some();
-    // What waits is read first: a worker of Gnocchi moves measures from there into the series. Those that are read in both places
-    // change nothing.
+    // Waiting measures are read before the series: a worker of Gnocchi moves measures from there into the series, and those that are
+    // read in both places change nothing.
     let waiting = waiting(source, metric, &mut outcome.skipped).await?;
     let mut head = current(source, metric, layout, earlier, &mut outcome).await?;
     let mut missing = head.missing(&waiting);
-    if !missing.is_empty() {
-        outcome.measures += missing.len() as u64;
-        head.fold_import(layout, &mut missing);
-    }
+    outcome.measures += missing.len() as u64;
+    head.fold_import(layout, &mut missing);
     let blocks = head.take_sealed(layout).into_iter().map(|block| {
         let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
         (key, block.bytes.into())
@@ -138,7 +136,7 @@ async fn current(
     mut earlier: Option<Head>,
     outcome: &mut Outcome,
 ) -> Result<Head, ImportError> {
-    let storage = &source.storage;
+    let storage = &*source.storage;
     let mut stored = storage.points(metric).await?;
     for _ in 0..READS_MAX {
         let mut skipped = Vec::new();
@@ -150,18 +148,14 @@ async fn current(
             }
             None => Vec::new(),
         };
-        if let Some(mut head) = earlier.take() {
-            if let Some(mut missing) = head.follow(layout, &points) {
-                outcome.measures += missing.len() as u64;
-                if !missing.is_empty() {
-                    head.fold_import(layout, &mut missing);
-                }
-                outcome.skipped.extend(skipped);
-                return Ok(head);
-            }
-            earlier = Some(head);
+        if let Some(mut head) = earlier.take_if(|head| head.follows(layout, &points)) {
+            let mut missing = head.missing(&points);
+            outcome.measures += missing.len() as u64;
+            head.fold_import(layout, &mut missing);
+            outcome.skipped.extend(skipped);
+            return Ok(head);
         }
-        let grains = read_splits(&**storage, metric, layout, earlier.as_ref(), &mut skipped).await?;
+        let grains = read_splits(storage, metric, layout, earlier.as_ref(), &mut skipped).await?;
         // A worker of Gnocchi writes the points after the splits: both are of one pass if these are the same before and after.
         let after = storage.points(metric).await?;
         if stored != after {

@@ -244,7 +244,7 @@ impl GrainState {
 
     /// All open rows, which leave the grain. A stored open block that is not of these methods, which no policy change
     /// makes, is sealed as it is.
-    fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
+    pub(super) fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
         let bytes = match std::mem::take(&mut self.open) {
             Open::Rows(rows) if rows.columns.len() == methods.len() => return rows,
             Open::Rows(_) => return Rows::new(methods.len()),

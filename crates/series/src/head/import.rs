@@ -41,7 +41,7 @@ pub struct ImportOutcome {
 
 impl Head {
     /// See the module. `points` in the order of their times, which are distinct. No request has been applied. `earlier`: the head of an
-    /// earlier import, whose blocks stay; only buckets behind them are taken ([`Head::import_from`]).
+    /// earlier import, whose blocks stay; then the buckets begin where [`Head::import_from`] says.
     pub fn import(
         layout: &Layout,
         earlier: Option<&Head>,
@@ -56,13 +56,12 @@ impl Head {
         }
         let mut of_grain = |granularity| {
             let imported = grains.iter().find(|grain| grain.granularity == granularity);
-            let mut rows = imported.map_or_else(
+            let rows = imported.map_or_else(
                 || Rows::new(layout.methods.len()),
                 |imported| rows_of(layout, imported, &mut outcome.incomplete),
             );
-            if let Some(earlier) = earlier {
-                rows.drop_before(earlier.import_from(granularity));
-            }
+            let from = earlier.map(|head| head.import_from(granularity));
+            debug_assert!(rows.starts.first().zip(from).is_none_or(|(first, from)| *first >= from));
             (granularity, rows)
         };
         let rows: Vec<(Timespan, Rows)> = layout.granularities().map(&mut of_grain).collect();
@@ -84,15 +83,17 @@ impl Head {
         grain.open.first().unwrap_or(Timestamp(grain.final_until))
     }
 
-    /// What an import of these points would add, in the order of their times, if all buckets that they change are still computed from
-    /// points here. `None` where some have left the window: then the buckets must be imported, too.
-    pub fn follow(&self, layout: &Layout, points: &[Measure]) -> Option<Vec<Measure>> {
+    /// Whether [`Head::missing`] of these points, folded, gives what a further import gives: all buckets that they change are still
+    /// computed from points here. Never with rates or percentiles: they depend on the passes that the points came in, also on those that
+    /// brought nothing new.
+    pub fn follows(&self, layout: &Layout, points: &[Measure]) -> bool {
+        if layout.has_rate || layout.has_percentile {
+            return false;
+        }
         let missing = self.missing(points);
-        let Some(first) = missing.first() else { return Some(missing) };
-        let window = layout.window_start(points.last()?.timestamp).0.max(0);
-        let has_marks = layout.has_rate || layout.has_percentile;
-        let follows = self.last().is_some() && window == self.window && first.timestamp.0 >= self.window;
-        (follows && !has_marks).then_some(missing)
+        let (Some(first), Some(newest)) = (missing.first(), points.last()) else { return true };
+        let window = layout.window_start(newest.timestamp).0.max(0);
+        self.last().is_some() && window == self.window && first.timestamp.0 >= self.window
     }
 
     /// Those of the points that it does not have with the same value.
@@ -380,8 +381,24 @@ mod tests {
         }
 
         fn imported(&self, layout: &Layout) -> (Stored, ImportOutcome) {
+            self.imported_after(layout, None)
+        }
+
+        /// As a further import does it where `earlier` is an import already.
+        fn imported_after(&self, layout: &Layout, earlier: Option<&Stored>) -> (Stored, ImportOutcome) {
+            let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
+            let points = &self.head.raw[from..];
+            if let Some(earlier) = earlier.filter(|earlier| earlier.head.follows(layout, points)) {
+                let mut stored = earlier.clone();
+                let mut missing = stored.head.missing(points);
+                stored.head.fold_import(layout, &mut missing);
+                stored.blocks.extend(stored.head.take_sealed(layout));
+                return (stored, ImportOutcome::default());
+            }
             let grain = |granularity| {
-                let rows = self.rows(layout, granularity);
+                let mut rows = self.rows(layout, granularity);
+                let first = earlier.map(|earlier| earlier.head.import_from(granularity));
+                rows.retain(|start, _| first.is_none_or(|first| *start >= first));
                 let value = |bits: u64| Some(f64::from_bits(bits)).filter(|value| !is_absent(*value));
                 let column = |column: usize| rows.values().map(|values| value(values[column])).collect();
                 ImportedGrain {
@@ -390,10 +407,11 @@ mod tests {
                     columns: (0..layout.methods.len()).map(column).collect(),
                 }
             };
-            let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
             let grains: Vec<ImportedGrain> = layout.granularities().map(grain).collect();
-            let (mut head, outcome) = Head::import(layout, None, self.head.raw[from..].to_vec(), &grains);
-            let blocks = head.take_sealed(layout);
+            let (mut head, outcome) =
+                Head::import(layout, earlier.map(|earlier| &earlier.head), points.to_vec(), &grains);
+            let mut blocks = earlier.map_or_else(Vec::new, |earlier| earlier.blocks.clone());
+            blocks.extend(head.take_sealed(layout));
             (Stored { head, blocks, applied: 0 }, outcome)
         }
     }
@@ -459,6 +477,30 @@ mod tests {
         Ok(outcome)
     }
 
+    /// A source that is imported after each of its requests, each time over the import before.
+    fn check_further_imports(layout: &Layout, requests: &[Vec<(i64, i32)>]) -> Result<(), TestCaseError> {
+        let mut source = Stored { head: Head::new(), blocks: Vec::new(), applied: 0 };
+        let mut import: Option<Stored> = None;
+        for request in requests {
+            source.fold(layout, request);
+            let mut bytes = Vec::new();
+            let (mut next, _) = source.imported_after(layout, import.as_ref());
+            next.head.encode(&mut bytes);
+            next.head = Head::decode(&bytes).unwrap();
+            let import = import.insert(next);
+            // `rows` reads heads that were not stored.
+            let mut shown = import.clone();
+            for grain in &mut shown.head.grains {
+                let rows = grain.take_rows(&layout.methods, &mut shown.blocks);
+                grain.open = Open::Rows(rows);
+            }
+            for granularity in layout.granularities() {
+                prop_assert_eq!(shown.rows(layout, granularity), source.rows(layout, granularity));
+            }
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn an_import_reads_and_goes_on_as_its_source(
@@ -482,6 +524,17 @@ mod tests {
         ) {
             let layout = layout(&["mean", "rate:mean", "rate:count", "rate:std"], back_window);
             check_alike(&layout, true, &before, &after)?;
+        }
+
+        #[test]
+        fn further_imports_read_as_their_source(
+            requests in requests(), back_window in 0u64..3, methods in prop::sample::select(vec![
+                vec!["mean", "sum", "count", "std", "last"],
+                vec!["mean", "95pct"],
+                vec!["mean", "rate:mean", "rate:std"],
+            ]),
+        ) {
+            check_further_imports(&layout(&methods, back_window), &requests)?;
         }
     }
 
