@@ -1,9 +1,6 @@
 //! `gnudi backup`: copies the embedded store, which a server may have open.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
@@ -12,6 +9,7 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::sql::SqlIndexer;
 
+use super::progress::Progress;
 use crate::{
     args::{BackupArgs, StoreArgs},
     config::{Config, Deployment},
@@ -26,24 +24,24 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     if !index.is_file() {
         bail!("{}: no data directory: there is no {}", data_dir.display(), index.display());
     }
-    let mut progress = Progress::new("backup");
+    let mut progress = Progress::slowing("backup");
     let mut backup = Backup::begin(&args.place, &name())?;
     for error in backup.damaged() {
         tracing::warn!("an earlier backup is damaged, and nothing of it is used: {error}");
     }
     let path = backup.path();
-    backup.copy_store(&data_dir, &mut |figures| progress.tell(figures))?;
+    backup.copy_store(&data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
     super::runtime(&config, "backup", Some(1))?
         .block_on(SqlIndexer::copy_file(&index, &backup.index()))
         .context("copying the index")?;
-    let figures = backup.finish(&mut |figures| progress.tell(figures))?;
+    let figures = backup.finish(&mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
     println!(
         "{}: {} files, {} bytes copied, {} bytes kept, {:.1} s",
         path.display(),
         figures.files,
         figures.copied_bytes,
         figures.kept_bytes,
-        progress.began.elapsed().as_secs_f64()
+        progress.elapsed().as_secs_f64()
     );
     Ok(())
 }
@@ -64,43 +62,16 @@ pub(super) fn embedded_dir(store: &StoreArgs, config: &Config) -> Result<PathBuf
     }
 }
 
-/// Tells on standard error how far it is: after a second, and then ever more rarely, once a minute at last.
-pub(super) struct Progress {
-    what: &'static str,
-    began: Instant,
-    next: Duration,
-    pause: Duration,
-}
-
-impl Progress {
-    const PAUSE_MAX: Duration = Duration::from_mins(1);
-
-    pub(super) fn new(what: &'static str) -> Self {
-        let pause = Duration::from_secs(1);
-        Self { what, began: Instant::now(), next: pause, pause }
-    }
-
-    pub(super) fn tell(&mut self, figures: &Figures) {
-        let elapsed = self.began.elapsed();
-        if elapsed < self.next {
-            return;
-        }
-        self.pause = (self.pause * 2).min(Self::PAUSE_MAX);
-        self.next = elapsed + self.pause;
-        eprintln!("{}", self.line(figures, elapsed));
-    }
-
-    fn line(&self, figures: &Figures, elapsed: Duration) -> String {
-        format!(
-            "{}: {} files, {} copied, {} kept, {} checked after {:.0} s",
-            self.what,
-            figures.files,
-            megabytes(figures.copied_bytes),
-            megabytes(figures.kept_bytes),
-            megabytes(figures.checked_bytes),
-            elapsed.as_secs_f64()
-        )
-    }
+/// How far it is.
+pub(super) fn line(figures: &Figures, elapsed: Duration) -> String {
+    format!(
+        "{} files, {} copied, {} kept, {} checked after {:.0} s",
+        figures.files,
+        megabytes(figures.copied_bytes),
+        megabytes(figures.kept_bytes),
+        megabytes(figures.checked_bytes),
+        elapsed.as_secs_f64()
+    )
 }
 
 pub(super) fn megabytes(bytes: u64) -> String {
@@ -118,18 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_ever_more_rarely() {
-        let mut progress = Progress::new("backup");
+    fn progress_has_all_figures() {
         let figures = Figures { files: 3, copied_bytes: 1_500_000, ..Figures::default() };
-        let line = progress.line(&figures, Duration::from_secs(4));
-        assert_eq!(line, "backup: 3 files, 1.5 MB copied, 0.0 MB kept, 0.0 MB checked after 4 s");
-        for pause in [2, 4, 8, 16, 32, 60, 60] {
-            progress.next = Duration::ZERO;
-            progress.tell(&figures);
-            assert_eq!(progress.pause, Duration::from_secs(pause));
-        }
-        let next = progress.next;
-        progress.tell(&figures);
-        assert_eq!(progress.next, next, "not before its time");
+        let line = line(&figures, Duration::from_secs(4));
+        assert_eq!(line, "3 files, 1.5 MB copied, 0.0 MB kept, 0.0 MB checked after 4 s");
     }
 }

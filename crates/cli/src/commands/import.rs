@@ -1,10 +1,11 @@
 //! `gnudi import`: takes over what a Gnocchi holds, into a store in which no process folds measures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use gnudi_import::{Report, Target};
 
+use super::progress::Progress;
 use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
     config::Config,
@@ -12,42 +13,23 @@ use crate::{
     store::{self, Patience, Store},
 };
 
-/// How often the progress is told.
-const TOLD_DELAY: Duration = Duration::from_secs(5);
-
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     let gnocchis = Config::load(Some(&args.config_file))?;
     let own = Config::load(args.target.as_deref())?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
     logging::start_quietly(&store_args, &own);
-    let began = Instant::now();
+    let mut progress = Progress::steady("import");
     super::runtime(&own, "import", None)?.block_on(async {
         let mut source = store::gnocchi::open(&gnocchis).await?;
         // After all that can refuse the source: what is not imported leaves no directory.
         let store = Store::open(&store_args, &own, None, Patience::none()).await?;
         let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
-        let mut teller = Teller { began, told: began };
-        let imported = gnudi_import::import(&mut source, target, &mut |report| teller.tell(report)).await;
+        let mut tell = |report: &Report| progress.tell(|elapsed| line(report, elapsed));
+        let imported = gnudi_import::import(&mut source, target, &mut tell).await;
         store.close().await;
-        print(&imported?, began.elapsed());
+        print(&imported?, progress.elapsed());
         Ok(())
     })
-}
-
-/// Tells on standard error how far it is.
-struct Teller {
-    began: Instant,
-    told: Instant,
-}
-
-impl Teller {
-    fn tell(&mut self, report: &Report) {
-        if self.told.elapsed() < TOLD_DELAY {
-            return;
-        }
-        self.told = Instant::now();
-        eprintln!("import: {}", line(report, self.began.elapsed()));
-    }
 }
 
 fn line(report: &Report, elapsed: Duration) -> String {

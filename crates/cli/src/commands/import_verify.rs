@@ -1,21 +1,16 @@
 //! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 nothing differs, 1 something does, 2 one of
 //! them does not answer, or refuses.
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions};
-use gnudi_import::verify::{self, Difference, Options, Report, Told};
+use gnudi_import::verify::{self, Options, Report, Told};
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
+use super::progress::Progress;
 use crate::args::ImportVerifyArgs;
-
-/// How often the progress is told.
-const TOLD_DELAY: Duration = Duration::from_secs(5);
 
 /// How long an answer may take: pages of a large Gnocchi are slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
@@ -43,16 +38,20 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
     let seed = args.seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0);
     let options =
         Options { sample: args.sample.map(|size| size as usize), seed, jobs: usize::from(args.jobs) };
-    let began = Instant::now();
-    let mut teller = Teller { began, told: began, printed: 0, printed_max: args.differences_max };
+    let mut progress = Progress::steady("import verify");
+    let mut printed = 0;
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     let mut tell = |told: Told<'_>| match told {
-        Told::Difference(difference) => teller.print(difference),
-        Told::Progress(report) => teller.tell(report),
+        Told::Difference(_) if printed == args.differences_max => {}
+        Told::Difference(difference) => {
+            printed += 1;
+            println!("{difference}");
+        }
+        Told::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
-    print!("{}", summary(&report, options, began.elapsed()));
-    let left_out = report.differences.saturating_sub(teller.printed);
+    print!("{}", summary(&report, options, progress.elapsed()));
+    let left_out = report.differences.saturating_sub(printed);
     if left_out > 0 {
         println!("  {left_out} of the differences are not printed: --differences-max");
     }
@@ -90,31 +89,6 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
 /// An option, or a variable of the environment, that is there but empty says nothing.
 fn given(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// Prints differences on standard output, and on standard error how far it is.
-struct Teller {
-    began: Instant,
-    told: Instant,
-    printed: u64,
-    printed_max: u64,
-}
-
-impl Teller {
-    fn print(&mut self, difference: &Difference) {
-        if self.printed < self.printed_max {
-            self.printed += 1;
-            println!("{difference}");
-        }
-    }
-
-    fn tell(&mut self, report: &Report) {
-        if self.told.elapsed() < TOLD_DELAY {
-            return;
-        }
-        self.told = Instant::now();
-        eprintln!("import verify: {}", line(report, self.began.elapsed()));
-    }
 }
 
 fn line(report: &Report, elapsed: Duration) -> String {

@@ -10,6 +10,7 @@ pub mod metricd;
 pub mod passwd;
 pub mod policy;
 pub mod profile;
+mod progress;
 pub mod restore;
 pub mod serve;
 pub mod split_sacks;

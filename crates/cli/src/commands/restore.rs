@@ -3,7 +3,10 @@
 use anyhow::Result;
 use gnudi_drivers::backup::{newest, restore};
 
-use super::backup::{Progress, embedded_dir, megabytes};
+use super::{
+    backup::{embedded_dir, line, megabytes},
+    progress::Progress,
+};
 use crate::{args::RestoreArgs, config::Config, logging};
 
 pub fn run(args: &RestoreArgs) -> Result<()> {
@@ -11,8 +14,9 @@ pub fn run(args: &RestoreArgs) -> Result<()> {
     logging::start(&args.store, &config);
     let data_dir = embedded_dir(&args.store, &config)?;
     let backup = newest(&args.backup)?;
-    let mut progress = Progress::new("restore");
-    let figures = restore(&backup, &data_dir, &mut |figures| progress.tell(figures))?;
+    let mut progress = Progress::slowing("restore");
+    let figures =
+        restore(&backup, &data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
     let (files, size) = (figures.files, megabytes(figures.copied_bytes));
     println!("{}: {files} files, {size} from {}", data_dir.display(), backup.display());
     Ok(())

@@ -1,0 +1,84 @@
+//! Tells on standard error, now and then, how far a command is.
+
+use std::time::{Duration, Instant};
+
+const STEADY_PAUSE: Duration = Duration::from_secs(5);
+const SLOWING_PAUSE: Duration = Duration::from_secs(1);
+const SLOWING_PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// See the module.
+pub(super) struct Progress {
+    what: &'static str,
+    began: Instant,
+    next: Duration,
+    pause: Duration,
+    pause_max: Duration,
+}
+
+impl Progress {
+    /// Tells every five seconds.
+    pub(super) fn steady(what: &'static str) -> Self {
+        Self { what, began: Instant::now(), next: STEADY_PAUSE, pause: STEADY_PAUSE, pause_max: STEADY_PAUSE }
+    }
+
+    /// Tells after a second, and then ever more rarely, once a minute at last.
+    pub(super) fn slowing(what: &'static str) -> Self {
+        let (pause, pause_max) = (SLOWING_PAUSE, SLOWING_PAUSE_MAX);
+        Self { what, began: Instant::now(), next: pause, pause, pause_max }
+    }
+
+    /// Since the command began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Tells what `figures` says after so much time, if it is time to.
+    pub(super) fn tell(&mut self, figures: impl FnOnce(Duration) -> String) {
+        if let Some(line) = self.due(figures) {
+            eprintln!("{line}");
+        }
+    }
+
+    fn due(&mut self, figures: impl FnOnce(Duration) -> String) -> Option<String> {
+        let elapsed = self.elapsed();
+        if elapsed < self.next {
+            return None;
+        }
+        self.pause = (self.pause * 2).min(self.pause_max);
+        self.next = elapsed + self.pause;
+        Some(format!("{}: {}", self.what, figures(elapsed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(progress: &mut Progress) -> Option<String> {
+        progress.due(|_| "figures".to_owned())
+    }
+
+    #[test]
+    fn progress_is_told_ever_more_rarely() {
+        let mut progress = Progress::slowing("backup");
+        for pause in [2, 4, 8, 16, 32, 60, 60] {
+            progress.next = Duration::ZERO;
+            assert_eq!(told(&mut progress).as_deref(), Some("backup: figures"));
+            assert_eq!(progress.pause, Duration::from_secs(pause));
+        }
+        let next = progress.next;
+        assert_eq!(told(&mut progress), None);
+        assert_eq!(progress.next, next, "not before its time");
+    }
+
+    #[test]
+    fn progress_is_told_steadily() {
+        let mut progress = Progress::steady("import");
+        assert_eq!(told(&mut progress), None);
+        for _ in 0..3 {
+            progress.next = Duration::ZERO;
+            assert!(told(&mut progress).is_some());
+            assert_eq!(progress.pause, STEADY_PAUSE);
+        }
+    }
+}
