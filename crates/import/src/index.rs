@@ -87,7 +87,8 @@ impl Index {
 
     async fn check_schema(&mut self) -> Result<(), IndexError> {
         let schema = self.column("version_num", Form::Text);
-        let versions = match self.fetch(format!("SELECT {schema} FROM alembic_version")).await {
+        let select = self.once(format!("SELECT {schema} FROM alembic_version"));
+        let versions = match self.connection.fetch_all(select).await {
             Err(error) if gnudi_sql::is_missing_table(&error) => {
                 return Err(IndexError::NotGnocchis { place: self.place.clone() });
             }
@@ -107,7 +108,8 @@ impl Index {
             ("definition", Form::Text),
             ("aggregation_methods", Form::Text),
         ]);
-        let rows = self.all(format!("SELECT {columns} FROM archive_policy ORDER BY name")).await?;
+        let select = self.once(format!("SELECT {columns} FROM archive_policy ORDER BY name"));
+        let rows = self.fetch(select).await?;
         let texts = self.decode(&rows, |row| {
             let (name, definition, methods): (String, String, String) =
                 (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
@@ -126,7 +128,8 @@ impl Index {
             ("metric_pattern", Form::Text),
             ("archive_policy_name", Form::Text),
         ]);
-        let rows = self.all(format!("SELECT {columns} FROM archive_policy_rule ORDER BY name")).await?;
+        let select = self.once(format!("SELECT {columns} FROM archive_policy_rule ORDER BY name"));
+        let rows = self.fetch(select).await?;
         self.decode(&rows, |row| {
             Ok(ArchivePolicyRule {
                 name: row.try_get(0)?,
@@ -144,7 +147,8 @@ impl Index {
             ("attributes", Form::Text),
             ("state", Form::Text),
         ]);
-        let rows = self.all(format!("SELECT {columns} FROM resource_type ORDER BY name")).await?;
+        let select = self.once(format!("SELECT {columns} FROM resource_type ORDER BY name"));
+        let rows = self.fetch(select).await?;
         let texts = self.decode(&rows, |row| {
             let (name, table, state): (String, String, String) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
@@ -190,7 +194,7 @@ impl Index {
             self.push_id(&mut current, behind);
         }
         current.push(format_args!(" ORDER BY r.id LIMIT {PAGE_ROWS}"));
-        let current = self.statement(current).await?;
+        let current = self.fetch(current).await?;
         let mut resources: Vec<SourceResource> = self
             .decode(&current, |row| Ok((id_at(row, 0)?, revision(of, row)?)))?
             .into_iter()
@@ -205,7 +209,7 @@ impl Index {
         earlier.push(" AND r.id <= ");
         self.push_id(&mut earlier, last.id);
         earlier.push(" ORDER BY r.id, r.revision DESC");
-        let earlier = self.statement(earlier).await?;
+        let earlier = self.fetch(earlier).await?;
         for (id, revision) in self.decode(&earlier, |row| Ok((id_at(row, 0)?, revision(of, row)?)))? {
             // Newest first: each goes before those that are there.
             if let Ok(at) = resources.binary_search_by_key(&id, |resource| resource.id) {
@@ -238,7 +242,7 @@ impl Index {
             self.push_id(&mut select, behind.0);
         }
         select.push(format_args!(" ORDER BY id LIMIT {PAGE_ROWS}"));
-        let rows = self.statement(select).await?;
+        let rows = self.fetch(select).await?;
         self.decode(&rows, |row| {
             let resource_id = row.try_get::<Option<&str>>(5)?;
             Ok(NewMetric {
@@ -255,7 +259,8 @@ impl Index {
 
     /// How many metrics there are to read.
     pub async fn count_metrics(&mut self) -> Result<u64, IndexError> {
-        let rows = self.all("SELECT COUNT(*) FROM metric WHERE status = 'active'".to_owned()).await?;
+        let select = self.once("SELECT COUNT(*) FROM metric WHERE status = 'active'".to_owned());
+        let rows = self.fetch(select).await?;
         let counts = self.decode(&rows, |row| row.try_get::<i64>(0))?;
         Ok(counts.first().copied().unwrap_or_default() as u64)
     }
@@ -330,17 +335,11 @@ impl Index {
         };
     }
 
-    async fn fetch(&mut self, sql: String) -> Result<Vec<Row>, gnudi_sql::Error> {
-        let statement = Statement::once(self.connection.dialect(), sql);
-        self.connection.fetch_all(statement).await
+    fn once(&self, sql: String) -> Statement {
+        Statement::once(self.connection.dialect(), sql)
     }
 
-    async fn all(&mut self, sql: String) -> Result<Vec<Row>, IndexError> {
-        let rows = self.fetch(sql).await;
-        rows.map_err(|error| self.error(&error))
-    }
-
-    async fn statement(&mut self, statement: Statement) -> Result<Vec<Row>, IndexError> {
+    async fn fetch(&mut self, statement: Statement) -> Result<Vec<Row>, IndexError> {
         let rows = self.connection.fetch_all(statement).await;
         rows.map_err(|error| self.error(&error))
     }

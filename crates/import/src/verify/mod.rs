@@ -126,7 +126,7 @@ pub struct Report {
     pub values: u64,
     /// Percentiles that are equal to nine digits, and not to the last bit: no differences.
     pub nine_digits: u64,
-    /// Rows that Gnocchi keeps longer than the other methods' of the same time: no differences.
+    /// Expired rows of `std` and of rates that one of them alone has: no differences.
     pub ignored: u64,
     pub differences: u64,
 }

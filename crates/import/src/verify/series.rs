@@ -67,7 +67,7 @@ pub struct SeriesOutcome {
     pub values: u64,
     /// Percentiles of these that are equal to nine digits, and not to the last bit.
     pub nine_digits: u64,
-    /// Rows of Gnocchi that are ignored.
+    /// Expired rows that one of them alone has.
     pub ignored: u64,
     pub differences: Vec<PointDifference>,
 }

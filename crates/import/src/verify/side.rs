@@ -1,4 +1,4 @@
-//! One of the two servers: what is asked of it, and how its failures are told.
+//! One of the two servers: requests to it, and the errors of these.
 
 use std::collections::BTreeMap;
 

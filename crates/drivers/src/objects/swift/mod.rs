@@ -40,7 +40,8 @@ const MARK: char = '~';
 /// Bytes that nobody has claimed are removed after this time, and no create relies on older ones.
 const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
 const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
-const LIST_PAGE: usize = 1000;
+/// Names that the arbiter is asked about at once.
+const CLAIMS_AT_ONCE: usize = 1000;
 const DELETES_AT_ONCE: usize = 16;
 /// Folders that are remembered to hold created objects.
 const FOLDERS_MAX: usize = 10_000;
@@ -301,7 +302,7 @@ impl Objects for SwiftObjects {
     /// First the claims go, then the bytes: in between nothing is there, and bytes that stay are swept up by a list.
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
         names.iter().try_for_each(|name| check_name(name))?;
-        for part in names.chunks(LIST_PAGE) {
+        for part in names.chunks(CLAIMS_AT_ONCE) {
             let claimed = self.claimed(part).await?;
             let claims = part.iter().zip(&claimed).filter(|(_, raw)| raw.is_some());
             let claims: Vec<String> = claims.map(|(name, _)| self.claim_name(name)).collect();
@@ -324,7 +325,7 @@ impl Objects for SwiftObjects {
             .partition(|name| is_name(name));
         let mut names = plain;
         let now = SystemTime::now();
-        for raw in raw.chunks(LIST_PAGE) {
+        for raw in raw.chunks(CLAIMS_AT_ONCE) {
             let raw = raw.iter().filter_map(|raw| Some((raw, raw.split_once(MARK)?)));
             let raw: Vec<_> = raw.filter(|(_, (name, _))| is_name(name)).collect();
             let candidates: Vec<String> = raw.iter().map(|(_, (name, _))| (*name).to_owned()).collect();
