@@ -65,9 +65,9 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
-    /// Write all that a Gnocchi 4.3 to 4.7 has into an embedded store that no process has open, or into a shared one in which no gnudi
-    /// has folded measures. Stop gnocchi-metricd before; the API may go on. Changes nothing there. Run again, it brings an earlier import
-    /// up to date, also one that was cut short.
+    /// Write all that a Gnocchi 4.3 to 4.7 has into an empty store, while Gnocchi works on. Changes nothing there. Run again, it brings
+    /// an earlier import up to date, also one that was cut short: what is new or has changed is written, what was deleted is deleted. A
+    /// store that a server of gnudi has opened since is refused.
     Gnocchi(ImportGnocchiArgs),
     /// Ask a Gnocchi and a gnudi the same over their APIs, and print every difference. Both should be at rest, without measures that
     /// wait. Exit status: 0 nothing differs, 1 something does, 2 one of them does not answer, or refuses.
@@ -260,6 +260,9 @@ pub struct ImportGnocchiArgs {
     /// gnudi's configuration file, which names the store to write.
     #[arg(long, value_name = "FILE")]
     pub target: Option<PathBuf>,
+    /// Go on until interrupted: every few seconds bring the store up to date, and once more at the interrupt, for the cut-over.
+    #[arg(long)]
+    pub follow: bool,
 }
 
 #[derive(Clone, Debug, Args)]

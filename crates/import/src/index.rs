@@ -15,8 +15,13 @@ use uuid::Uuid;
 /// The schema's versions from Gnocchi 4.3 to 4.7, by alembic's names, oldest first. What is read here is the same in all.
 const SCHEMAS: [&str; 5] = ["1e1a63d3d186", "04eba72e4f90", "18fff4509e3e", "94544ca86c7e", "f89ed2e3c2ec"];
 
+/// The first version that keeps when a metric got measures.
+const SCHEMA_WITH_LAST_MEASURES: &str = "f89ed2e3c2ec";
+
 /// How many rows one statement brings.
-const PAGE_ROWS: usize = 10_000;
+const PAGE_ROWS: usize = 100_000;
+/// How many ids one statement names.
+pub const IDS_AT_ONCE: usize = 1_000;
 
 /// Why an index cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +63,30 @@ pub struct SourceType {
     table: String,
 }
 
+/// Which resources there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceState {
+    pub id: Uuid,
+    pub resource_type: Text,
+    /// Every change begins another revision.
+    pub revision_start: Timestamp,
+}
+
+/// Which metrics there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricState {
+    pub id: MetricId,
+    /// When gnocchi-metricd last began to process measures of it; `None` before 4.7, which does not keep it. It is written before the
+    /// measures are stored.
+    pub last_measures: Option<Timestamp>,
+}
+
 /// An open index.
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
     place: String,
+    has_last_measures: bool,
 }
 
 impl Index {
@@ -80,12 +104,13 @@ impl Index {
             _ => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
         connection.run(begin).await.map_err(failed)?;
-        let mut index = Index { connection, place };
-        index.check_schema().await?;
+        let mut index = Index { connection, place, has_last_measures: false };
+        index.has_last_measures = index.schema().await? == SCHEMA_WITH_LAST_MEASURES;
         Ok(index)
     }
 
-    async fn check_schema(&mut self) -> Result<(), IndexError> {
+    /// Refuses unknown versions.
+    async fn schema(&mut self) -> Result<String, IndexError> {
         let schema = self.column("version_num", Form::Text);
         let select = self.once(format!("SELECT {schema} FROM alembic_version"));
         let versions = match self.connection.fetch_all(select).await {
@@ -96,7 +121,7 @@ impl Index {
         };
         let found: Vec<String> = self.decode(&versions, |row| row.try_get(0))?;
         match found.as_slice() {
-            [version] if SCHEMAS.contains(&version.as_str()) => Ok(()),
+            [version] if SCHEMAS.contains(&version.as_str()) => Ok(version.clone()),
             _ => Err(IndexError::UnknownSchema { place: self.place.clone(), found: found.join(", ") }),
         }
     }
@@ -179,50 +204,72 @@ impl Index {
         SourceType { resource_type, table: String::new() }
     }
 
-    /// The resources of a type (not of others that share its attributes) behind an id, in the order of their ids: some; none at the
-    /// end.
+    pub async fn resource_states(&mut self) -> Result<Vec<ResourceState>, IndexError> {
+        let columns = self.columns(&[("id", Form::Id), ("type", Form::Text), ("revision_start", Form::Time)]);
+        let select = format!("SELECT {columns} FROM resource WHERE 1 = 1");
+        let state = |row: &Row| {
+            let (resource_type, revision_start) = (row.try_get::<&str>(1)?.into(), time(row.try_get(2)?));
+            Ok(ResourceState { id: id_at(row, 0)?, resource_type, revision_start })
+        };
+        self.all(&select, state, |state| state.id).await
+    }
+
+    /// Those of these resources that are of the type, in the order of their ids. At most [`IDS_AT_ONCE`] ids.
     pub async fn resources(
         &mut self,
         of: &SourceType,
-        behind: Option<Uuid>,
+        ids: &[Uuid],
     ) -> Result<Vec<SourceResource>, IndexError> {
-        let mut current = self.revision_select(of, "resource", "");
-        current.push(" WHERE r.type = ");
-        self.push_text(&mut current, &of.resource_type.name);
-        if let Some(behind) = behind {
-            current.push(" AND r.id > ");
-            self.push_id(&mut current, behind);
+        let name = of.resource_type.name.clone();
+        let mut revisions = Vec::new();
+        for (table, suffix, order) in
+            [("resource", "", "r.id"), ("resource_history", "_history", "r.id, r.revision DESC")]
+        {
+            let mut select = self.revision_select(of, table, suffix);
+            select.push(" WHERE r.type = ");
+            self.push_text(&mut select, &name);
+            self.push_among(&mut select, "r.id", ids);
+            select.push(format_args!(" ORDER BY {order}"));
+            let rows = self.fetch(select).await?;
+            revisions.push(self.decode(&rows, |row| Ok((id_at(row, 0)?, revision(of, row)?)))?);
         }
-        current.push(format_args!(" ORDER BY r.id LIMIT {PAGE_ROWS}"));
-        let current = self.fetch(current).await?;
-        let mut resources: Vec<SourceResource> = self
-            .decode(&current, |row| Ok((id_at(row, 0)?, revision(of, row)?)))?
-            .into_iter()
-            .map(|(id, revision)| SourceResource { id, revisions: vec![revision] })
-            .collect();
-        let (Some(first), Some(last)) = (resources.first(), resources.last()) else { return Ok(resources) };
-        let mut earlier = self.revision_select(of, "resource_history", "_history");
-        earlier.push(" WHERE r.type = ");
-        self.push_text(&mut earlier, &of.resource_type.name);
-        earlier.push(" AND r.id >= ");
-        self.push_id(&mut earlier, first.id);
-        earlier.push(" AND r.id <= ");
-        self.push_id(&mut earlier, last.id);
-        earlier.push(" ORDER BY r.id, r.revision DESC");
-        let earlier = self.fetch(earlier).await?;
-        for (id, revision) in self.decode(&earlier, |row| Ok((id_at(row, 0)?, revision(of, row)?)))? {
-            // Newest first: each goes before those that are there.
+        let (earlier, current) = (revisions.pop().unwrap_or_default(), revisions.pop().unwrap_or_default());
+        let resource = |(id, revision)| SourceResource { id, revisions: vec![revision] };
+        let mut resources: Vec<SourceResource> = current.into_iter().map(resource).collect();
+        for (id, revision) in earlier {
             if let Ok(at) = resources.binary_search_by_key(&id, |resource| resource.id) {
-                resources[at].revisions.insert(0, revision);
+                resources[at].revisions.push(revision);
             }
+        }
+        // Newest first so far.
+        for resource in &mut resources {
+            resource.revisions.reverse();
         }
         Ok(resources)
     }
 
-    /// The metrics behind an id, in the order of their ids: some; none at the end. Gnocchi does not know when they were made.
+    /// All but those that are being deleted.
+    pub async fn metric_states(&mut self) -> Result<Vec<MetricState>, IndexError> {
+        let last_measures = if self.has_last_measures {
+            self.column("last_measure_timestamp", Form::Time)
+        } else {
+            "NULL".to_owned()
+        };
+        let id = self.column("id", Form::Id);
+        let select = format!("SELECT {id}, {last_measures} FROM metric WHERE status = 'active'");
+        let has_last_measures = self.has_last_measures;
+        let state = |row: &Row| {
+            let last_measures = if has_last_measures { Some(time(row.try_get(1)?)) } else { None };
+            Ok(MetricState { id: MetricId(id_at(row, 0)?), last_measures })
+        };
+        self.all(&select, state, |state| state.id.0).await
+    }
+
+    /// Those of these metrics that are there, in the order of their ids. At most [`IDS_AT_ONCE`] ids. Gnocchi does not know when they
+    /// were made.
     pub async fn metrics(
         &mut self,
-        behind: Option<MetricId>,
+        ids: &[MetricId],
         created_at: Timestamp,
     ) -> Result<Vec<NewMetric>, IndexError> {
         let columns = self.columns(&[
@@ -233,15 +280,9 @@ impl Index {
             ("archive_policy_name", Form::Text),
             ("resource_id", Form::Id),
         ]);
-        let mut select = Statement::new(
-            self.connection.dialect(),
-            format!("SELECT {columns} FROM metric WHERE status = 'active'"),
-        );
-        if let Some(behind) = behind {
-            select.push(" AND id > ");
-            self.push_id(&mut select, behind.0);
-        }
-        select.push(format_args!(" ORDER BY id LIMIT {PAGE_ROWS}"));
+        let mut select = self.once(format!("SELECT {columns} FROM metric WHERE status = 'active'"));
+        self.push_among(&mut select, "id", &ids.iter().map(|id| id.0).collect::<Vec<_>>());
+        select.push(" ORDER BY id");
         let rows = self.fetch(select).await?;
         self.decode(&rows, |row| {
             let resource_id = row.try_get::<Option<&str>>(5)?;
@@ -257,12 +298,27 @@ impl Index {
         })
     }
 
-    /// How many metrics there are to read.
-    pub async fn count_metrics(&mut self) -> Result<u64, IndexError> {
-        let select = self.once("SELECT COUNT(*) FROM metric WHERE status = 'active'".to_owned());
-        let rows = self.fetch(select).await?;
-        let counts = self.decode(&rows, |row| row.try_get::<i64>(0))?;
-        Ok(counts.first().copied().unwrap_or_default() as u64)
+    /// All rows of a statement that ends with a condition, in the order of their ids.
+    async fn all<T>(
+        &mut self,
+        select: &str,
+        one: impl Fn(&Row) -> Result<T, gnudi_sql::Error>,
+        id: impl Fn(&T) -> Uuid,
+    ) -> Result<Vec<T>, IndexError> {
+        let mut all = Vec::new();
+        loop {
+            let mut page = self.once(select.to_owned());
+            if let Some(last) = all.last() {
+                page.push(" AND id > ");
+                self.push_id(&mut page, id(last));
+            }
+            page.push(format_args!(" ORDER BY id LIMIT {PAGE_ROWS}"));
+            let rows = self.fetch(page).await?;
+            all.extend(self.decode(&rows, &one)?);
+            if rows.len() < PAGE_ROWS {
+                return Ok(all);
+            }
+        }
     }
 
     /// Of resources with the attributes of a type; `suffix` ends the name of its table.
@@ -294,7 +350,7 @@ impl Index {
             let key = if suffix.is_empty() { "id" } else { "revision" };
             format!(" JOIN {}{suffix} a ON a.{key} = r.{key}", of.table)
         };
-        Statement::new(self.connection.dialect(), format!("SELECT {columns} FROM {table} r{join}"))
+        self.once(format!("SELECT {columns} FROM {table} r{join}"))
     }
 
     fn quoted(&self, name: &str) -> String {
@@ -333,6 +389,19 @@ impl Index {
             Dialect::Mysql => statement.push_bind(id),
             _ => statement.push(format_args!("CAST('{id}' AS UUID)")),
         };
+    }
+
+    fn push_among(&self, statement: &mut Statement, column: &str, ids: &[Uuid]) {
+        debug_assert!((1..=IDS_AT_ONCE).contains(&ids.len()));
+        statement.push(format_args!(" AND {column} IN ("));
+        for (number, id) in ids.iter().enumerate() {
+            statement.push(if number == 0 { "" } else { ", " });
+            match self.connection.dialect() {
+                Dialect::Mysql => statement.push(format_args!("UNHEX('{}')", id.simple())),
+                _ => statement.push(format_args!("'{id}'")),
+            };
+        }
+        statement.push(")");
     }
 
     fn once(&self, sql: String) -> Statement {

@@ -11,22 +11,21 @@ use crate::{
     index::{SourceResource, SourceRevision},
 };
 
-/// Imports a resource that is not there, adds the revisions that have come since, or makes anew one whose import was cut short.
+/// Imports a resource that is not there, adds the revisions that have come since, or makes anew one that was deleted and made again.
+/// Answers whether it is there.
 pub(crate) async fn import(
     target: Target<'_>,
     resource_type: &str,
     resource: SourceResource,
     skipped: &mut Vec<String>,
-) -> Result<(), ImportError> {
+) -> Result<bool, ImportError> {
     let SourceResource { id, revisions } = resource;
-    let [first, later @ ..] = revisions.as_slice() else { return Ok(()) };
+    let [first, later @ ..] = revisions.as_slice() else { return Ok(false) };
     if let Some(there) = target.indexer.resource(resource_type, id).await? {
         let known = revisions.iter().position(|revision| revision.revision_start == there.revision_start);
         if let Some(known) = known {
-            return add_revisions(target, resource_type, id, &revisions[known + 1..]).await;
-        }
-        if !there.metrics.is_empty() {
-            return Err(ImportError::OtherResource(id));
+            add_revisions(target, resource_type, id, &revisions[known + 1..]).await?;
+            return Ok(true);
         }
         target.indexer.delete_resources(&[id]).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     }
@@ -46,12 +45,13 @@ pub(crate) async fn import(
     match target.indexer.create_resources(vec![new]).await.into_iter().next() {
         Some(Err(error @ IndexerError::ResourceAlreadyExists(_))) => {
             skipped.push(format!("resource {id}: {error}"));
-            return Ok(());
+            return Ok(false);
         }
         Some(created) => drop(created?),
         None => unreachable!("one answer each"),
     }
-    add_revisions(target, resource_type, id, later).await
+    add_revisions(target, resource_type, id, later).await?;
+    Ok(true)
 }
 
 async fn add_revisions(

@@ -1,29 +1,41 @@
 //! The series of some metrics: read at once, made heads and blocks of, and written together.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use gnudi_drivers::aggregates::{BlockKey, Fence, MetricWrite};
 use gnudi_indexer::NewMetric;
-use gnudi_model::{AggregationMethod, Measure, MetricId, Timespan, Timestamp};
+use gnudi_model::{AggregationMethod, MetricId, Timespan, Timestamp};
 use gnudi_series::head::{Head, ImportedGrain, Layout};
 
 use crate::{
     ImportError, Report, Target, carbonara,
-    source::{Incoming, SourceError, SplitKey, Storage},
+    source::{Incoming, SourceError, SplitKey, Storage, StoredMeasures},
 };
 
 pub(crate) const METRICS_AT_ONCE: usize = 100;
 
-/// How often a metric is read again that Gnocchi works on meanwhile.
+/// How often a metric is read again that gnocchi-metricd works on meanwhile.
 const READS_MAX: usize = 100;
 
 /// What series are read from.
-#[derive(Clone)]
 pub(crate) struct SeriesSource {
     pub storage: Arc<dyn Storage>,
     pub incoming: Arc<dyn Incoming>,
     /// By the names of archive policies.
-    pub layouts: Arc<HashMap<String, Layout>>,
+    pub layouts: HashMap<String, Layout>,
+    /// Metrics with measures that wait.
+    pub backlog: HashSet<MetricId>,
+    /// Between two reads of a metric that gnocchi-metricd works on.
+    pub pause: Duration,
+    /// Whether passes of gnocchi-metricd end; once one was waited for in vain, nothing waits for them.
+    pub passes_end: AtomicBool,
 }
 
 /// What became of one metric.
@@ -35,16 +47,19 @@ struct Outcome {
     buckets: u64,
     measures: u64,
     finalised: u64,
+    /// Whether measures wait, which Gnocchi may have begun to process.
+    is_waited_for: bool,
     skipped: Vec<String>,
 }
 
-/// Writes what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
+/// Writes what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date. Answers
+/// those of which no measures wait: until Gnocchi gets more of them, nothing is left to import.
 pub(crate) async fn import(
-    source: &SeriesSource,
+    source: &Arc<SeriesSource>,
     target: Target<'_>,
     metrics: &[NewMetric],
     report: &mut Report,
-) -> Result<(), ImportError> {
+) -> Result<Vec<MetricId>, ImportError> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
     let heads = target.aggregates.read_heads(&ids).await;
     let mut reads = Vec::with_capacity(metrics.len());
@@ -56,9 +71,12 @@ pub(crate) async fn import(
             read(&source, id, layout, head.as_deref()).await
         }));
     }
-    let mut writes = Vec::new();
-    for read in reads {
+    let (mut writes, mut complete) = (Vec::new(), Vec::new());
+    for (read, metric) in reads.into_iter().zip(metrics) {
         let outcome = read.await.expect("reading a metric does not panic")?;
+        if !outcome.is_waited_for {
+            complete.push(metric.id);
+        }
         report.metrics_unchanged += u64::from(outcome.write.is_none() && outcome.is_continued);
         report.metrics_continued += u64::from(outcome.write.is_some() && outcome.is_continued);
         report.buckets += outcome.buckets;
@@ -68,7 +86,8 @@ pub(crate) async fn import(
         writes.extend(outcome.write);
     }
     let written = target.aggregates.write(Fence::EVERYTHING, writes).await;
-    Ok(written.into_iter().collect::<Result<(), _>>()?)
+    written.into_iter().collect::<Result<(), _>>()?;
+    Ok(complete)
 }
 
 /// What is to be written of a metric whose head is `stored`.
@@ -78,21 +97,29 @@ async fn read(
     layout: &Layout,
     stored: Option<&[u8]>,
 ) -> Result<Outcome, ImportError> {
-    let mut outcome = Outcome::default();
     let earlier = match stored.map(Head::decode).transpose() {
         Ok(head) => head,
         Err(error) => return Err(ImportError::Head { metric: metric.0, reason: error.to_string() }),
     };
     if earlier.as_ref().is_some_and(|head| head.applied() > 0) {
-        outcome.skipped.push(format!("metric {}: it got measures after its import: left as it is", metric.0));
-        return Ok(outcome);
+        let reason = format!("metric {}: it got measures after its import: left as it is", metric.0);
+        return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
     }
-    outcome.is_continued = earlier.is_some();
-    // Waiting measures are read before the series: a worker of Gnocchi moves measures from there into the series, and those that are
-    // read in both places change nothing.
-    let waiting = waiting(source, metric, &mut outcome.skipped).await?;
-    let mut head = current(source, metric, layout, earlier, &mut outcome).await?;
-    let mut missing = head.missing(&waiting);
+    let Reading { mut head, waiting, mut outcome } = read_calmly(source, metric, layout, earlier).await?;
+    outcome.is_continued = stored.is_some();
+    outcome.is_waited_for = !waiting.is_empty();
+    let mut measures = Vec::new();
+    for stored in waiting {
+        match carbonara::waiting(&stored.bytes) {
+            Ok(more) => measures.extend(more),
+            Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
+        }
+    }
+    // Of those with the same time the last one counts, also where the head has an earlier one's value.
+    measures.reverse();
+    measures.sort_by_key(|measure| measure.timestamp);
+    measures.dedup_by_key(|measure| measure.timestamp);
+    let mut missing = head.missing(&measures);
     outcome.measures += missing.len() as u64;
     head.fold_import(layout, &mut missing);
     let blocks = head.take_sealed(layout).into_iter().map(|block| {
@@ -112,67 +139,84 @@ async fn read(
     Ok(outcome)
 }
 
-/// The measures that wait, whatever their requests.
-async fn waiting(
-    source: &SeriesSource,
-    metric: MetricId,
-    skipped: &mut Vec<String>,
-) -> Result<Vec<Measure>, ImportError> {
-    let mut measures = Vec::new();
-    for stored in source.incoming.waiting(metric).await.map_err(ImportError::Incoming)? {
-        match carbonara::waiting(&stored.bytes) {
-            Ok(more) => measures.extend(more),
-            Err(damaged) => skipped.push(format!("{}: {damaged}", stored.place)),
-        }
-    }
-    Ok(measures)
+/// What Gnocchi has of a metric.
+struct Reading {
+    /// Of what is in its storage.
+    head: Head,
+    /// What is not, yet.
+    waiting: Vec<StoredMeasures>,
+    outcome: Outcome,
 }
 
-/// The head of what is in Gnocchi's storage.
-async fn current(
+/// Reads a metric until nothing has changed meanwhile.
+///
+/// A pass of gnocchi-metricd writes splits first, then the points, and removes the measures from incoming at last. So what was read is
+/// of one moment if the points are the same before and after, what waited before still waits, and either the points give the buckets
+/// that are stored, or nothing waits: a pass that has written some of its splits still has its measures waiting.
+async fn read_calmly(
     source: &SeriesSource,
     metric: MetricId,
     layout: &Layout,
-    mut earlier: Option<Head>,
-    outcome: &mut Outcome,
-) -> Result<Head, ImportError> {
-    let storage = &*source.storage;
-    let mut stored = storage.points(metric).await?;
+    earlier: Option<Head>,
+) -> Result<Reading, ImportError> {
+    let is_in_backlog = source.backlog.contains(&metric);
+    let waiting_now = async || source.incoming.waiting(metric).await.map_err(ImportError::Incoming);
     for _ in 0..READS_MAX {
-        let mut skipped = Vec::new();
-        let points = match stored.as_deref().map(carbonara::points) {
-            Some(Ok(points)) => points,
-            Some(Err(damaged)) => {
-                skipped.push(format!("{}: {damaged}", storage.points_place(metric)));
-                Vec::new()
-            }
-            None => Vec::new(),
-        };
-        if let Some(mut head) = earlier.take_if(|head| head.follows(layout, &points)) {
-            let mut missing = head.missing(&points);
-            outcome.measures += missing.len() as u64;
-            head.fold_import(layout, &mut missing);
-            outcome.skipped.extend(skipped);
-            return Ok(head);
+        let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
+        let points = source.storage.points(metric).await?;
+        let (head, outcome) =
+            read_storage(source, metric, layout, earlier.as_ref(), points.as_deref()).await?;
+        let is_in_doubt = outcome.finalised > 0 || !outcome.skipped.is_empty();
+        let still_waiting = if is_in_backlog || is_in_doubt { waiting_now().await? } else { Vec::new() };
+        let may_be_in_pass =
+            is_in_doubt && !still_waiting.is_empty() && source.passes_end.load(Ordering::Relaxed);
+        let is_calm = still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await?;
+        if is_calm && !may_be_in_pass {
+            return Ok(Reading { head, waiting, outcome });
         }
-        let grains = read_splits(storage, metric, layout, earlier.as_ref(), &mut skipped).await?;
-        // A worker of Gnocchi writes the points after the splits: both are of one pass if these are the same before and after.
-        let after = storage.points(metric).await?;
-        if stored != after {
-            stored = after;
-            continue;
-        }
-        outcome.skipped.extend(skipped);
-        outcome.buckets += grains.iter().map(|grain| grain.starts.len() as u64).sum::<u64>();
-        let (head, taken) = Head::import(layout, earlier.as_ref(), points, &grains);
-        outcome.finalised += taken.finalised as u64;
-        if taken.incomplete > 0 {
-            outcome.skipped.push(format!("metric {}: {} buckets lack a value", metric.0, taken.incomplete));
-        }
-        return Ok(head);
+        tokio::time::sleep(source.pause).await;
     }
-    let place = storage.points_place(metric);
+    // Measures wait, and nobody processes them.
+    if source.passes_end.swap(false, Ordering::Relaxed) {
+        return Box::pin(read_calmly(source, metric, layout, earlier)).await;
+    }
+    let place = source.storage.points_place(metric);
     Err(SourceError::Other(format!("{place}: it kept changing while it was read")).into())
+}
+
+/// The head of what is in Gnocchi's storage.
+async fn read_storage(
+    source: &SeriesSource,
+    metric: MetricId,
+    layout: &Layout,
+    earlier: Option<&Head>,
+    points: Option<&[u8]>,
+) -> Result<(Head, Outcome), ImportError> {
+    let storage = &*source.storage;
+    let mut outcome = Outcome::default();
+    let points = match points.map(carbonara::points) {
+        Some(Ok(points)) => points,
+        Some(Err(damaged)) => {
+            outcome.skipped.push(format!("{}: {damaged}", storage.points_place(metric)));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    if let Some(head) = earlier.filter(|head| head.follows(layout, &points)) {
+        let mut head = head.clone();
+        let mut missing = head.missing(&points);
+        outcome.measures += missing.len() as u64;
+        head.fold_import(layout, &mut missing);
+        return Ok((head, outcome));
+    }
+    let grains = read_splits(storage, metric, layout, earlier, &mut outcome.skipped).await?;
+    outcome.buckets = grains.iter().map(|grain| grain.starts.len() as u64).sum();
+    let (head, taken) = Head::import(layout, earlier, points, &grains);
+    outcome.finalised = taken.finalised as u64;
+    if taken.incomplete > 0 {
+        outcome.skipped.push(format!("metric {}: {} buckets lack a value", metric.0, taken.incomplete));
+    }
+    Ok((head, outcome))
 }
 
 /// The buckets that an earlier import has not sealed.
@@ -227,3 +271,6 @@ fn joined(granularity: Timespan, columns: &[Vec<(Timestamp, f64)>]) -> ImportedG
     let columns = columns.iter().map(filled).collect();
     ImportedGrain { granularity, starts, columns }
 }
+
+#[cfg(test)]
+mod tests;

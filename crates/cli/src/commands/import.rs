@@ -1,9 +1,10 @@
-//! `gnudi import`: takes over what a Gnocchi holds, into a store in which no process folds measures.
+//! `gnudi import gnocchi`: takes over what a Gnocchi holds, into a store of which nobody else has a part.
 
 use std::time::Duration;
 
-use anyhow::Result;
-use gnudi_import::{Report, Target};
+use anyhow::{Result, bail};
+use gnudi_import::{Import, Report, Source, Target};
+use tokio::sync::watch;
 
 use super::progress::Progress;
 use crate::{
@@ -13,23 +14,101 @@ use crate::{
     store::{self, Patience, Store},
 };
 
+/// Between the rounds of `--follow`.
+const PAUSE: Duration = Duration::from_secs(5);
+
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     let gnocchis = Config::load(Some(&args.config_file))?;
     let own = Config::load(args.target.as_deref())?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
     logging::start_quietly(&store_args, &own);
-    let mut progress = Progress::steady("import");
     super::runtime(&own, "import", None)?.block_on(async {
-        let mut source = store::gnocchi::open(&gnocchis).await?;
+        let source = store::gnocchi::open(&gnocchis).await?;
         // After all that can refuse the source: what is not imported leaves no directory.
         let store = Store::open(&store_args, &own, None, Patience::none()).await?;
-        let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
-        let mut tell = |report: &Report| progress.tell(|elapsed| line(report, elapsed));
-        let imported = gnudi_import::import(&mut source, target, &mut tell).await;
+        let imported = import(&source, &store, args.follow).await;
         store.close().await;
-        print(&imported?, progress.elapsed());
-        Ok(())
+        imported
     })
+}
+
+async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
+    let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
+    claim(&source.index.place(), store, target).await?;
+    let mut import = Import::new(source, target).await?;
+    let (report, elapsed) = round(&mut import).await?;
+    print(&report, elapsed);
+    if !follow {
+        return Ok(());
+    }
+    let mut stop = stop_signal()?;
+    println!(
+        "following Gnocchi: interrupt (ctrl-C, SIGTERM) once nothing posts to it any more; a last round follows"
+    );
+    loop {
+        let is_last = tokio::select! {
+            _ = stop.changed() => true,
+            () = tokio::time::sleep(PAUSE) => false,
+        };
+        let (report, elapsed) = round(&mut import).await?;
+        if is_last {
+            print(&report, elapsed);
+            return Ok(());
+        }
+        println!("{}", followed(&report, elapsed));
+    }
+}
+
+/// Brings the target up to date; answers in which time.
+async fn round(import: &mut Import<'_>) -> Result<(Report, Duration)> {
+    let mut progress = Progress::steady("import");
+    let report = import.round(&mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
+    Ok((report, progress.elapsed()))
+}
+
+/// Refuses a store that is neither empty nor an import of the same Gnocchi, and marks it as one.
+async fn claim(gnocchi: &str, store: &Store, target: Target<'_>) -> Result<()> {
+    let index = store.indexer.index();
+    match index.imported_from().await? {
+        Some(place) if place == gnocchi => Ok(()),
+        Some(place) => bail!("the store is an import of another Gnocchi, {place}: import into an empty one"),
+        None if target.is_empty().await? => Ok(index.set_imported_from(Some(gnocchi.to_owned())).await?),
+        None => bail!(
+            "the store has resources or metrics that no import wrote, or a server has used it since: import into an empty one"
+        ),
+    }
+}
+
+/// Changes at the first interrupt; the second one ends the program.
+fn stop_signal() -> Result<watch::Receiver<()>> {
+    let (told, stop) = watch::channel(());
+    let mut signals = super::stop_signals()?;
+    tokio::spawn(async move {
+        signals.recv().await;
+        eprintln!("import: the last round");
+        told.send_replace(());
+        signals.recv().await;
+        std::process::exit(1);
+    });
+    Ok(stop)
+}
+
+/// A round of `--follow` in a line.
+fn followed(report: &Report, elapsed: Duration) -> String {
+    let Report {
+        metrics,
+        metrics_total,
+        metrics_unchanged,
+        metrics_deleted,
+        resources_deleted,
+        measures,
+        ..
+    } = report;
+    let read = metrics - metrics_unchanged;
+    format!(
+        "{:.1} s: {read} of {metrics_total} metrics read, {measures} measures; {resources_deleted} resources and {metrics_deleted} metrics deleted",
+        elapsed.as_secs_f64()
+    )
 }
 
 fn line(report: &Report, elapsed: Duration) -> String {
@@ -54,6 +133,8 @@ fn print(report: &Report, elapsed: Duration) {
         metrics_total: _,
         metrics_unchanged,
         metrics_continued,
+        metrics_deleted,
+        resources_deleted,
         buckets,
         measures,
         buckets_finalised,
@@ -67,6 +148,9 @@ fn print(report: &Report, elapsed: Duration) {
     println!(
         "  {metrics} metrics, {metrics_unchanged} of them imported before, {metrics_continued} brought up to date"
     );
+    if resources_deleted + metrics_deleted > 0 {
+        println!("  {resources_deleted} resources and {metrics_deleted} metrics deleted, as in Gnocchi");
+    }
     println!("  {buckets} aggregates' buckets, {measures} measures that waited or came since");
     if *buckets_finalised > 0 {
         println!(

@@ -20,6 +20,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
         let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
+        store.take_over().await?;
         let metricd = super::start_metricd(&store, &config);
         super::end_with_lost_tasks(store.engine.clone());
         tokio::select! {

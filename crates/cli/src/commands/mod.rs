@@ -23,7 +23,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use gnudi_engine::{Metricd, MetricdOptions};
 use gnudi_model::{Fault, Timespan, Timestamp};
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 use uuid::Uuid;
 
@@ -98,7 +101,6 @@ fn lease(config: &Config) -> Duration {
 
 /// Ignores SIGHUP, except on a terminal: services get it to reload their configuration, and this one has nothing to reload.
 fn ignore_hangup() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
     if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         // The handler stays when what listens is dropped.
         drop(signal(SignalKind::hangup())?);
@@ -129,14 +131,27 @@ fn end_with_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
     });
 }
 
-/// Returns when the program is told to stop (SIGTERM, SIGINT).
-async fn told_to_stop() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
+/// What tells the program to stop: SIGTERM, SIGINT.
+struct StopSignals(Signal, Signal);
+
+fn stop_signals() -> std::io::Result<StopSignals> {
+    Ok(StopSignals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+}
+
+impl StopSignals {
+    /// Returns at the next one.
+    async fn recv(&mut self) {
+        let StopSignals(terminate, interrupt) = self;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
+}
+
+/// Returns when the program is told to stop.
+async fn told_to_stop() -> std::io::Result<()> {
+    stop_signals()?.recv().await;
     Ok(())
 }
 

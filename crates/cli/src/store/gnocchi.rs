@@ -32,10 +32,11 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_mins(10);
 pub async fn open(config: &Config) -> Result<Source> {
     let mut server = engines::index(config)?;
     server.timeout = STATEMENT_TIMEOUT;
-    let index = Index::open(&server).await.with_context(|| config.place("indexer", "url"))?;
+    // What is none of Gnocchi's is refused before anything is written.
+    Index::open(&server).await.with_context(|| config.place("indexer", "url"))?;
     let storage = storage(config).await?;
     let incoming = incoming(config).await?;
-    Ok(Source { index, storage, incoming })
+    Ok(Source { index: server, storage, incoming })
 }
 
 /// What the option `driver` names; gnudi's default is `local`, where Gnocchi's is `file`.
@@ -68,7 +69,10 @@ async fn incoming(config: &Config) -> Result<Arc<dyn Incoming>> {
     Ok(match driver(config, INCOMING) {
         "redis" => Arc::new(RedisIncoming::open(redis(config, INCOMING).await?).await.with_context(place)?),
         "ceph" => Arc::new(CephIncoming::open(ceph(config, INCOMING).await?).await.with_context(place)?),
-        "s3" => Arc::new(S3Incoming::new(bucket(config, INCOMING, "measure").await?)),
+        "s3" => {
+            let bucket = bucket(config, INCOMING, "measure").await?;
+            Arc::new(S3Incoming::open(bucket).await.with_context(place)?)
+        }
         "swift" => {
             let is_prefixed = config.text(INCOMING, "swift_container_prefix_all").and_then(parse_bool);
             let prefix = match is_prefixed {
@@ -80,7 +84,10 @@ async fn incoming(config: &Config) -> Result<Arc<dyn Incoming>> {
                 SwiftReader::open(&options, &settings_container(&prefix)).await.with_context(place)?;
             Arc::new(SwiftIncoming::open(Arc::new(account), prefix).await.with_context(place)?)
         }
-        _ => Arc::new(FileIncoming::new(base_path(config, INCOMING))),
+        _ => {
+            let place = || config.place(INCOMING, "file_basepath");
+            Arc::new(FileIncoming::open(base_path(config, INCOMING)).with_context(place)?)
+        }
     })
 }
 

@@ -72,6 +72,15 @@ impl Store {
         }
     }
 
+    /// To be called by servers: from now on the store has what no import wrote.
+    pub async fn take_over(&self) -> Result<()> {
+        let index = self.indexer.index();
+        if index.imported_from().await?.is_some() {
+            index.set_imported_from(None).await?;
+        }
+        Ok(())
+    }
+
     /// Closes the index in order; nothing can be done with it any more.
     pub async fn close(self) {
         // Whatever it still reads would fail, and be logged.

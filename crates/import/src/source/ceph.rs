@@ -1,17 +1,20 @@
 //! Gnocchi's driver `ceph`: an object for each split, one for the points of the back window, whose omap has the names of the splits,
 //! and one for each sack, whose omap has the measures that wait.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::objects::ceph::CephReader;
-use gnudi_model::MetricId;
+use gnudi_model::{MetricId, python};
 
 use super::{
-    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
-    request_time, sack_name, sacks_of,
+    Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
+    request_time,
 };
+
+/// What the keys of measures begin with; the metric's id follows, and what tells requests apart.
+const MEASURES: &str = "measure_";
 
 /// A storage in a pool.
 pub struct CephStorage(pub Arc<CephReader>);
@@ -50,7 +53,7 @@ impl Storage for CephStorage {
 /// Measures that wait in a pool.
 pub struct CephIncoming {
     pool: Arc<CephReader>,
-    sacks: u128,
+    sacks: Sacks,
 }
 
 impl CephIncoming {
@@ -58,16 +61,28 @@ impl CephIncoming {
     /// A pool in which no Gnocchi takes measures.
     pub async fn open(pool: Arc<CephReader>) -> Result<Self, SourceError> {
         let settings = pool.get(SETTINGS).await?;
-        let sacks = sacks_of("ceph", settings.as_deref())?;
+        let sacks = Sacks::of_settings("ceph", settings.as_deref())?;
         Ok(CephIncoming { pool, sacks })
     }
 }
 
 #[async_trait]
 impl Incoming for CephIncoming {
+    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        let mut found = HashSet::new();
+        for sack in self.sacks.names() {
+            let metric = |(key, _): (Vec<u8>, Vec<u8>)| {
+                let id = str::from_utf8(&key).ok()?.strip_prefix(MEASURES)?.split('_').next()?;
+                python::parse_uuid(id).map(MetricId)
+            };
+            found.extend(self.pool.omap(&sack, MEASURES).await?.into_iter().filter_map(metric));
+        }
+        Ok(found)
+    }
+
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        let prefix = format!("measure_{}_", metric.0);
-        let entries = self.pool.omap(&sack_name(metric, self.sacks), &prefix).await?;
+        let prefix = format!("{MEASURES}{}_", metric.0);
+        let entries = self.pool.omap(&self.sacks.of(metric), &prefix).await?;
         let measures = |(name, bytes): (Vec<u8>, Vec<u8>)| StoredMeasures {
             place: String::from_utf8_lossy(&name).into_owned(),
             bytes: bytes.into(),

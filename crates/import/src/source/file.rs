@@ -2,7 +2,7 @@
 //! directory of measures that wait.
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -10,11 +10,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, python};
-use parking_lot::Mutex;
 
 use super::{
-    Incoming, POINTS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION, Wanted,
-    request_time,
+    Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION,
+    Wanted, request_time,
 };
 
 /// How long the parts of an id are that make directories, where nothing else is written down.
@@ -104,35 +103,40 @@ fn read_if_there(path: &Path) -> io::Result<Option<Bytes>> {
     }
 }
 
-/// Measures that wait: for each metric that has some, the directory that they are in.
+/// Measures that wait: a directory for each sack, and in it one for each metric that has some.
 #[derive(Debug)]
 pub struct FileIncoming {
     base: PathBuf,
-    dirs: Mutex<HashMap<MetricId, PathBuf>>,
+    sacks: Sacks,
 }
 
 impl FileIncoming {
-    pub fn new(base: PathBuf) -> Self {
-        FileIncoming { base, dirs: Mutex::default() }
+    /// # Errors
+    /// A folder in which no Gnocchi takes measures.
+    pub fn open(base: PathBuf) -> Result<Self, SourceError> {
+        let settings = read_if_there(&base.join("tmp").join(SETTINGS))?;
+        let sacks = Sacks::of_settings(&base.display().to_string(), settings.as_deref())?;
+        Ok(FileIncoming { base, sacks })
     }
 }
 
 #[async_trait]
 impl Incoming for FileIncoming {
-    async fn refresh(&self) -> Result<(), SourceError> {
-        let mut dirs = HashMap::new();
-        for sack in names(&self.base)?.into_iter().filter(|name| is_sack(name)) {
-            let sack = self.base.join(sack);
-            for metric in names(&sack)? {
-                dirs.extend(python::parse_uuid(&metric).map(|id| (MetricId(id), sack.join(metric))));
-            }
+    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        let mut found = HashSet::new();
+        for sack in self.sacks.names() {
+            found.extend(
+                names(&self.base.join(sack))?
+                    .iter()
+                    .filter_map(|name| python::parse_uuid(name))
+                    .map(MetricId),
+            );
         }
-        *self.dirs.lock() = dirs;
-        Ok(())
+        Ok(found)
     }
 
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        let Some(dir) = self.dirs.lock().get(&metric).cloned() else { return Ok(Vec::new()) };
+        let dir = self.base.join(self.sacks.of(metric)).join(metric.0.to_string());
         let mut names = names(&dir)?;
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
@@ -144,13 +148,6 @@ impl Incoming for FileIncoming {
         }
         Ok(waiting)
     }
-}
-
-/// `incoming128-7`
-fn is_sack(name: &str) -> bool {
-    let numbers = name.strip_prefix("incoming").and_then(|numbers| numbers.split_once('-'));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    numbers.is_some_and(|(count, number)| is_number(count) && is_number(number))
 }
 
 /// The names in a directory, sorted; none where it is gone.

@@ -2,12 +2,11 @@
 
 mod ceph;
 mod file;
-mod objects;
 mod redis;
 mod s3;
 mod swift;
 
-use std::io;
+use std::{collections::HashSet, io};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -105,30 +104,52 @@ pub struct StoredMeasures {
 /// Gnocchi's `[incoming]`.
 #[async_trait]
 pub trait Incoming: Send + Sync {
-    /// Looks for measures that have come since, where [`Incoming::waiting`] does not do so by itself.
-    async fn refresh(&self) -> Result<(), SourceError> {
-        Ok(())
-    }
+    /// Which metrics have measures that wait, now. Of a store that cannot be listed only `of` are looked at.
+    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError>;
 
-    /// The measures of a metric that wait, in the order of their requests.
+    /// The measures of a metric that wait now, in the order of their requests.
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
 }
 
-/// The name of the sack that has a metric: `incoming128-7`.
-fn sack_name(metric: MetricId, sacks: u128) -> String {
-    format!("incoming{sacks}-{}", metric.0.as_u128() % sacks)
+/// The count of a store's sacks, which are called `incoming128-7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sacks(u128);
+
+impl Sacks {
+    /// Of the settings' document `{"sacks": 128}`.
+    fn of_settings(place: &str, settings: Option<&[u8]>) -> Result<Self, SourceError> {
+        let document: Option<serde_json::Value> =
+            settings.and_then(|settings| serde_json::from_slice(settings).ok());
+        Sacks::new(place, document.and_then(|document| document.get("sacks")?.as_u64()))
+    }
+
+    fn new(place: &str, count: Option<u64>) -> Result<Self, SourceError> {
+        let count = count.filter(|count| *count > 0);
+        count.map(|count| Sacks(count.into())).ok_or_else(|| {
+            SourceError::Other(format!(
+                "{place}: no incoming storage of Gnocchi: {SETTINGS} names no count of sacks"
+            ))
+        })
+    }
+
+    /// The sack that has a metric.
+    fn of(self, metric: MetricId) -> String {
+        self.name(metric.0.as_u128() % self.0)
+    }
+
+    fn name(self, number: u128) -> String {
+        format!("incoming{}-{number}", self.0)
+    }
+
+    fn names(self) -> impl Iterator<Item = String> {
+        (0..self.0).map(move |number| self.name(number))
+    }
 }
 
-/// The count of sacks, of the settings' document `{"sacks": 128}`.
-fn sacks_of(place: &str, settings: Option<&[u8]>) -> Result<u128, SourceError> {
-    let document: Option<serde_json::Value> =
-        settings.and_then(|settings| serde_json::from_slice(settings).ok());
-    let count = document.and_then(|document| document.get("sacks")?.as_u64()).filter(|count| *count > 0);
-    count.map(u128::from).ok_or_else(|| no_incoming(place))
-}
-
-fn no_incoming(place: &str) -> SourceError {
-    SourceError::Other(format!("{place}: no incoming storage of Gnocchi: {SETTINGS} names no count of sacks"))
+/// The metrics that names of measures name: `<metric>/<uuid>_<time>`, with more before it or not. Other names are settings.
+fn metrics_of(names: impl IntoIterator<Item = String>) -> impl Iterator<Item = MetricId> {
+    let metric = |name: String| python::parse_uuid(name.rsplit('/').nth(1)?).map(MetricId);
+    names.into_iter().filter_map(metric)
 }
 
 /// When a request came, of the name of its measures: `<uuid>_20261125_13:20:01`, with more before it or not.
@@ -157,12 +178,19 @@ mod tests {
 
     #[test]
     fn settings_have_a_count_of_sacks() {
-        assert_eq!(sacks_of("x", Some(b"{\"sacks\": 8}")).unwrap(), 8);
+        assert_eq!(Sacks::of_settings("x", Some(b"{\"sacks\": 8}")).unwrap(), Sacks(8));
         for settings in [None, Some(&b"{\"sacks\": 0}"[..]), Some(b"[]"), Some(b"")] {
-            assert!(sacks_of("x", settings).is_err());
+            assert!(Sacks::of_settings("x", settings).is_err());
         }
         let metric = MetricId(uuid::Uuid::from_u128(129));
-        assert_eq!(sack_name(metric, 128), "incoming128-1");
+        assert_eq!(Sacks(128).of(metric), "incoming128-1");
+    }
+
+    #[test]
+    fn names_of_measures_name_their_metrics() {
+        let metric = MetricId(uuid::Uuid::from_u128(7));
+        let names = [format!("incoming8-7/{}/x_20261125_13:20:01", metric.0), "gnocchi-config".to_owned()];
+        assert!(metrics_of(names).eq([metric]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Gnocchi's driver `redis`: a hash for each metric, with a field for each split and one for the points of the back window, and a list of
 //! measures that wait for each metric that has some.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,9 +10,11 @@ use gnudi_model::MetricId;
 use redis::{FromRedisValue, Value};
 
 use super::{
-    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
-    no_incoming, sack_name,
+    Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
 };
+
+/// How many commands are sent together.
+const CALLS_AT_ONCE: usize = 1_000;
 
 /// A storage.
 pub struct RedisStorage(pub Arc<RedisClient>);
@@ -69,23 +71,42 @@ impl Storage for RedisStorage {
 /// Measures that wait.
 pub struct RedisIncoming {
     client: Arc<RedisClient>,
-    sacks: u128,
+    sacks: Sacks,
 }
 
 impl RedisIncoming {
     /// # Errors
     /// A Redis in which no Gnocchi takes measures.
     pub async fn open(client: Arc<RedisClient>) -> Result<Self, SourceError> {
-        let sacks: Option<u64> = answer(&client, Call::on_key("HGET", SETTINGS.into()).arg("sacks")).await?;
-        let sacks = sacks.filter(|sacks| *sacks > 0).ok_or_else(|| no_incoming(&client.place()))?;
-        Ok(RedisIncoming { client, sacks: sacks.into() })
+        let count: Option<u64> = answer(&client, Call::on_key("HGET", SETTINGS.into()).arg("sacks")).await?;
+        let sacks = Sacks::new(&client.place(), count)?;
+        Ok(RedisIncoming { client, sacks })
+    }
+
+    /// The key of the list of a metric's measures.
+    fn list(&self, metric: MetricId) -> String {
+        format!("{}:{}", self.sacks.of(metric), metric.0)
     }
 }
 
 #[async_trait]
 impl Incoming for RedisIncoming {
+    /// A list is there as long as something is in it. Listing all keys would hold up Gnocchi.
+    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        let mut found = HashSet::new();
+        for some in of.chunks(CALLS_AT_ONCE) {
+            let calls = some.iter().map(|metric| Call::on_key("EXISTS", self.list(*metric).into())).collect();
+            for (metric, answer) in some.iter().zip(self.client.call(0, Confirm::Master, calls).await) {
+                if answer? == Value::Int(1) {
+                    found.insert(*metric);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        let list = format!("{}:{}", sack_name(metric, self.sacks), metric.0);
+        let list = self.list(metric);
         let call = Call::on_key("LRANGE", list.clone().into()).arg(0).arg(-1);
         let requests: Vec<Vec<u8>> = answer(&self.client, call).await?;
         let measures = |bytes: Vec<u8>| StoredMeasures { place: list.clone(), bytes: bytes.into() };

@@ -1,14 +1,16 @@
 //! Gnocchi's driver `s3`: in one bucket an object for each split and one for the points of the back window, in another the measures that
 //! wait.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::objects::s3::S3Reader;
 use gnudi_model::MetricId;
 
 use super::{
-    Incoming, POINTS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION, Wanted,
-    objects::Backlog,
+    Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, VERSION,
+    Wanted, metrics_of, request_time,
 };
 
 /// A storage in the bucket `PREFIX-aggregates`.
@@ -50,25 +52,30 @@ impl Storage for S3Storage {
 /// Measures that wait in the bucket `PREFIX-measure`.
 pub struct S3Incoming {
     bucket: S3Reader,
-    backlog: Backlog,
+    sacks: Sacks,
 }
 
 impl S3Incoming {
-    pub fn new(bucket: S3Reader) -> Self {
-        S3Incoming { bucket, backlog: Backlog::default() }
+    /// # Errors
+    /// A bucket in which no Gnocchi takes measures.
+    pub async fn open(bucket: S3Reader) -> Result<Self, SourceError> {
+        let settings = bucket.get(SETTINGS).await?;
+        let sacks = Sacks::of_settings("s3", settings.as_deref())?;
+        Ok(S3Incoming { bucket, sacks })
     }
 }
 
 #[async_trait]
 impl Incoming for S3Incoming {
-    async fn refresh(&self) -> Result<(), SourceError> {
-        self.backlog.set(self.bucket.list("").await?);
-        Ok(())
+    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        Ok(metrics_of(self.bucket.list("").await?).collect())
     }
 
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let mut names = self.bucket.list(&format!("{}/{}/", self.sacks.of(metric), metric.0)).await?;
+        names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
-        for place in self.backlog.names(metric) {
+        for place in names {
             // A worker of Gnocchi may have taken it.
             if let Some(bytes) = self.bucket.get(&place).await? {
                 waiting.push(StoredMeasures { place, bytes });

@@ -1,7 +1,7 @@
 //! Gnocchi's driver `swift`: a container for each metric, with an object for each split and one for the points of the back window, and a
 //! container of measures that wait for each sack.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,8 +9,8 @@ use gnudi_drivers::objects::swift::SwiftReader;
 use gnudi_model::MetricId;
 
 use super::{
-    Incoming, POINTS, SETTINGS, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
-    objects::Backlog, sack_name, sacks_of,
+    Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
+    metrics_of, request_time,
 };
 
 /// A storage in the containers `PREFIX.METRIC`.
@@ -38,7 +38,7 @@ impl Storage for SwiftStorage {
     async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
         let container = self.container(metric);
         let mut splits = Vec::new();
-        for name in self.account.list(&container).await?.unwrap_or_default() {
+        for name in self.account.list(&container, "").await?.unwrap_or_default() {
             let Some(key) = SplitKey::from_name(&name).filter(wanted) else { continue };
             // Gnocchi deletes what has expired.
             if let Some(bytes) = self.account.get(&container, &name).await? {
@@ -54,8 +54,7 @@ pub struct SwiftIncoming {
     account: Arc<SwiftReader>,
     /// What comes before the names of containers.
     prefix: String,
-    sacks: u128,
-    backlog: Backlog,
+    sacks: Sacks,
 }
 
 /// The name of the container of incoming's settings.
@@ -68,27 +67,29 @@ impl SwiftIncoming {
     /// An account in which no Gnocchi takes measures.
     pub async fn open(account: Arc<SwiftReader>, prefix: String) -> Result<Self, SourceError> {
         let settings = account.get(&settings_container(&prefix), SETTINGS).await?;
-        let sacks = sacks_of("swift", settings.as_deref())?;
-        Ok(SwiftIncoming { account, prefix, sacks, backlog: Backlog::default() })
+        let sacks = Sacks::of_settings("swift", settings.as_deref())?;
+        Ok(SwiftIncoming { account, prefix, sacks })
     }
 }
 
 #[async_trait]
 impl Incoming for SwiftIncoming {
-    async fn refresh(&self) -> Result<(), SourceError> {
-        let mut names = Vec::new();
-        for sack in 0..self.sacks {
-            let container = format!("{}incoming{}-{sack}", self.prefix, self.sacks);
-            names.extend(self.account.list(&container).await?.unwrap_or_default());
+    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        let mut found = HashSet::new();
+        for sack in self.sacks.names() {
+            let names = self.account.list(&format!("{}{sack}", self.prefix), "").await?;
+            found.extend(metrics_of(names.unwrap_or_default()));
         }
-        self.backlog.set(names);
-        Ok(())
+        Ok(found)
     }
 
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        let container = format!("{}{}", self.prefix, sack_name(metric, self.sacks));
+        let container = format!("{}{}", self.prefix, self.sacks.of(metric));
+        let names = self.account.list(&container, &format!("{}/", metric.0)).await?;
+        let mut names = names.unwrap_or_default();
+        names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
-        for name in self.backlog.names(metric) {
+        for name in names {
             // A worker of Gnocchi may have taken it.
             if let Some(bytes) = self.account.get(&container, &name).await? {
                 waiting.push(StoredMeasures { place: format!("{container}/{name}"), bytes });

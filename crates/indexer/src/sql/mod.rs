@@ -11,6 +11,7 @@ mod attribute;
 mod failure;
 mod feed;
 mod filter;
+mod import_mark;
 mod interner;
 mod listing;
 mod metric;

@@ -25,7 +25,7 @@ impl SwiftReader {
     /// Logs in, and makes sure that there is a container.
     pub async fn open(options: &SwiftOptions, container: &str) -> Result<Self, OpenError> {
         let reader = SwiftReader::new(options)?;
-        match reader.list(container).await {
+        match reader.list(container, "").await {
             Ok(Some(_)) => Ok(reader),
             Ok(None) => Err(OpenError::Engine {
                 engine: reader.0.place.clone(),
@@ -48,8 +48,8 @@ impl SwiftReader {
         }
     }
 
-    /// The names of all objects, in the order of their bytes; `None` where there is no such container.
-    pub async fn list(&self, container: &str) -> Result<Option<Vec<String>>, ObjectError> {
-        self.0.names(container, "").await
+    /// The names that begin with the prefix, in the order of their bytes; `None` where there is no such container.
+    pub async fn list(&self, container: &str, prefix: &str) -> Result<Option<Vec<String>>, ObjectError> {
+        self.0.names(container, prefix).await
     }
 }

@@ -15,7 +15,10 @@ type Migrations = &'static [(i64, &'static str)];
 
 macro_rules! versions {
     ($folder:literal) => {
-        &[(5, include_str!(concat!($folder, "/0005_schema.sql")))]
+        &[
+            (5, include_str!(concat!($folder, "/0005_schema.sql"))),
+            (6, include_str!(concat!($folder, "/0006_import.sql"))),
+        ]
     };
 }
 
@@ -254,7 +257,7 @@ mod tests {
     fn numbers_ascend() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
             let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
-            assert_eq!(numbers, (5..=5).collect::<Vec<_>>(), "{dialect:?}");
+            assert_eq!(numbers, (5..=6).collect::<Vec<_>>(), "{dialect:?}");
         }
     }
 

@@ -1,0 +1,326 @@
+//! One round of an import: everything that Gnocchi has at one moment, as far as the target does not have it.
+//!
+//! Resources show their changes by their revisions. Of metrics Gnocchi's index keeps when measures were last processed; it is written
+//! before they are stored, and they are removed from incoming after that. So a metric is unchanged since a round if that time is the
+//! same in the index of both rounds, nothing waited in that one, and nothing waits in this one. What waits is looked up twice, before
+//! and after the index is opened: measures that are processed in between either wait in the first or show in the index.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use gnudi_drivers::aggregates::Fence;
+use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, Text, Timestamp, resource_type::GENERIC};
+use gnudi_series::head::Layout;
+use uuid::Uuid;
+
+use crate::{
+    ImportError, Report, Source, Target,
+    index::{IDS_AT_ONCE, Index, MetricState, ResourceState, SourceType},
+    resources,
+    series::{self, SeriesSource},
+};
+
+/// A pass of gnocchi-metricd takes some tenths of a second.
+const PAUSE_WITHIN_PASS: Duration = Duration::from_millis(100);
+
+/// Told what was done so far, now and then.
+pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
+
+/// An import, and what it knows of its target. Until it ends nobody else writes there.
+pub struct Import<'a> {
+    source: &'a Source,
+    target: Target<'a>,
+    /// Metrics of the target. Those of which everything was imported, with the time of their newest measures.
+    metrics: HashMap<MetricId, Option<Timestamp>>,
+    /// Resources of the target, with the starts of their newest revisions.
+    resources: HashMap<Uuid, Timestamp>,
+}
+
+impl<'a> Import<'a> {
+    /// `target`: empty, or written by imports of the same Gnocchi only. What is not in Gnocchi is deleted there.
+    pub async fn new(source: &'a Source, target: Target<'a>) -> Result<Self, ImportError> {
+        let metrics = target.metrics().await?.into_iter().map(|id| (id, None)).collect();
+        let resources = target.resources().await?;
+        Ok(Import { source, target, metrics, resources })
+    }
+
+    pub async fn round(&mut self, tell: Tell<'_>) -> Result<Report, ImportError> {
+        let known: Vec<MetricId> = self.metrics.keys().copied().collect();
+        let mut backlog = self.backlog(&known).await?;
+        drop(known);
+        let mut index = Index::open(&self.source.index).await?;
+        let metrics = index.metric_states().await?;
+        let ids: Vec<MetricId> = metrics.iter().map(|state| state.id).collect();
+        backlog.extend(self.backlog(&ids).await?);
+        let mut report = Report { metrics_total: metrics.len() as u64, ..Report::default() };
+        let resources = index.resource_states().await?;
+        let (policies, rules) = (index.archive_policies().await?, index.archive_policy_rules().await?);
+        let mut types = index.resource_types().await?;
+        refuse_others(self.target, &policies, &types).await?;
+        archive_policies(self.target, &policies, &mut report).await?;
+        archive_policy_rules(self.target, rules, &mut report).await?;
+        resource_types(self.target, &types, &mut report).await?;
+        types.push(Index::generic());
+        // First, since their names may have been given again.
+        self.delete(&resources, &ids, &mut report).await?;
+        self.resources(&mut index, &types, resources, &mut report, tell).await?;
+        let series = Arc::new(SeriesSource {
+            storage: self.source.storage.clone(),
+            incoming: self.source.incoming.clone(),
+            layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
+            backlog,
+            pause: PAUSE_WITHIN_PASS,
+            passes_end: AtomicBool::new(true),
+        });
+        self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
+        self.target.aggregates.sync().await?;
+        delete_unused(self.target, &policies, &types).await?;
+        Ok(report)
+    }
+
+    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, ImportError> {
+        self.source.incoming.backlog(of).await.map_err(ImportError::Incoming)
+    }
+
+    /// Deletes resources and metrics that Gnocchi has no more.
+    async fn delete(
+        &mut self,
+        resources: &[ResourceState],
+        metrics: &[MetricId],
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let there: HashSet<Uuid> = resources.iter().map(|state| state.id).collect();
+        let gone: Vec<Uuid> = self.resources.keys().filter(|id| !there.contains(*id)).copied().collect();
+        for some in gone.chunks(IDS_AT_ONCE) {
+            for (id, deleted) in some.iter().zip(self.target.indexer.delete_resources(some).await) {
+                for metric in deleted? {
+                    self.metrics.remove(&metric);
+                    report.metrics_deleted += 1;
+                }
+                self.resources.remove(id);
+                report.resources_deleted += 1;
+            }
+        }
+        let there: HashSet<MetricId> = metrics.iter().copied().collect();
+        let gone: Vec<MetricId> = self.metrics.keys().filter(|id| !there.contains(*id)).copied().collect();
+        for some in gone.chunks(IDS_AT_ONCE) {
+            for (id, deleted) in some.iter().zip(self.target.indexer.delete_metrics(some).await) {
+                deleted?;
+                self.metrics.remove(id);
+                report.metrics_deleted += 1;
+            }
+        }
+        self.expunge().await
+    }
+
+    /// Removes the data of deleted metrics, then their index entries, as a janitor does: policies and types may go after them.
+    async fn expunge(&self) -> Result<(), ImportError> {
+        let Target { indexer, aggregates, .. } = self.target;
+        loop {
+            let some = indexer.deleted_metrics(None, IDS_AT_ONCE).await?;
+            if some.is_empty() {
+                return Ok(());
+            }
+            aggregates.delete(Fence::EVERYTHING, &some).await.into_iter().collect::<Result<(), _>>()?;
+            indexer.expunge_metrics(&some).await?;
+        }
+    }
+
+    async fn resources(
+        &mut self,
+        index: &mut Index,
+        types: &[SourceType],
+        states: Vec<ResourceState>,
+        report: &mut Report,
+        tell: Tell<'_>,
+    ) -> Result<(), ImportError> {
+        let mut changed: HashMap<Text, Vec<Uuid>> = HashMap::new();
+        for state in states {
+            if self.resources.get(&state.id) == Some(&state.revision_start) {
+                report.resources += 1;
+            } else {
+                changed.entry(state.resource_type).or_default().push(state.id);
+            }
+        }
+        for of in types {
+            let ids = changed.remove(&of.resource_type.name).unwrap_or_default();
+            for some in ids.chunks(IDS_AT_ONCE) {
+                for resource in index.resources(of, some).await? {
+                    let (id, newest) =
+                        (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
+                    report.revisions += resource.revisions.len() as u64;
+                    let name = &of.resource_type.name;
+                    if resources::import(self.target, name, resource, &mut report.skipped).await? {
+                        self.resources.extend(newest.map(|newest| (id, newest)));
+                    }
+                    report.resources += 1;
+                    tell(report);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn metrics(
+        &mut self,
+        index: &mut Index,
+        series: &Arc<SeriesSource>,
+        states: &[MetricState],
+        report: &mut Report,
+        tell: Tell<'_>,
+    ) -> Result<(), ImportError> {
+        let is_unchanged = |state: &&MetricState| {
+            let known = self.metrics.get(&state.id).copied().flatten();
+            known.is_some() && known == state.last_measures && !series.backlog.contains(&state.id)
+        };
+        let (unchanged, changed): (Vec<&MetricState>, Vec<&MetricState>) =
+            states.iter().partition(is_unchanged);
+        report.metrics += unchanged.len() as u64;
+        report.metrics_unchanged += unchanged.len() as u64;
+        for some in changed.chunks(IDS_AT_ONCE) {
+            let ids: Vec<MetricId> = some.iter().map(|state| state.id).collect();
+            let last_measures: HashMap<MetricId, Option<Timestamp>> =
+                some.iter().map(|state| (state.id, state.last_measures)).collect();
+            let metrics = index.metrics(&ids, self.target.now).await?;
+            for some in metrics.chunks(series::METRICS_AT_ONCE) {
+                let there = self.create(some, report).await?;
+                for complete in series::import(series, self.target, &there, report).await? {
+                    self.metrics.insert(complete, last_measures[&complete]);
+                }
+                report.metrics += some.len() as u64;
+                tell(report);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates those that are not there; answers those that are there then.
+    async fn create(
+        &mut self,
+        metrics: &[NewMetric],
+        report: &mut Report,
+    ) -> Result<Vec<NewMetric>, ImportError> {
+        let is_known = |metric: &&NewMetric| self.metrics.contains_key(&metric.id);
+        let (mut there, missing): (Vec<_>, Vec<_>) = metrics.iter().partition(is_known);
+        let created = self.target.indexer.create_metrics(missing.iter().copied().cloned().collect()).await;
+        for (metric, created) in missing.into_iter().zip(created) {
+            match created {
+                Ok(_) => there.push(metric),
+                Err(
+                    error @ (IndexerError::NamedMetricAlreadyExists(_) | IndexerError::NoSuchResource(_)),
+                ) => {
+                    report.skipped.push(format!("metric {}: {error}", metric.id.0));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let there: Vec<NewMetric> = there.into_iter().cloned().collect();
+        for metric in &there {
+            // What is known of it is so no more, should its import fail.
+            self.metrics.insert(metric.id, None);
+        }
+        Ok(there)
+    }
+}
+
+/// Refuses a target that has another policy or type of the same name, before anything is written.
+async fn refuse_others(
+    target: Target<'_>,
+    policies: &[ArchivePolicy],
+    types: &[SourceType],
+) -> Result<(), ImportError> {
+    for policy in policies {
+        let there = target.indexer.archive_policy(&policy.name).await?;
+        if there.is_some_and(|there| !differs_in_timespans_at_most(&there, policy)) {
+            return Err(ImportError::OtherArchivePolicy(policy.name.clone()));
+        }
+    }
+    for SourceType { resource_type, .. } in types {
+        let there = target.indexer.resource_type(&resource_type.name).await?;
+        if there.is_some_and(|there| there.attributes != resource_type.attributes) {
+            return Err(ImportError::OtherResourceType(resource_type.name.to_string()));
+        }
+    }
+    Ok(())
+}
+
+fn differs_in_timespans_at_most(a: &ArchivePolicy, b: &ArchivePolicy) -> bool {
+    let granularities =
+        |policy: &ArchivePolicy| policy.definition.iter().map(|item| item.granularity).collect::<Vec<_>>();
+    granularities(a) == granularities(b)
+        && *a == ArchivePolicy { definition: a.definition.clone(), ..b.clone() }
+}
+
+async fn archive_policies(
+    target: Target<'_>,
+    policies: &[ArchivePolicy],
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    for policy in policies {
+        match target.indexer.archive_policy(&policy.name).await? {
+            Some(there) if *there == *policy => {}
+            Some(_) => {
+                let definition = policy.definition.clone();
+                target.indexer.update_archive_policy(&policy.name, definition, None).await?;
+            }
+            None => target.indexer.create_archive_policy(policy.clone()).await?,
+        }
+        report.archive_policies += 1;
+    }
+    Ok(())
+}
+
+async fn archive_policy_rules(
+    target: Target<'_>,
+    rules: Vec<ArchivePolicyRule>,
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    let there = target.indexer.archive_policy_rules().await?;
+    for gone in there.iter().filter(|rule| !rules.contains(rule)) {
+        target.indexer.delete_archive_policy_rule(&gone.name).await?;
+    }
+    for rule in rules {
+        report.archive_policy_rules += 1;
+        if !there.contains(&rule) {
+            target.indexer.create_archive_policy_rule(rule).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn resource_types(
+    target: Target<'_>,
+    types: &[SourceType],
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    for SourceType { resource_type, .. } in types {
+        if target.indexer.resource_type(&resource_type.name).await?.is_none() {
+            target.indexer.create_resource_type(resource_type.clone()).await?;
+        }
+        report.resource_types += 1;
+    }
+    Ok(())
+}
+
+/// Deletes policies and types that Gnocchi has no more, after what they were used by.
+async fn delete_unused(
+    target: Target<'_>,
+    policies: &[ArchivePolicy],
+    types: &[SourceType],
+) -> Result<(), ImportError> {
+    for there in target.indexer.archive_policies().await? {
+        if policies.iter().all(|policy| policy.name != there.name) {
+            target.indexer.delete_archive_policy(&there.name).await?;
+        }
+    }
+    for there in target.indexer.resource_types().await? {
+        if there.name != GENERIC && types.iter().all(|of| of.resource_type.name != there.name) {
+            target.indexer.delete_resource_type(&there.name).await?;
+        }
+    }
+    Ok(())
+}

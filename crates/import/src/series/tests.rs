@@ -1,0 +1,317 @@
+//! Reads a metric while a Gnocchi of the tests' own works on it: each call lets requests come, or gnocchi-metricd do a step of a pass.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure};
+use gnudi_series::read;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use super::*;
+use crate::source::Wanted;
+
+const SECOND: i64 = 1_000_000_000;
+const COARSEST: i64 = 60 * SECOND;
+const METRIC: MetricId = MetricId(uuid::Uuid::from_u128(5));
+
+type Column = (Timespan, AggregationMethod);
+type Buckets = BTreeMap<Timestamp, f64>;
+
+/// What a metric shows after some requests, each of which was a pass.
+#[derive(Clone, Default)]
+struct Truth {
+    head: Head,
+    blocks: Vec<gnudi_series::head::SealedBlock>,
+    points: BTreeMap<Timestamp, f64>,
+}
+
+impl Truth {
+    fn after(mut self, layout: &Layout, back_window: i64, request: &[Measure]) -> Self {
+        let window = |points: &BTreeMap<Timestamp, f64>| {
+            let block = |last: &Timestamp| Timestamp((last.0 / COARSEST - back_window) * COARSEST);
+            points.keys().next_back().map_or(Timestamp(0), block)
+        };
+        let first = window(&self.points);
+        self.points.extend(
+            request
+                .iter()
+                .filter(|point| point.timestamp >= first)
+                .map(|point| (point.timestamp, point.value)),
+        );
+        let first = window(&self.points);
+        self.points.retain(|time, _| *time >= first);
+        let position = self.head.applied() + 1;
+        self.head.fold(layout, position, &mut request.to_vec());
+        self.blocks.extend(self.head.take_sealed(layout));
+        self
+    }
+
+    fn columns(&self, layout: &Layout) -> BTreeMap<Column, Buckets> {
+        columns(
+            layout,
+            &self.head,
+            &self
+                .blocks
+                .iter()
+                .map(|block| (block.granularity, block.first, block.last, block.bytes.as_slice()))
+                .collect::<Vec<_>>(),
+        )
+    }
+}
+
+type BlockParts<'a> = (Timespan, Timestamp, Timestamp, &'a [u8]);
+
+fn columns(layout: &Layout, head: &Head, blocks: &[BlockParts<'_>]) -> BTreeMap<Column, Buckets> {
+    let mut all = BTreeMap::new();
+    for granularity in layout.granularities() {
+        let of_grain: Vec<_> = blocks
+            .iter()
+            .filter(|block| block.0 == granularity)
+            .map(|block| (block.1, block.2, block.3))
+            .collect();
+        for &method in layout.methods() {
+            let aggregation = Aggregation { method, granularity, timespan: None };
+            let series =
+                read::assemble(&of_grain, Some(head), layout, aggregation, None, None, None).unwrap();
+            all.insert((granularity, method), series.timestamps.into_iter().zip(series.values).collect());
+        }
+    }
+    all
+}
+
+/// How far the running pass is.
+enum Step {
+    /// These columns are written still.
+    Splits(Vec<Column>),
+    Points,
+    Removal,
+}
+
+struct Gnocchi {
+    layout: Layout,
+    back_window: i64,
+    /// That are still to come, the next one last.
+    coming: Vec<Vec<Measure>>,
+    /// What is true after each request that came.
+    truths: Vec<Truth>,
+    waiting: Vec<StoredMeasures>,
+    /// How many requests were processed.
+    processed: usize,
+    pass: Option<Step>,
+    splits: BTreeMap<Column, Buckets>,
+    points: Option<BTreeMap<Timestamp, f64>>,
+    /// What happens at each call; passes go on to their ends once it is used up.
+    chance: Box<dyn Iterator<Item = u8> + Send>,
+    /// How many requests had come at each look at what waits.
+    looks: Vec<usize>,
+}
+
+impl Gnocchi {
+    fn go_on(&mut self) {
+        // Mostly a few steps, now and then whole passes.
+        let steps = self.chance.next().unwrap_or(u8::MAX);
+        for _ in 0..if steps < 50 { steps } else { steps % 4 } {
+            match self.chance.next().unwrap_or(u8::MAX) {
+                0..40 => self.take_request(),
+                _ => self.work(),
+            }
+        }
+    }
+
+    fn take_request(&mut self) {
+        let Some(request) = self.coming.pop() else { return };
+        let bytes = |point: &Measure| [point.timestamp.0.to_le_bytes(), point.value.to_le_bytes()].concat();
+        let bytes: Vec<u8> = request.iter().flat_map(bytes).collect();
+        self.waiting.push(StoredMeasures { place: self.truths.len().to_string(), bytes: bytes.into() });
+        let truth =
+            self.truths.last().cloned().unwrap_or_default().after(&self.layout, self.back_window, &request);
+        self.truths.push(truth);
+    }
+
+    fn work(&mut self) {
+        let Some(truth) = self.truths.get(self.processed) else { return };
+        let new = truth.columns(&self.layout);
+        self.pass = match self.pass.take() {
+            None => Some(Step::Splits(new.into_keys().collect())),
+            Some(Step::Splits(mut columns)) => match columns.pop() {
+                Some(column) => {
+                    self.splits.insert(column, new[&column].clone());
+                    Some(Step::Splits(columns))
+                }
+                None => Some(Step::Points),
+            },
+            Some(Step::Points) => {
+                self.points = Some(truth.points.clone());
+                Some(Step::Removal)
+            }
+            Some(Step::Removal) => {
+                self.waiting.remove(0);
+                self.processed += 1;
+                None
+            }
+        };
+    }
+}
+
+struct Shared(Mutex<Gnocchi>);
+
+#[async_trait]
+impl Storage for Shared {
+    fn points_place(&self, _: MetricId) -> String {
+        "points".to_owned()
+    }
+
+    async fn points(&self, _: MetricId) -> Result<Option<Bytes>, SourceError> {
+        let mut gnocchi = self.0.lock();
+        gnocchi.go_on();
+        Ok(gnocchi.points.as_ref().map(encoded_points))
+    }
+
+    async fn splits(
+        &self,
+        _: MetricId,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<crate::source::StoredSplit>, SourceError> {
+        let columns: Vec<Column> = self.0.lock().splits.keys().copied().collect();
+        let mut splits = Vec::new();
+        for (granularity, method) in columns {
+            let mut gnocchi = self.0.lock();
+            gnocchi.go_on();
+            for (start, bytes) in encoded_splits(granularity, &gnocchi.splits[&(granularity, method)]) {
+                let key = SplitKey { method, granularity, start };
+                if wanted(&key) {
+                    splits.push(crate::source::StoredSplit { key, place: String::new(), bytes });
+                }
+            }
+        }
+        Ok(splits)
+    }
+}
+
+#[async_trait]
+impl Incoming for Shared {
+    async fn backlog(&self, _: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+        Ok(HashSet::from([METRIC]))
+    }
+
+    async fn waiting(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+        let mut gnocchi = self.0.lock();
+        gnocchi.go_on();
+        let came = gnocchi.truths.len();
+        gnocchi.looks.push(came);
+        Ok(gnocchi.waiting.clone())
+    }
+}
+
+fn encoded_points(points: &BTreeMap<Timestamp, f64>) -> Bytes {
+    let mut before = 0;
+    let distances =
+        points.keys().flat_map(|time| (time.0 - std::mem::replace(&mut before, time.0)).to_le_bytes());
+    let mut bytes: Vec<u8> = distances.collect();
+    bytes.extend(points.values().flat_map(|value| value.to_le_bytes()));
+    lz4_flex::block::compress_prepend_size(&bytes).into()
+}
+
+/// By the start of each split, nine bytes for each bucket.
+fn encoded_splits(granularity: Timespan, buckets: &Buckets) -> BTreeMap<Timestamp, Bytes> {
+    let span = granularity.0 * carbonara::BUCKETS_MAX;
+    let mut splits: BTreeMap<Timestamp, Vec<u8>> = BTreeMap::new();
+    for (time, value) in buckets {
+        let start = Timestamp(time.0.div_euclid(span) * span);
+        let bytes = splits.entry(start).or_default();
+        bytes.resize(((time.0 - start.0) / granularity.0) as usize * 9, 0);
+        bytes.push(1);
+        bytes.extend(value.to_le_bytes());
+    }
+    splits.into_iter().map(|(start, bytes)| (start, bytes.into())).collect()
+}
+
+fn layout(back_window: u64) -> Layout {
+    let item = |seconds| ArchivePolicyItem::new(Some(Timespan(seconds * SECOND)), None, None).unwrap();
+    let methods = ["mean", "sum", "count", "last"].iter().map(|name| name.parse().unwrap()).collect();
+    Layout::of(&ArchivePolicy::new("p".to_owned(), back_window, vec![item(1), item(60)], methods).unwrap())
+}
+
+/// Requests near each other in time, with points that are late but never too late: it depends on passes which of those are dropped.
+fn requests() -> impl Strategy<Value = Vec<Vec<Measure>>> {
+    let request = (
+        (0i64..14).prop_map(|step| step * 5),
+        prop::collection::btree_map((0i64..18).prop_map(|step| step * 5), -100i32..100, 1..8),
+    );
+    prop::collection::vec(request, 1..12).prop_map(|requests| {
+        let mut now = 100_000;
+        let moved = |(step, points): (i64, BTreeMap<i64, i32>)| {
+            now += step;
+            let point = |(offset, value)| Measure {
+                timestamp: Timestamp((now + offset) * SECOND),
+                value: f64::from(value),
+            };
+            points.into_iter().map(point).collect()
+        };
+        requests.into_iter().map(moved).collect()
+    })
+}
+
+/// What imports have written: the head, and all blocks.
+type Stored = (Vec<u8>, Vec<(BlockKey, Bytes)>);
+
+/// What an import shows of the metric: it has to be what was true after some request between those that waited when it began to look,
+/// and those that had come when it ended.
+async fn check(
+    source: &SeriesSource,
+    shared: &Shared,
+    stored: &mut Option<Stored>,
+) -> Result<(), TestCaseError> {
+    let layout = shared.0.lock().layout.clone();
+    let head = stored.as_ref().map(|(head, _)| head.clone());
+    let outcome = read(source, METRIC, &layout, head.as_deref()).await.unwrap();
+    prop_assert_eq!((outcome.finalised, outcome.skipped), (0, Vec::new()));
+    if let Some(write) = outcome.write {
+        let mut blocks = stored.take().map_or_else(Vec::new, |(_, blocks)| blocks);
+        blocks.extend(write.blocks);
+        *stored = Some((write.head.to_vec(), blocks));
+    }
+    let (head, blocks) = stored.clone().unwrap_or_else(|| {
+        let mut empty = Vec::new();
+        Head::new().encode(&mut empty);
+        (empty, Vec::new())
+    });
+    let head = Head::decode(&head).unwrap();
+    let blocks: Vec<_> =
+        blocks.iter().map(|(key, bytes)| (key.granularity, key.first, key.last, &bytes[..])).collect();
+    let found = columns(&layout, &head, &blocks);
+    let gnocchi = shared.0.lock();
+    let looked = gnocchi.looks[gnocchi.looks.len() - 2];
+    let is_true = |came: usize| match came {
+        0 => found.values().all(BTreeMap::is_empty),
+        came => gnocchi.truths[came - 1].columns(&layout) == found,
+    };
+    prop_assert!((looked..=gnocchi.truths.len()).any(is_true), "{found:?}");
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_metric_is_read_as_it_was_at_one_moment(
+        requests in requests(), back_window in 2u64..4, chance in prop::collection::vec(any::<u8>(), 1..500), rounds in 1usize..5,
+    ) {
+        let layout = layout(back_window);
+        let mut coming = requests;
+        coming.reverse();
+        let shared = Arc::new(Shared(Mutex::new(Gnocchi {
+            layout, back_window: back_window as i64, coming, truths: Vec::new(), waiting: Vec::new(), processed: 0, pass: None, splits: BTreeMap::new(), points: None,
+            chance: Box::new(chance.into_iter()), looks: Vec::new(),
+        })));
+        let source = SeriesSource {
+            storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), backlog: HashSet::from([METRIC]),
+            pause: Duration::ZERO, passes_end: AtomicBool::new(true),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut stored = None;
+        for _ in 0..rounds {
+            runtime.block_on(check(&source, &shared, &mut stored))?;
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The store that an import writes, in which no process folds measures.
+
+use std::collections::HashMap;
+
+use gnudi_drivers::aggregates::AggregateStore;
+use gnudi_indexer::{
+    Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker, ResourcePage,
+};
+use gnudi_model::{MetricId, Timestamp, resource_type::GENERIC};
+use uuid::Uuid;
+
+/// How many are listed at once.
+const PAGE: usize = 10_000;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub indexer: &'a dyn Indexer,
+    pub aggregates: &'a dyn AggregateStore,
+    /// The time of the import.
+    pub now: Timestamp,
+}
+
+impl Target<'_> {
+    /// Whether it has neither resources nor metrics.
+    pub async fn is_empty(&self) -> Result<bool, IndexerError> {
+        Ok(self.some_resources(None, 1).await?.is_empty() && self.some_metrics(None, 1).await?.is_empty())
+    }
+
+    pub(crate) async fn metrics(&self) -> Result<Vec<MetricId>, IndexerError> {
+        let mut all = Vec::new();
+        loop {
+            let some = self.some_metrics(all.last().copied(), PAGE).await?;
+            all.extend(&some);
+            if some.len() < PAGE {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn some_metrics(
+        &self,
+        marker: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError> {
+        let page = Page { limit, marker, sorts: Vec::new() };
+        let metrics =
+            self.indexer.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
+        Ok(metrics.iter().map(|metric| metric.id).collect())
+    }
+
+    /// All resources, with the starts of their newest revisions.
+    pub(crate) async fn resources(&self) -> Result<HashMap<Uuid, Timestamp>, IndexerError> {
+        let mut all = HashMap::new();
+        let mut marker = None;
+        loop {
+            let some = self.some_resources(marker, PAGE).await?;
+            all.extend(some.iter().copied());
+            marker = some.last().map(|(id, _)| *id);
+            if some.len() < PAGE {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn some_resources(
+        &self,
+        marker: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<(Uuid, Timestamp)>, IndexerError> {
+        let marker = marker.map(|id| ResourceMarker { id, revision: 0 });
+        let listing = ResourceListing {
+            resource_type: GENERIC.to_owned(),
+            filter: None,
+            history: false,
+            details: false,
+            page: ResourcePage { limit: Some(limit), marker, sorts: Vec::new() },
+            now: self.now,
+        };
+        let resources = self.indexer.list_resources(&listing).await?;
+        Ok(resources.iter().map(|resource| (resource.id, resource.revision_start)).collect())
+    }
+}
