@@ -75,6 +75,10 @@ pub enum ImportError {
     OtherArchivePolicy(String),
     #[error("the resource type {0} is there already, and is another one: import into an empty store")]
     OtherResourceType(String),
+    #[error(
+        "{0} metrics kept changing while they were read: is something other than Gnocchi writing to its storage?"
+    )]
+    InMotion(usize),
     #[error("the stored state of metric {metric} is damaged: {reason}")]
     Head { metric: uuid::Uuid, reason: String },
     #[error(

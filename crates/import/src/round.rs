@@ -7,7 +7,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,8 +27,11 @@ use crate::{
     series::{self, SeriesSource},
 };
 
-/// A pass of gnocchi-metricd takes some tenths of a second.
-const PAUSE_WITHIN_PASS: Duration = Duration::from_millis(100);
+/// Between two reads of a metric that changes.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks at all metrics that Gnocchi works on, and how many of them without any change show that it does not.
+const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
+const LOOKS_IN_VAIN_MAX: u32 = 10;
 
 /// Told what was done so far, now and then.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
@@ -48,7 +54,8 @@ impl<'a> Import<'a> {
         Ok(Import { source, target, metrics, resources })
     }
 
-    pub async fn round(&mut self, tell: Tell<'_>) -> Result<Report, ImportError> {
+    /// `is_last`: metrics that Gnocchi works on are waited for, where else the next round imports them.
+    pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
         let known: Vec<MetricId> = self.metrics.keys().copied().collect();
         let mut backlog = self.backlog(&known).await?;
         drop(known);
@@ -73,10 +80,13 @@ impl<'a> Import<'a> {
             incoming: self.source.incoming.clone(),
             layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
             backlog,
-            pause: PAUSE_WITHIN_PASS,
-            passes_end: AtomicBool::new(true),
+            pause: PAUSE,
+            takes_doubtful: AtomicBool::new(false),
         });
-        self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
+        let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
+        if is_last {
+            self.settle(&series, in_motion, &mut report).await?;
+        }
         self.target.aggregates.sync().await?;
         delete_unused(self.target, &policies, &types).await?;
         Ok(report)
@@ -165,6 +175,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Answers those that Gnocchi works on.
     async fn metrics(
         &mut self,
         index: &mut Index,
@@ -172,7 +183,8 @@ impl<'a> Import<'a> {
         states: &[MetricState],
         report: &mut Report,
         tell: Tell<'_>,
-    ) -> Result<(), ImportError> {
+    ) -> Result<Vec<NewMetric>, ImportError> {
+        let mut in_motion = Vec::new();
         let is_unchanged = |state: &&MetricState| {
             let known = self.metrics.get(&state.id).copied().flatten();
             known.is_some() && known == state.last_measures && !series.backlog.contains(&state.id)
@@ -188,12 +200,41 @@ impl<'a> Import<'a> {
             let metrics = index.metrics(&ids, self.target.now).await?;
             for some in metrics.chunks(series::METRICS_AT_ONCE) {
                 let there = self.create(some, report).await?;
-                for complete in series::import(series, self.target, &there, report).await? {
+                let imported = series::import(series, self.target, &there, report).await?;
+                for complete in imported.complete {
                     self.metrics.insert(complete, last_measures[&complete]);
                 }
+                in_motion.extend(imported.in_motion);
                 report.metrics += some.len() as u64;
                 tell(report);
             }
+        }
+        Ok(in_motion)
+    }
+
+    /// Reads metrics that Gnocchi works on until it does so no more.
+    async fn settle(
+        &self,
+        series: &Arc<SeriesSource>,
+        mut in_motion: Vec<NewMetric>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let mut in_vain = 0;
+        while !in_motion.is_empty() {
+            tokio::time::sleep(PAUSE_FOR_PASSES).await;
+            let mut still = Vec::new();
+            for some in in_motion.chunks(series::METRICS_AT_ONCE) {
+                still.extend(series::import(series, self.target, some, report).await?.in_motion);
+            }
+            in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
+            if in_vain >= LOOKS_IN_VAIN_MAX {
+                let is_second = series.takes_doubtful.swap(true, Ordering::Relaxed);
+                if is_second {
+                    return Err(ImportError::InMotion(still.len()));
+                }
+                in_vain = 0;
+            }
+            in_motion = still;
         }
         Ok(())
     }

@@ -21,8 +21,8 @@ use crate::{
 
 pub(crate) const METRICS_AT_ONCE: usize = 100;
 
-/// How often a metric is read again that gnocchi-metricd works on meanwhile.
-const READS_MAX: usize = 100;
+/// How often a metric is read again that changes meanwhile.
+const READS_MAX: usize = 20;
 
 /// What series are read from.
 pub(crate) struct SeriesSource {
@@ -34,8 +34,8 @@ pub(crate) struct SeriesSource {
     pub backlog: HashSet<MetricId>,
     /// Between two reads of a metric that gnocchi-metricd works on.
     pub pause: Duration,
-    /// Whether passes of gnocchi-metricd end; once one was waited for in vain, nothing waits for them.
-    pub passes_end: AtomicBool,
+    /// Whether buckets that do not follow from the points are taken as they are, though measures wait.
+    pub takes_doubtful: AtomicBool,
 }
 
 /// What became of one metric.
@@ -52,14 +52,22 @@ struct Outcome {
     skipped: Vec<String>,
 }
 
-/// Writes what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date. Answers
-/// those of which no measures wait: until Gnocchi gets more of them, nothing is left to import.
+/// What became of some metrics.
+#[derive(Default)]
+pub(crate) struct Imported {
+    /// Of these no measures wait: until Gnocchi gets more of them, nothing is left to import.
+    pub complete: Vec<MetricId>,
+    /// Gnocchi works on these: nothing was written of them.
+    pub in_motion: Vec<NewMetric>,
+}
+
+/// Writes what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
 pub(crate) async fn import(
     source: &Arc<SeriesSource>,
     target: Target<'_>,
     metrics: &[NewMetric],
     report: &mut Report,
-) -> Result<Vec<MetricId>, ImportError> {
+) -> Result<Imported, ImportError> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
     let heads = target.aggregates.read_heads(&ids).await;
     let mut reads = Vec::with_capacity(metrics.len());
@@ -71,11 +79,14 @@ pub(crate) async fn import(
             read(&source, id, layout, head.as_deref()).await
         }));
     }
-    let (mut writes, mut complete) = (Vec::new(), Vec::new());
+    let (mut writes, mut imported) = (Vec::new(), Imported::default());
     for (read, metric) in reads.into_iter().zip(metrics) {
-        let outcome = read.await.expect("reading a metric does not panic")?;
+        let Some(outcome) = read.await.expect("reading a metric does not panic")? else {
+            imported.in_motion.push(metric.clone());
+            continue;
+        };
         if !outcome.is_waited_for {
-            complete.push(metric.id);
+            imported.complete.push(metric.id);
         }
         report.metrics_unchanged += u64::from(outcome.write.is_none() && outcome.is_continued);
         report.metrics_continued += u64::from(outcome.write.is_some() && outcome.is_continued);
@@ -87,25 +98,26 @@ pub(crate) async fn import(
     }
     let written = target.aggregates.write(Fence::EVERYTHING, writes).await;
     written.into_iter().collect::<Result<(), _>>()?;
-    Ok(complete)
+    Ok(imported)
 }
 
-/// What is to be written of a metric whose head is `stored`.
+/// What is to be written of a metric whose head is `stored`; `None` while Gnocchi works on it.
 async fn read(
     source: &SeriesSource,
     metric: MetricId,
     layout: &Layout,
     stored: Option<&[u8]>,
-) -> Result<Outcome, ImportError> {
+) -> Result<Option<Outcome>, ImportError> {
     let earlier = match stored.map(Head::decode).transpose() {
         Ok(head) => head,
         Err(error) => return Err(ImportError::Head { metric: metric.0, reason: error.to_string() }),
     };
     if earlier.as_ref().is_some_and(|head| head.applied() > 0) {
         let reason = format!("metric {}: it got measures after its import: left as it is", metric.0);
-        return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
+        return Ok(Some(Outcome { skipped: vec![reason], ..Outcome::default() }));
     }
-    let Reading { mut head, waiting, mut outcome } = read_calmly(source, metric, layout, earlier).await?;
+    let Some(reading) = read_calmly(source, metric, layout, earlier.as_ref()).await? else { return Ok(None) };
+    let Reading { mut head, waiting, mut outcome } = reading;
     outcome.is_continued = stored.is_some();
     outcome.is_waited_for = !waiting.is_empty();
     let mut measures = Vec::new();
@@ -136,7 +148,7 @@ async fn read(
     if is_changed {
         outcome.write = Some(MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() });
     }
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 /// What Gnocchi has of a metric.
@@ -148,7 +160,7 @@ struct Reading {
     outcome: Outcome,
 }
 
-/// Reads a metric until nothing has changed meanwhile.
+/// Reads a metric at one moment; `None` if it kept changing, or a pass of gnocchi-metricd may be half written.
 ///
 /// A pass of gnocchi-metricd writes splits first, then the points, and removes the measures from incoming at last. So what was read is
 /// of one moment if the points are the same before and after, what waited before still waits, and either the points give the buckets
@@ -157,31 +169,24 @@ async fn read_calmly(
     source: &SeriesSource,
     metric: MetricId,
     layout: &Layout,
-    earlier: Option<Head>,
-) -> Result<Reading, ImportError> {
+    earlier: Option<&Head>,
+) -> Result<Option<Reading>, ImportError> {
     let is_in_backlog = source.backlog.contains(&metric);
     let waiting_now = async || source.incoming.waiting(metric).await.map_err(ImportError::Incoming);
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
-        let (head, outcome) =
-            read_storage(source, metric, layout, earlier.as_ref(), points.as_deref()).await?;
-        let is_in_doubt = outcome.finalised > 0 || !outcome.skipped.is_empty();
-        let still_waiting = if is_in_backlog || is_in_doubt { waiting_now().await? } else { Vec::new() };
-        let may_be_in_pass =
-            is_in_doubt && !still_waiting.is_empty() && source.passes_end.load(Ordering::Relaxed);
-        let is_calm = still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await?;
-        if is_calm && !may_be_in_pass {
-            return Ok(Reading { head, waiting, outcome });
+        let (head, outcome) = read_storage(source, metric, layout, earlier, points.as_deref()).await?;
+        let is_doubtful = outcome.finalised > 0 || !outcome.skipped.is_empty();
+        let still_waiting = if is_in_backlog || is_doubtful { waiting_now().await? } else { Vec::new() };
+        if still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await? {
+            let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
+            let is_taken = !may_be_in_pass || source.takes_doubtful.load(Ordering::Relaxed);
+            return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;
     }
-    // Measures wait, and nobody processes them.
-    if source.passes_end.swap(false, Ordering::Relaxed) {
-        return Box::pin(read_calmly(source, metric, layout, earlier)).await;
-    }
-    let place = source.storage.points_place(metric);
-    Err(SourceError::Other(format!("{place}: it kept changing while it was read")).into())
+    Ok(None)
 }
 
 /// The head of what is in Gnocchi's storage.

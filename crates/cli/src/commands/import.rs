@@ -36,7 +36,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
     claim(&source.index.place(), store, target).await?;
     let mut import = Import::new(source, target).await?;
-    let (report, elapsed) = round(&mut import).await?;
+    let (report, elapsed) = round(&mut import, !follow).await?;
     print(&report, elapsed);
     if !follow {
         return Ok(());
@@ -50,7 +50,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
             _ = stop.changed() => true,
             () = tokio::time::sleep(PAUSE) => false,
         };
-        let (report, elapsed) = round(&mut import).await?;
+        let (report, elapsed) = round(&mut import, is_last).await?;
         if is_last {
             print(&report, elapsed);
             return Ok(());
@@ -60,9 +60,10 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
 }
 
 /// Brings the target up to date; answers in which time.
-async fn round(import: &mut Import<'_>) -> Result<(Report, Duration)> {
+async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Duration)> {
     let mut progress = Progress::steady("import");
-    let report = import.round(&mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
+    let report =
+        import.round(is_last, &mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
     Ok((report, progress.elapsed()))
 }
 
