@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    fn load(text: &str) -> Result<Config> {
+    pub(super) fn load(text: &str) -> Result<Config> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         Config::load_with(Some(file.path()), |_| None)
