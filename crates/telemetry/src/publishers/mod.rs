@@ -100,27 +100,20 @@ pub trait Publisher: Send + Sync {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
-    use crate::sample::{Metadata, Sample, SampleKind};
+    use crate::sample::Sample;
 
     /// A gauge of resource `r` in project `p`.
     pub fn sample(name: &str, volume: f64) -> Sample<'static> {
         Sample {
             name: name.to_owned().into(),
-            kind: SampleKind::Gauge,
             unit: "B".into(),
             volume: volume.into(),
-            user_id: None,
-            user_name: None,
             project_id: Some("p".into()),
-            project_name: None,
             resource_id: "r".into(),
             timestamp: Some("2026-01-02T03:04:05.000006".into()),
-            resource_metadata: Metadata::Parsed(Map::new()),
             source: "openstack".into(),
             id: "i".into(),
-            monotonic_time: None,
+            ..Sample::default()
         }
     }
 }

@@ -6,11 +6,14 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::statuses::{self, Statuses};
-use crate::polling::{
-    cycle::Cycle,
-    outlet::Outlet,
-    pollster::{Meter, PollError, Pollster, owned},
-    resource::Resource,
+use crate::{
+    polling::{
+        cycle::Cycle,
+        outlet::Outlet,
+        pollster::{Meter, OfEach, Polled, Pollster, owned},
+        resource::Resource,
+    },
+    sample::Sample,
 };
 
 /// Where the value comes from.
@@ -193,8 +196,11 @@ const LISTED: [Listed; 16] = [
 ];
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
-    let listed = LISTED.into_iter().map(|listed| Arc::new(listed) as Arc<dyn Pollster>);
-    listed.chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
+    let pollster = |listed: Listed| {
+        let sample = move |_, resource: &Resource| listed.sample(resource);
+        Arc::new(OfEach { meter: listed.meter, discovery: listed.discovery, sample }) as Arc<dyn Pollster>
+    };
+    LISTED.into_iter().map(pollster).chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
 }
 
 /// Fields under the names that samples give them; null for what is not there.
@@ -225,38 +231,19 @@ impl Listed {
             }
         })
     }
-}
 
-#[async_trait]
-impl Pollster for Listed {
-    fn name(&self) -> &str {
-        self.meter.name
-    }
-
-    fn default_discovery(&self) -> Option<&str> {
-        Some(self.discovery)
-    }
-
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
-        for resource in resources {
-            let Some(volume) = self.volume(resource) else { continue };
-            let mut metadata = metadata(&resource.body, self.fields);
-            if self.meter.name == "volume.size" {
-                let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
-                metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
-                metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
-            }
-            let mut sample = self.meter.sample(resource.id.to_string(), volume, metadata);
-            sample.user_id = owned(resource.text(self.user));
-            sample.project_id = owned(project(resource, self.project));
-            outlet.push(sample).await?;
+    fn sample(&self, resource: &Resource) -> Option<Sample<'static>> {
+        let volume = self.volume(resource)?;
+        let mut metadata = metadata(&resource.body, self.fields);
+        if self.meter.name == "volume.size" {
+            let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
+            metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
+            metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
         }
-        Ok(())
+        let mut sample = self.meter.sample(resource.id.to_string(), volume, metadata);
+        sample.user_id = owned(resource.text(self.user));
+        sample.project_id = owned(project(resource, self.project));
+        Some(sample)
     }
 }
 
@@ -275,12 +262,7 @@ impl Pollster for EvaluationResults {
         Some("alarm")
     }
 
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
+    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let results = resources.first().and_then(|all| all.body.get("evaluation_results")?.as_array());
         for result in results.into_iter().flatten() {
             let text = |key: &str| result.get(key).and_then(Value::as_str);
