@@ -95,7 +95,10 @@ impl Future for Receipt {
 pub trait Publisher: Send + Sync {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt;
 
-    fn events(&self, events: &[Event]) -> Receipt;
+    /// Those that take samples only are opened for nothing else.
+    fn events(&self, _events: &[Event]) -> Receipt {
+        Receipt::failed(PublishError::new("takes samples, and no events".to_owned()))
+    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ use crate::{
     sample::Sample,
 };
 
-const SERVICE: &[(&str, &str)] =
-    &[("binary", "binary"), ("host", "host"), ("status", "status"), ("zone", "zone")];
+const SERVICE: &str = "binary host status zone";
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     vec![
