@@ -87,11 +87,17 @@ impl Call<'_> {
         self.named.resource_id.expect("the route reads a resource's id")
     }
 
-    /// The policy of the metric that the path names.
-    pub async fn policy(&self) -> Result<Arc<ArchivePolicy>, ApiError> {
-        let name = &self.metric().archive_policy_name;
-        let policy = self.app.engine().indexer().archive_policy(name).await?;
-        policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(name.to_string()).into())
+    /// An archive policy by its name.
+    ///
+    /// # Errors
+    /// 404 where there is none.
+    pub async fn policy_of(&self, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
+        let indexer = self.app.engine().indexer();
+        if let Some(policy) = indexer.cached_policy(name) {
+            return Ok(policy);
+        }
+        let policy = indexer.archive_policy(name).await?;
+        policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(name.to_owned()).into())
     }
 
     /// The address that was asked, without the arguments.

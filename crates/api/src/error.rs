@@ -252,11 +252,11 @@ impl From<CrossMeasuresError> for ApiError {
 impl From<CrossError> for ApiError {
     fn from(error: CrossError) -> Self {
         let unaggregable = |reason: String, detail: Vec<Value>| {
-            ApiError::bad_request(Value::object([
-                ("cause", "Metrics cannot be aggregated".into()),
-                ("reason", reason.into()),
-                ("detail", Value::Array(detail)),
-            ]))
+            ApiError::bad_request(Value::cause_and_reason(
+                "Metrics cannot be aggregated",
+                reason,
+                Value::Array(detail),
+            ))
         };
         match error {
             CrossError::Unaggregable(unaggregated) => {

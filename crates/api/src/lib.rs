@@ -18,6 +18,7 @@ pub mod cors;
 mod document;
 mod error;
 mod figures;
+mod file;
 pub mod filter;
 mod followed;
 mod gunzip;
@@ -59,6 +60,7 @@ pub use auth::{
 pub use connection::Watch;
 pub use cors::CorsOptions;
 pub use error::ApiError;
+pub use file::FileError;
 pub use limits::Limits;
 pub use options::ApiOptions;
 pub use policy::{Policy, PolicyError, PolicyFiles};
@@ -68,7 +70,7 @@ pub use profile::{
     symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols},
 };
 pub use prometheus::names::Labels as PrometheusLabels;
-pub use quota::{LimitsFileError, Overrides, ProjectLimits, QuotaOptions};
+pub use quota::{Overrides, ProjectLimits, QuotaOptions};
 pub use reply::{ReplyBody, Response};
 pub use server::{Listener, serve};
 pub use tls::{Tls, TlsError};

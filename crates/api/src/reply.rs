@@ -11,13 +11,16 @@ use futures_util::Stream;
 use hyper::{
     StatusCode,
     body::{Body, Frame, SizeHint},
-    header::{CONTENT_TYPE, HeaderValue, LOCATION},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION},
 };
 use parking_lot::Mutex;
 
-use crate::json::Value;
+use crate::{error::ApiError, json::Value};
 
 pub type Response = hyper::Response<ReplyBody>;
+
+/// What a handler comes to.
+pub type Answer = Result<Response, ApiError>;
 
 /// Pieces that are waited for.
 type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
@@ -104,6 +107,16 @@ pub fn json_bytes(status: StatusCode, document: impl Into<ReplyBody>) -> Respons
     with_body(status, JSON, document)
 }
 
+/// 200, with a JSON document.
+pub fn ok(document: &Value) -> Response {
+    json(StatusCode::OK, document)
+}
+
+/// 200, with a JSON document that is text already.
+pub fn ok_bytes(document: impl Into<ReplyBody>) -> Response {
+    json_bytes(StatusCode::OK, document)
+}
+
 /// 202: taken, and durable.
 pub fn accepted() -> Response {
     json_bytes(StatusCode::ACCEPTED, ReplyBody::empty())
@@ -116,9 +129,13 @@ pub fn no_content() -> Response {
 
 /// 201, with the address of what was made.
 pub fn created(location: &str, document: &Value) -> Response {
-    let mut response = json(StatusCode::CREATED, document);
-    if let Ok(location) = HeaderValue::from_str(location) {
-        response.headers_mut().insert(LOCATION, location);
+    with_header(json(StatusCode::CREATED, document), LOCATION, location)
+}
+
+/// The same answer with a header, where the text can be one.
+pub fn with_header(mut response: Response, name: HeaderName, text: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        response.headers_mut().insert(name, value);
     }
     response
 }

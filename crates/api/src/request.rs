@@ -45,10 +45,10 @@ pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, Ap
 
 impl From<ParseError> for ApiError {
     fn from(error: ParseError) -> Self {
-        ApiError::bad_request(Value::object([
-            ("cause", "Unable to decode body".into()),
-            ("reason", error.to_string().into()),
-            ("detail", Value::Array(Vec::new())),
-        ]))
+        ApiError::bad_request(Value::cause_and_reason(
+            "Unable to decode body",
+            error.to_string(),
+            Value::Array(Vec::new()),
+        ))
     }
 }

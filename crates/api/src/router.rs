@@ -85,6 +85,13 @@ macro_rules! endpoint {
     };
 }
 
+/// A table of [`Route`]s: a path, what it names, and its endpoints.
+macro_rules! routes {
+    ($($path:literal $lookup:ident $([$($endpoint:tt)*])*;)*) => {
+        vec![$(Route { path: $path, lookup: Lookup::$lookup, endpoints: vec![$(endpoint!($($endpoint)*)),*] }),*]
+    };
+}
+
 /// A path, what it names, and its methods. A route's name in `/metrics` is its path.
 struct Route {
     path: &'static str,
@@ -96,209 +103,93 @@ struct Route {
 const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
 
 /// The whole API.
-#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn routes() -> Vec<Route> {
     use Guard::{Caller, Deferred, Items, Metric, Open};
-    use Lookup::Nothing;
     use routes::{
         aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
         metric, prometheus, resource, resource_type, root, search, status,
     };
-    vec![
-        route("/", Nothing, vec![endpoint!(ANY Open, root::versions)]),
-        route("/v1", Nothing, vec![endpoint!(ANY Open, root::index)]),
-        route("/v1/openapi.json", Nothing, vec![endpoint!(GET Open, root::openapi_document)]),
-        route("/healthcheck", Nothing, vec![endpoint!(ANY Open, root::healthcheck)]),
-        route("/metrics", Nothing, vec![endpoint!(ANY Open, root::figures)]),
-        route("/debug/cluster", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), debug::cluster)]),
-        route(
-            "/debug/flamegraph",
-            Nothing,
-            vec![endpoint!(BARE GET Caller(Rule::GetProfile), debug::flamegraph)],
-        ),
-        route(
-            "/v1/archive_policy",
-            Nothing,
-            vec![
-                endpoint!(GET Caller(Rule::ListArchivePolicy), archive_policy::list),
-                endpoint!(POST Caller(Rule::CreateArchivePolicy), archive_policy::create),
-            ],
-        ),
-        route(
-            "/v1/archive_policy/:name",
-            Nothing,
-            vec![
-                endpoint!(DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete),
-                endpoint!(GET Items(&[Rule::GetArchivePolicy]), archive_policy::show),
-                endpoint!(PATCH Items(&[Rule::UpdateArchivePolicy]), archive_policy::update),
-            ],
-        ),
-        route(
-            "/v1/archive_policy_rule",
-            Nothing,
-            vec![
-                endpoint!(GET Caller(Rule::ListArchivePolicyRule), archive_policy_rule::list),
-                endpoint!(POST Caller(Rule::CreateArchivePolicyRule), archive_policy_rule::create),
-            ],
-        ),
-        route(
-            "/v1/archive_policy_rule/:name",
-            Lookup::ArchivePolicyRule,
-            vec![
-                endpoint!(DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete),
-                endpoint!(GET Items(&[Rule::GetArchivePolicyRule]), archive_policy_rule::show),
-                endpoint!(PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update),
-            ],
-        ),
-        route(
-            "/v1/metric",
-            Nothing,
-            vec![
-                endpoint!(GET Items(&[Rule::ListMetric]), metric::list),
-                endpoint!(POST Items(&[Rule::CreateMetric]), metric::create),
-            ],
-        ),
-        route(
-            "/v1/metric/:id",
-            Lookup::Metric,
-            vec![
-                endpoint!(DELETE Metric(Rule::DeleteMetric), metric::delete),
-                endpoint!(GET Metric(Rule::GetMetric), metric::show),
-            ],
-        ),
-        route(
-            "/v1/metric/:id/measures",
-            Lookup::Metric,
-            vec![
-                endpoint!(GET Metric(Rule::GetMeasures), metric::get_measures),
-                endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
-            ],
-        ),
-        route("/v1/resource", Nothing, vec![endpoint!(GET Open, resource::types)]),
-        route(
-            "/v1/resource/:type",
-            Lookup::ResourceType,
-            vec![
-                endpoint!(DELETE Items(&[Rule::DeleteResources]), resource::delete_matching),
-                endpoint!(GET Items(&[Rule::ListResource]), resource::list),
-                endpoint!(POST Items(&[Rule::CreateResource]), resource::create),
-            ],
-        ),
-        route(
-            "/v1/resource/:type/:id",
-            Lookup::ResourceId,
-            vec![
-                endpoint!(DELETE Items(&[Rule::DeleteResource]), resource::delete),
-                endpoint!(GET Items(&[Rule::GetResource]), resource::show),
-                endpoint!(PATCH Items(&[Rule::UpdateResource]), resource::update),
-            ],
-        ),
-        route(
-            "/v1/resource/:type/:id/history",
-            Lookup::ResourceId,
-            vec![endpoint!(GET Items(&[Rule::GetResource]), resource::history)],
-        ),
-        route(
-            "/v1/resource/:type/:id/metric",
-            Lookup::ResourceId,
-            vec![
-                endpoint!(GET Items(&[Rule::GetResource]), resource::list_metrics),
-                endpoint!(POST Items(&[Rule::UpdateResource]), resource::create_metrics),
-            ],
-        ),
-        route(
-            "/v1/resource/:type/:id/metric/:name",
-            Lookup::NamedMetric,
-            vec![
-                endpoint!(DELETE Metric(Rule::DeleteMetric), metric::delete),
-                endpoint!(GET Metric(Rule::GetMetric), metric::show),
-            ],
-        ),
-        route(
-            "/v1/resource/:type/:id/metric/:name/measures",
-            Lookup::NamedMetric,
-            vec![
-                endpoint!(GET Metric(Rule::GetMeasures), metric::get_measures),
-                endpoint!(POST Metric(Rule::PostMeasures), metric::post_measures),
-            ],
-        ),
-        route(
-            "/v1/resource_type",
-            Nothing,
-            vec![
-                endpoint!(GET Caller(Rule::ListResourceType), resource_type::list),
-                endpoint!(POST Items(&[Rule::CreateResourceType]), resource_type::create),
-            ],
-        ),
-        route(
-            "/v1/resource_type/:name",
-            Nothing,
-            vec![
-                endpoint!(DELETE Items(&[Rule::DeleteResourceType]), resource_type::delete),
-                endpoint!(GET Items(&[Rule::GetResourceType]), resource_type::show),
-                endpoint!(PATCH Items(&[Rule::UpdateResourceType]), resource_type::update),
-            ],
-        ),
-        route(
-            "/v1/aggregates",
-            Nothing,
-            vec![endpoint!(POST Items(&[Rule::SearchResource, Rule::GetMetric]), aggregates::fetch)],
-        ),
-        route("/v1/aggregation", Nothing, Vec::new()),
-        route(
-            "/v1/aggregation/metric",
-            Nothing,
-            vec![
-                endpoint!(GET Items(&[Rule::GetMetric]), aggregation::metric),
-                endpoint!(POST Items(&[Rule::GetMetric]), aggregation::posted_metric),
-            ],
-        ),
-        route(
-            "/v1/aggregation/resource/:type/metric/:name",
-            Lookup::ResourceType,
-            vec![endpoint!(POST Items(&[Rule::SearchResource]), aggregation::resource)],
-        ),
+    routes! {
+        "/" Nothing [ANY Open, root::versions];
+        "/v1" Nothing [ANY Open, root::index];
+        "/v1/openapi.json" Nothing [GET Open, root::openapi_document];
+        "/healthcheck" Nothing [ANY Open, root::healthcheck];
+        "/metrics" Nothing [ANY Open, root::figures];
+        "/debug/cluster" Nothing [GET Caller(Rule::GetStatus), debug::cluster];
+        "/debug/flamegraph" Nothing [BARE GET Caller(Rule::GetProfile), debug::flamegraph];
+        "/v1/archive_policy" Nothing
+            [GET Caller(Rule::ListArchivePolicy), archive_policy::list]
+            [POST Caller(Rule::CreateArchivePolicy), archive_policy::create];
+        "/v1/archive_policy/:name" Nothing
+            [DELETE Caller(Rule::DeleteArchivePolicy), archive_policy::delete]
+            [GET Items(&[Rule::GetArchivePolicy]), archive_policy::show]
+            [PATCH Items(&[Rule::UpdateArchivePolicy]), archive_policy::update];
+        "/v1/archive_policy_rule" Nothing
+            [GET Caller(Rule::ListArchivePolicyRule), archive_policy_rule::list]
+            [POST Caller(Rule::CreateArchivePolicyRule), archive_policy_rule::create];
+        "/v1/archive_policy_rule/:name" ArchivePolicyRule
+            [DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete]
+            [GET Items(&[Rule::GetArchivePolicyRule]), archive_policy_rule::show]
+            [PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update];
+        "/v1/metric" Nothing
+            [GET Items(&[Rule::ListMetric]), metric::list]
+            [POST Items(&[Rule::CreateMetric]), metric::create];
+        "/v1/metric/:id" Metric
+            [DELETE Metric(Rule::DeleteMetric), metric::delete]
+            [GET Metric(Rule::GetMetric), metric::show];
+        "/v1/metric/:id/measures" Metric
+            [GET Metric(Rule::GetMeasures), metric::get_measures]
+            [POST Metric(Rule::PostMeasures), metric::post_measures];
+        "/v1/resource" Nothing [GET Open, resource::types];
+        "/v1/resource/:type" ResourceType
+            [DELETE Items(&[Rule::DeleteResources]), resource::delete_matching]
+            [GET Items(&[Rule::ListResource]), resource::list]
+            [POST Items(&[Rule::CreateResource]), resource::create];
+        "/v1/resource/:type/:id" ResourceId
+            [DELETE Items(&[Rule::DeleteResource]), resource::delete]
+            [GET Items(&[Rule::GetResource]), resource::show]
+            [PATCH Items(&[Rule::UpdateResource]), resource::update];
+        "/v1/resource/:type/:id/history" ResourceId [GET Items(&[Rule::GetResource]), resource::history];
+        "/v1/resource/:type/:id/metric" ResourceId
+            [GET Items(&[Rule::GetResource]), resource::list_metrics]
+            [POST Items(&[Rule::UpdateResource]), resource::create_metrics];
+        "/v1/resource/:type/:id/metric/:name" NamedMetric
+            [DELETE Metric(Rule::DeleteMetric), metric::delete]
+            [GET Metric(Rule::GetMetric), metric::show];
+        "/v1/resource/:type/:id/metric/:name/measures" NamedMetric
+            [GET Metric(Rule::GetMeasures), metric::get_measures]
+            [POST Metric(Rule::PostMeasures), metric::post_measures];
+        "/v1/resource_type" Nothing
+            [GET Caller(Rule::ListResourceType), resource_type::list]
+            [POST Items(&[Rule::CreateResourceType]), resource_type::create];
+        "/v1/resource_type/:name" Nothing
+            [DELETE Items(&[Rule::DeleteResourceType]), resource_type::delete]
+            [GET Items(&[Rule::GetResourceType]), resource_type::show]
+            [PATCH Items(&[Rule::UpdateResourceType]), resource_type::update];
+        "/v1/aggregates" Nothing [POST Items(&[Rule::SearchResource, Rule::GetMetric]), aggregates::fetch];
+        "/v1/aggregation" Nothing;
+        "/v1/aggregation/metric" Nothing
+            [GET Items(&[Rule::GetMetric]), aggregation::metric]
+            [POST Items(&[Rule::GetMetric]), aggregation::posted_metric];
+        "/v1/aggregation/resource/:type/metric/:name" ResourceType
+            [POST Items(&[Rule::SearchResource]), aggregation::resource];
         // Where so many segments lead nowhere, and not to a method that is missing.
-        route("/v1/aggregation/:object/:type/:key/:name", Nothing, Vec::new()),
-        route(
-            "/v1/batch/metrics/measures",
-            Nothing,
-            vec![endpoint!(POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures)],
-        ),
-        route(
-            "/v1/batch/resources/metrics/measures",
-            Nothing,
-            vec![endpoint!(POST Items(WRITE), batch::post_resources_metrics_measures)],
-        ),
-        route(
-            "/v1/search/metric",
-            Nothing,
-            vec![endpoint!(POST Items(&[Rule::SearchMetric]), search::metric)],
-        ),
-        route("/v1/search/resource", Nothing, Vec::new()),
-        route(
-            "/v1/search/resource/:type",
-            Lookup::ResourceType,
-            vec![endpoint!(POST Items(&[Rule::SearchResource]), search::resource)],
-        ),
-        route(
-            "/v1/influxdb/ping",
-            Nothing,
-            vec![endpoint!(BARE GET Open, influxdb::ping), endpoint!(BARE HEAD Open, influxdb::ping)],
-        ),
-        route(
-            "/v1/influxdb/query",
-            Nothing,
-            vec![endpoint!(BARE POST Deferred(Rule::CreateResourceType), influxdb::query)],
-        ),
-        route("/v1/influxdb/write", Nothing, vec![endpoint!(BARE POST Items(WRITE), influxdb::write)]),
-        route("/v1/prometheus/write", Nothing, vec![endpoint!(BARE POST Items(WRITE), prometheus::write)]),
-        route("/v1/capabilities", Nothing, vec![endpoint!(GET Open, capabilities::show)]),
-        route("/v1/status", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
-        route("/v1/status/:details", Nothing, vec![endpoint!(GET Caller(Rule::GetStatus), status::show)]),
-    ]
-}
-
-fn route(path: &'static str, lookup: Lookup, endpoints: Vec<Endpoint>) -> Route {
-    Route { path, lookup, endpoints }
+        "/v1/aggregation/:object/:type/:key/:name" Nothing;
+        "/v1/batch/metrics/measures" Nothing
+            [POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures];
+        "/v1/batch/resources/metrics/measures" Nothing
+            [POST Items(WRITE), batch::post_resources_metrics_measures];
+        "/v1/search/metric" Nothing [POST Items(&[Rule::SearchMetric]), search::metric];
+        "/v1/search/resource" Nothing;
+        "/v1/search/resource/:type" ResourceType [POST Items(&[Rule::SearchResource]), search::resource];
+        "/v1/influxdb/ping" Nothing
+            [BARE GET Open, influxdb::ping]
+            [BARE HEAD Open, influxdb::ping];
+        "/v1/influxdb/query" Nothing [BARE POST Deferred(Rule::CreateResourceType), influxdb::query];
+        "/v1/influxdb/write" Nothing [BARE POST Items(WRITE), influxdb::write];
+        "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), prometheus::write];
+        "/v1/capabilities" Nothing [GET Open, capabilities::show];
+        "/v1/status" Nothing [GET Caller(Rule::GetStatus), status::show];
+        "/v1/status/:details" Nothing [GET Caller(Rule::GetStatus), status::show];
+    }
 }

@@ -95,11 +95,7 @@ impl From<Invalid> for ApiError {
                 Step::Index(index) => index.to_string(),
             })
             .collect();
-        ApiError::bad_request(Value::object([
-            ("cause", "Invalid input".into()),
-            ("reason", invalid.reason().into()),
-            ("detail", path.into()),
-        ]))
+        ApiError::bad_request(Value::cause_and_reason("Invalid input", invalid.reason(), path))
     }
 }
 

@@ -5,11 +5,8 @@ use std::{fmt, sync::Arc};
 use gnudi_drivers::{aggregates::local::LocalAggregates, incoming::log::LocalIncoming, reserve::Reserve};
 use gnudi_engine::Engine;
 use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
-};
+use gnudi_telemetry::figures::{counter, gauge};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use crate::store::Store;
 
@@ -98,14 +95,4 @@ fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregat
     gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;
     let poisoned = f64::from(u8::from(store.poisoned));
     gauge(encoder, "gnudi_aggregates_poisoned", "1 once a disk failure has stopped writes", poisoned)
-}
-
-pub fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> fmt::Result {
-    let metric = ConstCounter::new(value);
-    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
-}
-
-pub fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> fmt::Result {
-    let metric = ConstGauge::new(value);
-    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }

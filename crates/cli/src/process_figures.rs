@@ -2,14 +2,13 @@
 
 use std::{fmt, fs};
 
+use gnudi_telemetry::figures::{counter, gauge};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
-use tokio::runtime::Handle;
-
-use crate::figures::{counter, gauge};
+use tokio::runtime::{Handle, RuntimeMetrics};
 
 /// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -26,6 +25,9 @@ impl ProcessFigures {
         ProcessFigures { runtimes }
     }
 }
+
+/// What a figure reads of a runtime.
+type Reading = fn(&RuntimeMetrics) -> usize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RuntimeLabels {
@@ -62,51 +64,45 @@ impl ProcessFigures {
     fn encode_runtimes(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let name = "gnudi_runtime_busy_seconds";
         let help = "Time that threads ran tasks, and were not waiting for any, in seconds";
-        self.encode_counter(encoder, name, help, |handle| {
-            let metrics = handle.metrics();
-            (0..metrics.num_workers()).map(|n| metrics.worker_total_busy_duration(n).as_secs_f64()).sum()
+        self.encode_family(encoder, name, help, MetricType::Counter, |metrics| {
+            let busy =
+                (0..metrics.num_workers()).map(|n| metrics.worker_total_busy_duration(n).as_secs_f64());
+            ConstCounter::new(busy.sum::<f64>())
         })?;
         let help = "Times that a thread found no task to run and went to sleep";
-        self.encode_counter(encoder, "gnudi_runtime_parks", help, |handle| {
-            let metrics = handle.metrics();
-            (0..metrics.num_workers()).map(|n| metrics.worker_park_count(n) as f64).sum()
+        self.encode_family(encoder, "gnudi_runtime_parks", help, MetricType::Counter, |metrics| {
+            let parks = (0..metrics.num_workers()).map(|n| metrics.worker_park_count(n) as f64);
+            ConstCounter::new(parks.sum::<f64>())
         })?;
-        let help = "Threads that run tasks";
-        self.encode_gauge(encoder, "gnudi_runtime_threads", help, |handle| handle.metrics().num_workers())?;
-        let help = "Tasks there are";
-        self.encode_gauge(encoder, "gnudi_runtime_tasks", help, |handle| handle.metrics().num_alive_tasks())?;
-        let help = "Tasks that wait for a thread, in the queue that all threads share";
-        let name = "gnudi_runtime_tasks_waiting";
-        self.encode_gauge(encoder, name, help, |handle| handle.metrics().global_queue_depth())
-    }
-
-    fn encode_counter(
-        &self,
-        encoder: &mut DescriptorEncoder,
-        name: &str,
-        help: &str,
-        value: impl Fn(&Handle) -> f64,
-    ) -> fmt::Result {
-        let kind = ConstCounter::new(0.0).metric_type();
-        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for (runtime, handle) in &self.runtimes {
-            ConstCounter::new(value(handle)).encode(family.encode_family(&RuntimeLabels { runtime })?)?;
+        let gauges: [(&str, &str, Reading); 3] = [
+            ("threads", "Threads that run tasks", RuntimeMetrics::num_workers),
+            ("tasks", "Tasks there are", RuntimeMetrics::num_alive_tasks),
+            (
+                "tasks_waiting",
+                "Tasks that wait for a thread, in the queue that all threads share",
+                RuntimeMetrics::global_queue_depth,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let name = format!("gnudi_runtime_{name}");
+            let gauge = |metrics: &RuntimeMetrics| ConstGauge::new(value(metrics) as f64);
+            self.encode_family(encoder, &name, help, MetricType::Gauge, gauge)?;
         }
         Ok(())
     }
 
-    fn encode_gauge(
+    /// A figure of each runtime.
+    fn encode_family<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder,
         name: &str,
         help: &str,
-        value: impl Fn(&Handle) -> usize,
+        kind: MetricType,
+        metric: impl Fn(&RuntimeMetrics) -> M,
     ) -> fmt::Result {
-        let kind = ConstGauge::new(0.0).metric_type();
         let mut family = encoder.encode_descriptor(name, help, None, kind)?;
         for (runtime, handle) in &self.runtimes {
-            let labels = RuntimeLabels { runtime };
-            ConstGauge::new(value(handle) as f64).encode(family.encode_family(&labels)?)?;
+            metric(&handle.metrics()).encode(family.encode_family(&RuntimeLabels { runtime })?)?;
         }
         Ok(())
     }

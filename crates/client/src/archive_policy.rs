@@ -61,11 +61,6 @@ impl Client {
         self.get("/v1/archive_policy".to_owned()).await
     }
 
-    /// A status of 404 says that there is none of that name.
-    pub async fn get_archive_policy(&self, name: &str) -> Result<ArchivePolicy, ClientError> {
-        self.get(uri::path("/v1/archive_policy/", name)).await
-    }
-
     /// A status of 400 says that metrics use it.
     pub async fn delete_archive_policy(&self, name: &str) -> Result<(), ClientError> {
         self.delete(uri::path("/v1/archive_policy/", name)).await

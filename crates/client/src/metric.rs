@@ -87,18 +87,6 @@ impl Client {
         self.get(filter.path()).await
     }
 
-    /// Every metric that the filter lets through, page by page from its marker on. Holds all of them in memory.
-    pub async fn list_all_metrics(&self, filter: &MetricFilter) -> Result<Vec<Metric>, ClientError> {
-        let mut filter = filter.clone();
-        let mut metrics = Vec::new();
-        loop {
-            let page = self.list_metrics(&filter).await?;
-            let Some(last) = page.last() else { return Ok(metrics) };
-            filter.marker = Some(last.id);
-            metrics.extend(page);
-        }
-    }
-
     /// A status of 404 says that there is none.
     pub async fn get_metric(&self, id: MetricId) -> Result<Metric, ClientError> {
         self.get(format!("/v1/metric/{id}")).await

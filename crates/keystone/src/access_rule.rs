@@ -1,7 +1,9 @@
 //! The requests that an application credential is confined to.
 
+use serde::Deserialize;
+
 /// A request that an application credential may make.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct AccessRule {
     /// The service's type, such as `metric`.
     pub service: String,

@@ -7,81 +7,55 @@ use serde::Deserialize;
 use crate::{AccessRule, Identity, instant::seconds_since_epoch};
 
 #[derive(Deserialize)]
-struct Document<'a> {
-    #[serde(borrow)]
-    token: Token<'a>,
+struct Document<T> {
+    token: T,
 }
 
+/// What a validation tells.
 #[derive(Deserialize)]
-struct Token<'a> {
-    #[serde(borrow)]
-    user: User<'a>,
-    #[serde(borrow)]
-    project: Option<Project<'a>>,
-    #[serde(borrow)]
-    domain: Option<Named<'a>>,
+struct ValidToken {
+    user: Owner,
+    project: Option<Owner>,
+    domain: Option<Named>,
     system: Option<BTreeMap<String, bool>>,
-    #[serde(borrow, default)]
-    roles: Vec<Role<'a>>,
-    #[serde(borrow)]
-    application_credential: Option<ApplicationCredential<'a>>,
-    #[serde(borrow)]
-    expires_at: Cow<'a, str>,
-    #[serde(borrow)]
-    issued_at: Option<Cow<'a, str>>,
+    #[serde(default)]
+    roles: Vec<Role>,
+    application_credential: Option<ApplicationCredential>,
+    expires_at: String,
+}
+
+/// What a login tells.
+#[derive(Deserialize)]
+struct NewToken<'a> {
+    expires_at: String,
+    issued_at: Option<String>,
     #[serde(borrow)]
     catalog: Option<Vec<Service<'a>>>,
 }
 
+/// A user or a project.
 #[derive(Deserialize)]
-struct User<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    domain: Named<'a>,
-}
-
-#[derive(Deserialize)]
-struct Project<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    domain: Named<'a>,
+struct Owner {
+    id: String,
+    name: String,
+    domain: Named,
 }
 
 /// Of a federated user Keystone may know no domain's name.
 #[derive(Deserialize)]
-struct Named<'a> {
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
+struct Named {
+    id: Option<String>,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Role<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
+struct Role {
+    name: String,
 }
 
 #[derive(Deserialize)]
-struct ApplicationCredential<'a> {
-    #[serde(borrow)]
-    access_rules: Option<Vec<Rule<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Rule<'a> {
-    #[serde(borrow)]
-    service: Cow<'a, str>,
-    #[serde(borrow)]
-    method: Cow<'a, str>,
-    #[serde(borrow)]
-    path: Cow<'a, str>,
+struct ApplicationCredential {
+    access_rules: Option<Vec<AccessRule>>,
 }
 
 #[derive(Deserialize)]
@@ -130,43 +104,34 @@ pub struct LoginDocument {
 
 /// Reads the answer to a validation. The error says what is wrong, without contents.
 pub fn identity(body: &[u8]) -> Result<Identity, String> {
-    let Document { token } = parse(body)?;
+    let Document::<ValidToken> { token } = parse(body)?;
     let expires_at = instant(&token.expires_at)?;
-    let rule = |rule: Rule<'_>| AccessRule {
-        service: rule.service.into_owned(),
-        method: rule.method.into_owned(),
-        path: rule.path.into_owned(),
-    };
-    let rules = token.application_credential.and_then(|credential| credential.access_rules);
-    let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     let (project_id, project_name, project_domain) = match token.project {
-        Some(project) => {
-            (Some(project.id.into_owned()), Some(project.name.into_owned()), Some(project.domain))
-        }
+        Some(project) => (Some(project.id), Some(project.name), Some(project.domain)),
         None => (None, None, None),
     };
     let (project_domain_id, project_domain_name) =
-        project_domain.map_or((None, None), |domain| (owned(domain.id), owned(domain.name)));
+        project_domain.map_or((None, None), |domain| (domain.id, domain.name));
     Ok(Identity {
-        user_id: token.user.id.into_owned(),
-        user_name: token.user.name.into_owned(),
-        user_domain_id: owned(token.user.domain.id).unwrap_or_default(),
-        user_domain_name: owned(token.user.domain.name).unwrap_or_default(),
+        user_id: token.user.id,
+        user_name: token.user.name,
+        user_domain_id: token.user.domain.id.unwrap_or_default(),
+        user_domain_name: token.user.domain.name.unwrap_or_default(),
         project_id,
         project_name,
         project_domain_id,
         project_domain_name,
-        roles: token.roles.into_iter().map(|role| role.name.into_owned()).collect(),
-        domain_id: token.domain.and_then(|domain| owned(domain.id)),
+        roles: token.roles.into_iter().map(|role| role.name).collect(),
+        domain_id: token.domain.and_then(|domain| domain.id),
         system_scope: token.system.and_then(|scope| scope.get("all").copied()?.then(|| "all".to_owned())),
-        access_rules: rules.map(|rules| rules.into_iter().map(rule).collect()),
+        access_rules: token.application_credential.and_then(|credential| credential.access_rules),
         expires_at,
     })
 }
 
 /// Reads the answer to a login.
 pub fn login(body: &[u8]) -> Result<LoginDocument, String> {
-    let Document { token } = parse(body)?;
+    let Document::<NewToken<'_>> { token } = parse(body)?;
     let expires_at = instant(&token.expires_at)?;
     let issued_at = token.issued_at.ok_or("the token has no issued_at")?;
     Ok(LoginDocument {

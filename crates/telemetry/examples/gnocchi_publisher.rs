@@ -6,7 +6,9 @@
 //! answers what became of each message (`null`, or the error), `{"upgrade": true}` makes types of resources, and
 //! `{"definitions": true}` answers those that are shipped.
 
-use std::{borrow::Cow, io::BufRead as _, path::PathBuf};
+mod support;
+
+use std::{io::BufRead as _, path::PathBuf};
 
 use gnudi_http::Trust;
 use gnudi_telemetry::{
@@ -17,29 +19,9 @@ use gnudi_telemetry::{
             Access, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
         },
     },
-    sample::{Metadata, Sample, SampleKind},
+    sample::{Metadata, Sample},
 };
 use serde_json::{Value, json, value::RawValue};
-
-fn sample<'a>(value: &'a Value, metadata: &'a RawValue) -> Sample<'a> {
-    let text = |key: &str| value[key].as_str().map(Cow::Borrowed);
-    Sample {
-        name: text("name").unwrap_or_default(),
-        kind: text("type").and_then(|kind| SampleKind::named(&kind)).unwrap_or(SampleKind::Gauge),
-        unit: text("unit").unwrap_or_default(),
-        volume: value["volume"].clone(),
-        user_id: text("user_id"),
-        user_name: text("user_name"),
-        project_id: text("project_id"),
-        project_name: text("project_name"),
-        resource_id: text("resource_id").unwrap_or_default(),
-        timestamp: text("timestamp"),
-        resource_metadata: Metadata::Text(metadata),
-        source: text("source").unwrap_or(Cow::Borrowed("openstack")),
-        id: text("id").unwrap_or_default(),
-        monotonic_time: value["monotonic_time"].as_f64(),
-    }
-}
 
 fn event(value: &Value) -> Event {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -87,8 +69,9 @@ async fn main() {
                 .iter()
                 .map(|sample| serde_json::value::to_raw_value(&sample["resource_metadata"]).expect("JSON"))
                 .collect();
+            let sample = |(value, metadata)| support::sample(value, Metadata::Text(metadata));
             let samples: Vec<Sample<'_>> =
-                samples.iter().zip(&metadata).map(|(value, metadata)| sample(value, metadata)).collect();
+                samples.iter().zip(metadata.iter().map(|text| &**text)).map(sample).collect();
             receipts.push(publisher.samples(&samples));
         }
         if let Some(events) = line["events"].as_array() {

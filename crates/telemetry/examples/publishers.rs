@@ -8,7 +8,9 @@
 //!   URL, which names it got in which batches; or `{"error": "..."}`.
 //! - `{"publish": "URL", "samples": [...], "events": [...], "secret": "s", "host": "h"}` answers `null`, or the error.
 
-use std::{borrow::Cow, collections::BTreeMap, io::BufRead as _, path::PathBuf, sync::Arc};
+mod support;
+
+use std::{collections::BTreeMap, io::BufRead as _, path::PathBuf, sync::Arc};
 
 use gnudi_model::python::fnmatch::Pattern;
 use gnudi_telemetry::{
@@ -19,7 +21,7 @@ use gnudi_telemetry::{
         BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, Publishers, Receipt,
         bus_opener,
     },
-    sample::{Metadata, Sample, SampleKind},
+    sample::{Metadata, Sample},
     wire::{Signer, samples_payload},
 };
 use parking_lot::Mutex;
@@ -30,25 +32,8 @@ fn text(value: &Value, key: &str) -> String {
 }
 
 fn sample(value: &Value) -> Sample<'_> {
-    let text = |key: &str| value[key].as_str().map(Cow::Borrowed);
-    Sample {
-        name: text("name").unwrap_or_default(),
-        kind: text("type").and_then(|kind| SampleKind::named(&kind)).unwrap_or(SampleKind::Gauge),
-        unit: text("unit").unwrap_or_default(),
-        volume: value["volume"].clone(),
-        user_id: text("user_id"),
-        user_name: text("user_name"),
-        project_id: text("project_id"),
-        project_name: text("project_name"),
-        resource_id: text("resource_id").unwrap_or_default(),
-        timestamp: text("timestamp"),
-        resource_metadata: Metadata::Parsed(
-            value["resource_metadata"].as_object().cloned().unwrap_or_default(),
-        ),
-        source: text("source").unwrap_or(Cow::Borrowed("openstack")),
-        id: text("id").unwrap_or_default(),
-        monotonic_time: value["monotonic_time"].as_f64(),
-    }
+    let metadata = value["resource_metadata"].as_object().cloned().unwrap_or_default();
+    support::sample(value, Metadata::Parsed(metadata))
 }
 
 fn event(value: &Value) -> Event {

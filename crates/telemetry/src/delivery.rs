@@ -10,7 +10,7 @@ use std::{
 };
 
 use gnudi_client::{Client, ClientError, NamedMeasures, ResourceTypeSpec, ResourcesBatch};
-use gnudi_model::{Measure, Timestamp, resource_type::GENERIC};
+use gnudi_model::{Measure, resource_type::GENERIC};
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
@@ -303,10 +303,4 @@ fn is_final(error: &ClientError) -> bool {
     error
         .status()
         .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429))
-}
-
-/// Now, by the machine's clock.
-pub fn now() -> Timestamp {
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }

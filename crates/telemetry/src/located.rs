@@ -9,6 +9,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
+use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use crate::yaml::{self, YamlError};
@@ -68,6 +69,21 @@ impl Located {
             Node::Text(text) => text.is_empty(),
             Node::List(items) => items.is_empty(),
             Node::Map(entries) => entries.is_empty(),
+        }
+    }
+
+    /// The value without its lines. Floats that JSON has no form for become `null`, which no field may be.
+    pub fn json(&self) -> Value {
+        match &self.node {
+            Node::Null => Value::Null,
+            Node::Bool(value) => Value::Bool(*value),
+            Node::Integer(number) => Value::from(*number),
+            Node::Float(number) => Value::from(*number),
+            Node::Text(text) => Value::from(text.as_str()),
+            Node::List(items) => items.iter().map(Located::json).collect(),
+            Node::Map(entries) => {
+                entries.iter().map(|(key, value)| (key.value.clone(), value.json())).collect()
+            }
         }
     }
 

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::messaging::unescape::unescape;
 
 /// How a meter's readings follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SampleKind {
+    #[default]
     Gauge,
     Delta,
     Cumulative,
@@ -36,12 +39,24 @@ impl SampleKind {
 pub enum Metadata<'a> {
     /// As it stands in the message: JSON, an object or `null`.
     Text(&'a RawValue),
-    /// As it stands in a message that is a JSON text itself: with that text's escapes. `hash` is `fold` of it.
+    /// As it stands in a message that is a JSON text itself: with that text's escapes. `hash` is its `quick_hash`.
     Escaped {
         text: &'a str,
         hash: u64,
     },
     Parsed(Map<String, Value>),
+}
+
+impl Default for Metadata<'_> {
+    fn default() -> Self {
+        Metadata::Parsed(Map::new())
+    }
+}
+
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.map().serialize(serializer)
+    }
 }
 
 impl Metadata<'_> {
@@ -58,11 +73,12 @@ impl Metadata<'_> {
     }
 }
 
-/// One reading. Texts borrow from the message that brought them.
-#[derive(Clone, Debug)]
+/// One reading. Texts borrow from the message that brought them. As JSON it is what Ceilometer's own class shows.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample<'a> {
     /// The meter's name.
     pub name: Cow<'a, str>,
+    #[serde(rename = "type")]
     pub kind: SampleKind,
     pub unit: Cow<'a, str>,
     /// A number in most cases; what else an agent sends is for the pipeline to judge.
@@ -81,4 +97,33 @@ pub struct Sample<'a> {
     pub id: Cow<'a, str>,
     /// Seconds on the sender's monotonic clock.
     pub monotonic_time: Option<f64>,
+}
+
+impl Sample<'_> {
+    /// The record by which definitions and files know it.
+    pub fn record(&self) -> Value {
+        serde_json::to_value(self).expect("maps have texts for keys")
+    }
+
+    /// A copy that outlives its message.
+    pub fn to_static(&self) -> Sample<'static> {
+        let text = |text: &Cow<'_, str>| Cow::Owned(text.to_string());
+        let some = |value: &Option<Cow<'_, str>>| value.as_ref().map(text);
+        Sample {
+            name: text(&self.name),
+            kind: self.kind,
+            unit: text(&self.unit),
+            volume: self.volume.clone(),
+            user_id: some(&self.user_id),
+            user_name: some(&self.user_name),
+            project_id: some(&self.project_id),
+            project_name: some(&self.project_name),
+            resource_id: text(&self.resource_id),
+            timestamp: some(&self.timestamp),
+            resource_metadata: Metadata::Parsed(self.resource_metadata.map().into_owned()),
+            source: text(&self.source),
+            id: text(&self.id),
+            monotonic_time: self.monotonic_time,
+        }
+    }
 }

@@ -13,11 +13,21 @@ pub enum YamlError {
     Malformed { path: PathBuf, problem: String },
 }
 
+impl YamlError {
+    /// What is wrong with a key's value, at a line of a file.
+    pub fn at(path: &Path, line: u64, key: &str, problem: &str) -> Self {
+        YamlError::Malformed { path: path.to_owned(), problem: format!("line {line}: {key}: {problem}") }
+    }
+}
+
+/// A file's text.
+pub fn text(path: &Path) -> Result<String, YamlError> {
+    std::fs::read_to_string(path).map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })
+}
+
 /// Reads a file. `T` may be `serde_json::Value` where the shape is looked at later.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, YamlError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
-    parse(path, &text)
+    parse(path, &text(path)?)
 }
 
 /// Reads a text; `path` is for errors.

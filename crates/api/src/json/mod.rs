@@ -40,6 +40,16 @@ impl Value {
     pub fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
         Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
+
+    /// What an error tells: its cause, and what it is about.
+    pub fn cause(cause: &str, detail: impl Into<Value>) -> Value {
+        Value::object([("cause", cause.into()), ("detail", detail.into())])
+    }
+
+    /// The same with a reason.
+    pub fn cause_and_reason(cause: &str, reason: impl Into<Value>, detail: impl Into<Value>) -> Value {
+        Value::object([("cause", cause.into()), ("reason", reason.into()), ("detail", detail.into())])
+    }
 }
 
 impl From<&str> for Value {

@@ -47,11 +47,7 @@ fn list(text: &str) -> Result<Value, ApiError> {
 }
 
 fn refuse(reason: &str, detail: String) -> ApiError {
-    ApiError::bad_request(Value::object([
-        ("cause", "Invalid operations".into()),
-        ("reason", reason.into()),
-        ("detail", detail.into()),
-    ]))
+    ApiError::bad_request(Value::cause_and_reason("Invalid operations", reason, detail))
 }
 
 /// The operations as a list in JSON: numbers are floats, and spans are seconds.

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_saphyr::Spanned;
 
 use super::{
@@ -15,6 +18,7 @@ use super::{
     language::{self, Source},
     rule,
 };
+use crate::file::{self, FileError};
 
 /// How large a file may be.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -37,12 +41,8 @@ impl Default for PolicyFiles {
 /// Why files of rules are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    #[error("{}: {error}", path.display())]
-    Unreadable { path: PathBuf, error: std::io::Error },
-    #[error("{}: the file has more than {FILE_BYTES_MAX} bytes", path.display())]
-    TooLarge { path: PathBuf },
-    #[error("{}: {problem}", path.display())]
-    Malformed { path: PathBuf, problem: String },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{}, line {line}, rule \"{rule}\": {problem}", path.display())]
     Rule { path: PathBuf, line: u64, rule: String, problem: String },
     #[error("rule \"{rule}\": {problem}")]
@@ -65,7 +65,7 @@ impl Policy {
     pub fn load(files: &PolicyFiles) -> Result<(Self, Vec<String>), PolicyError> {
         let mut written: Vec<Written> = Vec::new();
         for path in &files.files {
-            for rule in read(path)? {
+            for rule in parse(path, &file::read(path, FILE_BYTES_MAX)?)? {
                 written.retain(|earlier| earlier.name != rule.name);
                 written.push(rule);
             }
@@ -122,60 +122,63 @@ fn same_letters(one: &str, other: &str) -> bool {
     letters(one) == letters(other)
 }
 
-fn read(path: &Path) -> Result<Vec<Written>, PolicyError> {
-    let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), error };
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-        return Err(PolicyError::TooLarge { path: path.to_owned() });
-    }
-    parse(path, &std::fs::read_to_string(path).map_err(unreadable)?)
-}
-
 fn parse(path: &Path, text: &str) -> Result<Vec<Written>, PolicyError> {
     let rules: Option<Rules> = serde_saphyr::from_str(text)
-        .map_err(|error| PolicyError::Malformed { path: path.to_owned(), problem: error.to_string() })?;
-    let written = |(name, value): (Spanned<String>, Value)| {
-        let line = name.referenced.line();
-        let name = name.value;
-        match value.into_source() {
-            Ok(source) => Ok(Written { path: path.to_owned(), line, name, source }),
-            Err(problem) => Err(PolicyError::Rule {
-                path: path.to_owned(),
-                line,
-                rule: name,
-                problem: problem.to_owned(),
-            }),
+        .map_err(|error| FileError::Malformed { path: path.to_owned(), problem: error.to_string() })?;
+    let written = |(name, rule): (Spanned<String>, WrittenRule)| {
+        let (path, line, name) = (path.to_owned(), name.referenced.line(), name.value);
+        match rule.into_source() {
+            Ok(source) => Ok(Written { path, line, name, source }),
+            Err(problem) => Err(PolicyError::Rule { path, line, rule: name, problem: problem.to_owned() }),
         }
     };
     rules.map_or(Vec::new(), |rules| rules.0).into_iter().map(written).collect()
 }
 
 /// The rules of a file, in its order.
-struct Rules(Vec<(Spanned<String>, Value)>);
+struct Rules(Vec<(Spanned<String>, WrittenRule)>);
 
-/// What stands behind a rule's name, or in a list there.
-enum Value {
+/// What stands behind a rule's name; what is no rule is refused by whoever knows its name and line.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenRule {
     Text(String),
-    Texts(Vec<String>),
-    Lists(Vec<Vec<String>>),
-    Wrong(&'static str),
+    Lists(Vec<Item>),
+    Nothing(()),
+    Wrong(IgnoredAny),
 }
 
-impl Value {
+/// What stands in the outer list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Item {
+    Check(String),
+    Checks(Vec<String>),
+}
+
+impl WrittenRule {
     fn into_source(self) -> Result<Source, &'static str> {
-        // Empty items of the outer list do not count.
-        let item = |text: String| if text.is_empty() { Vec::new() } else { vec![text] };
         match self {
-            Value::Text(text) => Ok(Source::Text(text)),
-            Value::Texts(texts) => Ok(Source::Lists(texts.into_iter().map(item).collect())),
-            Value::Lists(lists) => Ok(Source::Lists(lists)),
-            Value::Wrong(problem) => Err(problem),
+            WrittenRule::Text(text) => Ok(Source::Text(text)),
+            WrittenRule::Lists(items) => Ok(Source::Lists(items.into_iter().map(Item::checks).collect())),
+            WrittenRule::Nothing(()) => Err(
+                "there is nothing behind the colon: write \"@\" to allow everybody, or \"!\" to allow nobody",
+            ),
+            WrittenRule::Wrong(_) => Err("a rule is a text, or a list of lists of texts"),
         }
     }
 }
 
-const NOTHING: &str =
-    "there is nothing behind the colon: write \"@\" to allow everybody, or \"!\" to allow nobody";
-const NO_RULE: &str = "a rule is a text, or a list of lists of texts";
+impl Item {
+    /// Empty items of the outer list do not count.
+    fn checks(self) -> Vec<String> {
+        match self {
+            Item::Check(text) if text.is_empty() => Vec::new(),
+            Item::Check(text) => vec![text],
+            Item::Checks(texts) => texts,
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Rules {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -198,79 +201,6 @@ impl<'de> Deserialize<'de> for Rules {
         }
 
         deserializer.deserialize_map(RulesVisitor)
-    }
-}
-
-/// Anything: what is no rule is refused by whoever knows its name and line.
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ValueVisitor;
-
-        impl<'de> Visitor<'de> for ValueVisitor {
-            type Value = Value;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(NO_RULE)
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-                Ok(Value::Text(text.to_owned()))
-            }
-
-            fn visit_unit<E>(self) -> Result<Value, E> {
-                Ok(Value::Wrong(NOTHING))
-            }
-
-            fn visit_none<E>(self) -> Result<Value, E> {
-                Ok(Value::Wrong(NOTHING))
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-                Value::deserialize(deserializer)
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-                Ok(Value::Wrong(NO_RULE))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
-                Ok(Value::Wrong(NO_RULE))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
-                Ok(Value::Wrong(NO_RULE))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-                Ok(Value::Wrong(NO_RULE))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-                let (mut texts, mut lists, mut is_right) = (Vec::new(), Vec::new(), true);
-                while let Some(item) = items.next_element()? {
-                    match item {
-                        Value::Text(text) => {
-                            lists.push(if text.is_empty() { Vec::new() } else { vec![text.clone()] });
-                            texts.push(text);
-                        }
-                        Value::Texts(inner) => lists.push(inner),
-                        Value::Lists(_) | Value::Wrong(_) => is_right = false,
-                    }
-                }
-                Ok(match (is_right, texts.len() == lists.len()) {
-                    (false, _) => Value::Wrong(NO_RULE),
-                    (true, true) => Value::Texts(texts),
-                    (true, false) => Value::Lists(lists),
-                })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-                while map.next_entry::<serde::de::IgnoredAny, serde::de::IgnoredAny>()?.is_some() {}
-                Ok(Value::Wrong(NO_RULE))
-            }
-        }
-
-        deserializer.deserialize_any(ValueVisitor)
     }
 }
 

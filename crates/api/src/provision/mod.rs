@@ -251,7 +251,6 @@ fn metrics_of(
 }
 
 fn conflict(id: Uuid) -> ApiError {
-    let detail =
-        Value::object([("cause", "Resource already exists".into()), ("detail", id.to_string().into())]);
+    let detail = Value::cause("Resource already exists", id.to_string());
     ApiError::new(StatusCode::CONFLICT, detail)
 }

@@ -1,28 +1,15 @@
 //! The file of limits of single projects: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`; what is
 //! not given is as for all, `null` is without limit.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashMap, path::Path};
 
 use serde::{Deserialize, Deserializer};
 
 use super::ProjectLimits;
+use crate::file::{self, FileError};
 
 /// How large the file may be.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-
-/// Why the file is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum LimitsFileError {
-    #[error("{}: {error}", path.display())]
-    Unreadable { path: PathBuf, error: std::io::Error },
-    #[error("{}: the file has more than {FILE_BYTES_MAX} bytes", path.display())]
-    TooLarge { path: PathBuf },
-    #[error("{}: {problem}", path.display())]
-    Malformed { path: PathBuf, problem: String },
-}
 
 /// What the file says of one project.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -69,13 +56,9 @@ pub struct Overrides(HashMap<String, ProjectEntry>);
 impl Overrides {
     /// # Errors
     /// What cannot be read, with its line.
-    pub fn load(path: &Path) -> Result<Self, LimitsFileError> {
-        let unreadable = |error| LimitsFileError::Unreadable { path: path.to_owned(), error };
-        if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-            return Err(LimitsFileError::TooLarge { path: path.to_owned() });
-        }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        Self::parse(&text).map_err(|problem| LimitsFileError::Malformed { path: path.to_owned(), problem })
+    pub fn load(path: &Path) -> Result<Self, FileError> {
+        let malformed = |problem| FileError::Malformed { path: path.to_owned(), problem };
+        Overrides::parse(&file::read(path, FILE_BYTES_MAX)?).map_err(malformed)
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use bucket::Bucket;
 pub use figures::QuotaFigures;
-pub use file::{LimitsFileError, Overrides};
+pub use file::Overrides;
 
 use crate::{error::ApiError, policy::Caller};
 

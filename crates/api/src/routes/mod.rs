@@ -1,4 +1,5 @@
-//! The handlers: a folder per noun, a file per verb. `router` says which serves what, and for whom.
+//! The handlers, by noun: a file, or a folder whose larger verbs have files of their own. `router` says which serves what, and
+//! for whom.
 
 pub mod aggregates;
 pub mod aggregation;
@@ -15,3 +16,16 @@ pub mod resource_type;
 pub mod root;
 pub mod search;
 pub mod status;
+
+/// What most handlers need.
+mod prelude {
+    pub(crate) use crate::{
+        body::RequestBody,
+        call::Call,
+        error::ApiError,
+        json::Value,
+        policy::{Rule, Target},
+        reply::{self, Answer, Response},
+        request,
+    };
+}

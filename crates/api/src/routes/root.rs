@@ -6,15 +6,7 @@ use hyper::{
     header::{ACCEPT, HeaderValue, LOCATION},
 };
 
-use crate::{
-    accept::acceptable,
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
-    openapi,
-    reply::{self, Response},
-};
+use crate::{accept::acceptable, openapi, routes::prelude::*};
 
 /// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.
 pub const GNOCCHI_VERSION: &str = "4.7.1";
@@ -36,7 +28,7 @@ const SECTIONS: [&str; 12] = [
 ];
 
 /// `/`
-pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let link = Value::object([("rel", "self".into()), ("href", call.links().to("/v1/").into())]);
     let version = Value::object([
         ("status", "CURRENT".into()),
@@ -55,7 +47,7 @@ pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Respon
 }
 
 /// `/v1/`; without the slash, a redirection to it.
-pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let links = call.links();
     let path = call.parts.uri.path();
     if !path.ends_with('/') && matches!(call.parts.method, Method::GET | Method::HEAD) {
@@ -63,25 +55,21 @@ pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response,
         if let Some(query) = call.parts.uri.query() {
             location = format!("{location}?{query}");
         }
-        let mut response = reply::bare(StatusCode::FOUND);
-        if let Ok(location) = HeaderValue::from_str(&location) {
-            response.headers_mut().insert(LOCATION, location);
-        }
-        return Ok(response);
+        return Ok(reply::with_header(reply::bare(StatusCode::FOUND), LOCATION, &location));
     }
     let link = |rel: &str, href: String| Value::object([("rel", rel.into()), ("href", href.into())]);
     let mut all = vec![link("self", links.to("/v1"))];
     all.extend(SECTIONS.iter().map(|section| link(section, links.to(&format!("/v1/{section}")))));
-    Ok(reply::json(StatusCode::OK, &Value::object([("version", "1.0".into()), ("links", all.into())])))
+    Ok(reply::ok(&Value::object([("version", "1.0".into()), ("links", all.into())])))
 }
 
 /// `/v1/openapi.json`
-pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
-    Ok(reply::json_bytes(StatusCode::OK, openapi::text().to_vec()))
+pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    Ok(reply::ok_bytes(openapi::text().to_vec()))
 }
 
 /// `/healthcheck`, as oslo.middleware answers it: 503 with the reasons where a part of this process does not do its work any more.
-pub async fn healthcheck(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn healthcheck(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let reasons: Vec<String> = call.app.engine().faults().iter().map(Fault::to_string).collect();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if call.parts.method == Method::HEAD {
@@ -114,7 +102,7 @@ fn reasons_as_html(reasons: &[String]) -> String {
 }
 
 /// `/metrics`, for Prometheus.
-pub async fn figures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn figures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let figures = &call.app.figures;
     // The other figures are of most use when a store does not answer.
     match call.app.engine().backlog().await {

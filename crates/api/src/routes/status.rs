@@ -3,17 +3,10 @@
 use gnudi_engine::Engine;
 use hyper::StatusCode;
 
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
-    query::flag,
-    reply::{self, Response},
-};
+use crate::{query::flag, routes::prelude::*};
 
 /// What waits to be processed; with `details`, by metric.
-pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let details = match call.optional_parameter("details") {
         None => call.query().flag("details", true)?,
         // Pecan takes a segment for the argument.

@@ -228,10 +228,23 @@ impl Config {
 
     /// A file that an option names: as it is where there is one, else beside the configuration's own files, or where
     /// Ceilometer would look. `None` where there is none.
-    pub fn find_file(&self, name: &str) -> Option<PathBuf> {
+    fn find_file(&self, name: &str) -> Option<PathBuf> {
         let candidates = std::iter::once(PathBuf::from(name));
         let beside = self.directories.iter().map(|directory| directory.join(name));
         candidates.chain(beside).find(|path| path.is_file())
+    }
+
+    /// The file that an option names; `None` where there is none and nobody has named it.
+    ///
+    /// # Errors
+    /// Where somebody has named it, and there is none.
+    pub fn named_file(&self, section: &str, name: &str) -> Result<Option<PathBuf>> {
+        let file = self.text(section, name).unwrap_or_default();
+        let found = self.find_file(file);
+        if found.is_none() && self.is_set(section, name) {
+            bail!("{} = {file}: there is no such file", self.place(section, name));
+        }
+        Ok(found)
     }
 
     /// Where files that options name are looked for.
@@ -251,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    fn load(text: &str) -> Result<Config> {
+    pub(super) fn load(text: &str) -> Result<Config> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         Config::load_with(Some(file.path()), |_| None)

@@ -34,8 +34,8 @@ fn describe(spec: &Spec) -> String {
         }
     };
     let help = match (spec.usage, spec.inherits) {
-        (Use::Heeded, None) => format!("{}{values}", spec.help),
-        (Use::Heeded, Some(section)) => format!("Unset: as in [{section}]."),
+        (Use::Honoured, None) => format!("{}{values}", spec.help),
+        (Use::Honoured, Some(section)) => format!("Unset: as in [{section}]."),
         (Use::Idle(why), _) => format!("Without effect in this version: {why}."),
     };
     let defaults = spec.default.split('\n').map(|value| format!("#{} = {value}\n", spec.name));

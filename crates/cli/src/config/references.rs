@@ -80,7 +80,7 @@ impl Config {
     /// want.
     pub(super) fn resolve_references(&mut self) -> Result<()> {
         let mut progress = Progress::default();
-        for spec in self.catalogue.all().filter(|spec| spec.usage == Use::Heeded) {
+        for spec in self.catalogue.all().filter(|spec| spec.usage == Use::Honoured) {
             let setting = self.values.get(&(spec.section, spec.name));
             if setting.is_some_and(|setting| has_any(&setting.value)) {
                 self.resolved(spec, &mut progress)?;
@@ -143,16 +143,10 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use std::{fmt::Write as _, io::Write as _};
+    use std::fmt::Write as _;
 
     use super::*;
-    use crate::config::options::GNOCCHI;
-
-    fn load(text: &str) -> Result<Config> {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        Config::load_with(Some(file.path()), |_| None)
-    }
+    use crate::config::{options::GNOCCHI, tests::load};
 
     #[test]
     fn names_are_found_as_by_oslo_config() {
@@ -213,7 +207,7 @@ mod tests {
         let names: Vec<&str> = GNOCCHI
             .all()
             .filter(|spec| {
-                spec.section == "storage" && matches!(spec.kind, Kind::Text) && spec.usage == Use::Heeded
+                spec.section == "storage" && matches!(spec.kind, Kind::Text) && spec.usage == Use::Honoured
             })
             .map(|spec| spec.name)
             .collect();
@@ -228,7 +222,7 @@ mod tests {
 
     #[test]
     fn no_part_of_a_password_is_told() {
-        for spec in GNOCCHI.all().filter(|spec| spec.is_secret && spec.usage == Use::Heeded) {
+        for spec in GNOCCHI.all().filter(|spec| spec.is_secret && spec.usage == Use::Honoured) {
             for value in ["hun$ter2", "a:${ter2}@", "$ter2"] {
                 let error = load(&format!("[{}]\n{} = {value}\n", spec.section, spec.name)).unwrap_err();
                 let error = format!("{error:#} {error:?}");

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-const PORT: u16 = 5672;
+use crate::messaging::url::host_and_port;
 
 /// Where to receive: a broker, and the address of a queue, a topic or a peer on it.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,17 +47,7 @@ impl FromStr for Address {
             }
             None => (None, authority),
         };
-        let (host, port) = match place.rsplit_once(':') {
-            // The colons of an IPv6 address stand within brackets.
-            Some((host, port)) if !port.contains(']') => {
-                (host, port.parse().map_err(|_| BadAddress("no such port"))?)
-            }
-            _ => (place, PORT),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() {
-            return Err(BadAddress("no host"));
-        }
+        let (host, port) = host_and_port(place).map_err(BadAddress)?;
         Ok(Address { host: host.to_owned(), port, source: source.to_owned(), login })
     }
 }

@@ -26,7 +26,10 @@ use super::{
     address::Address,
     collectd::{self, Reading},
 };
-use crate::delivery::{Deliverer, Delivery, DeliveryOptions, Item, now};
+use crate::{
+    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    time::now,
+};
 
 /// Messages that the broker may send before any of them is accepted.
 const CREDIT: u32 = 4000;

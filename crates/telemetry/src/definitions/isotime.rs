@@ -3,6 +3,7 @@
 use std::{fmt, sync::LazyLock};
 
 use fancy_regex::{Captures, Regex};
+use gnudi_model::timestamp::{civil_from_days, days_from_civil};
 
 /// Longer texts are no times.
 const TEXT_BYTES_MAX: usize = 128;
@@ -65,7 +66,7 @@ impl IsoTime {
 impl fmt::Display for IsoTime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.local_us.div_euclid(MICROSECONDS_PER_SECOND);
-        let (year, month, day) = civil_of_days(seconds.div_euclid(SECONDS_PER_DAY));
+        let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
         let of_day = seconds.rem_euclid(SECONDS_PER_DAY);
         let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
         write!(formatter, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
@@ -112,8 +113,8 @@ fn number_of(captures: &Captures<'_, str>, name: &str) -> Option<i64> {
 
 /// Microseconds since the epoch; `None` for a day or an hour that there is not.
 fn local([year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3], fraction: &str) -> Option<i64> {
-    let days = days_of_civil(year, month, day);
-    let is_date = year >= 1 && (1..=12).contains(&month) && civil_of_days(days) == (year, month, day);
+    let days = days_from_civil(year, month, day);
+    let is_date = year >= 1 && (1..=12).contains(&month) && civil_from_days(days) == (year, month, day);
     if !is_date || hour >= 24 || minute >= 60 || second >= 60 {
         return None;
     }
@@ -124,26 +125,6 @@ fn local([year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3], fractio
         .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
     let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
     Some(seconds * MICROSECONDS_PER_SECOND + microseconds)
-}
-
-/// Days since 1970-01-01. Years begin in March here, so that the day that comes and goes is their last.
-fn days_of_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
-}
-
-/// The other way round.
-fn civil_of_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 #[cfg(test)]

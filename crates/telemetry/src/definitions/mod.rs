@@ -11,12 +11,10 @@ pub mod path;
 pub mod pattern;
 mod plugins;
 pub mod python;
-mod yaml_value;
 
 pub use by_event_type::ByEventType;
 pub use field::Field;
 pub use path::JsonPath;
-pub use yaml_value::json;
 
 /// A definition that cannot be used; it is left out, and the others stay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

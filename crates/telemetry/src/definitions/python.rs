@@ -89,6 +89,11 @@ pub fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
+/// `text[:count]`
+pub fn first_characters(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
+}
+
 /// `left == right`
 pub fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {

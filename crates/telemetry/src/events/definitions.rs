@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::definition::EventDefinition;
 use crate::{
-    definitions::{ByEventType, DefinitionError, LookupError, isotime::IsoTime, json},
+    definitions::{ByEventType, DefinitionError, LookupError, isotime::IsoTime},
     event::Event,
     located::{Located, Node},
     notification::Notification,
-    yaml::YamlError,
+    yaml::{self, YamlError},
 };
 
 /// What Ceilometer ships, for clouds that have no file of their own.
@@ -41,11 +41,7 @@ impl EventDefinitions {
     pub fn load(file: Option<&Path>, options: &EventOptions) -> Result<Self, YamlError> {
         match file {
             None => EventDefinitions::read(Path::new(SHIPPED_PATH), SHIPPED, options),
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
-                EventDefinitions::read(path, &text, options)
-            }
+            Some(path) => EventDefinitions::read(path, &yaml::text(path)?, options),
         }
     }
 
@@ -57,7 +53,7 @@ impl EventDefinitions {
         };
         let mut definitions = Vec::with_capacity(list.len() + 1);
         for located in list.iter().rev() {
-            let definition = json(located);
+            let definition = located.json();
             match EventDefinition::parse(&definition) {
                 Ok(definition) => definitions.push(definition),
                 Err(DefinitionError(error)) => {

@@ -50,7 +50,9 @@ impl TraitDefinition {
         }
         let wrong = || LookupError(format!("the trait {} cannot be of its type: {value}", self.name));
         let value = match self.kind {
-            TraitType::Text => TraitValue::Text(cut(&python::text(&value))),
+            TraitType::Text => TraitValue::Text(
+                python::first_characters(&python::text(&value), TEXT_CHARACTERS_MAX).to_owned(),
+            ),
             TraitType::Integer => {
                 let number = python::int(&value).ok().and_then(|number| i64::try_from(number).ok());
                 TraitValue::Integer(number.ok_or_else(wrong)?)
@@ -77,12 +79,5 @@ fn kind_named(kind: &Value) -> Option<TraitType> {
         "float" => Some(TraitType::Float),
         "datetime" => Some(TraitType::Datetime),
         _ => None,
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text.to_owned(),
     }
 }

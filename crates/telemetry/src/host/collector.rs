@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use gnudi_client::{Client, ClientError, MetricFilter, MetricSpec};
@@ -14,6 +14,7 @@ use gnudi_model::{Measure, MetricId, Timestamp};
 use tokio::time::MissedTickBehavior;
 
 use super::reading::{self, Counters, Reading};
+use crate::time::now;
 
 /// How many readings are kept while the store does not answer.
 pub const WAITING_READINGS_MAX: usize = 720;
@@ -147,9 +148,4 @@ fn unit_of(name: &str) -> &'static str {
     } else {
         "packet"
     }
-}
-
-fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }

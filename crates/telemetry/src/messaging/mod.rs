@@ -13,7 +13,7 @@ mod ledger;
 mod outbox;
 mod topology;
 pub mod unescape;
-mod url;
+pub(crate) mod url;
 
 pub use connection::{BrokerOptions, Login, Pauses, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, Listening, PRIORITIES};

@@ -78,19 +78,20 @@ fn host(text: &str) -> Result<Host, BadUrl> {
         None => ("", text),
     };
     let (user, password) = login.split_once(':').unwrap_or((login, if login.is_empty() { USER } else { "" }));
-    let (name, port) = match place.rsplit_once(':') {
-        // The colons of an IPv6 address stand within brackets.
-        Some((name, port)) if !port.contains(']') => {
-            (name, port.parse().map_err(|_| BadUrl("no such port"))?)
-        }
-        _ => (place, PORT),
-    };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    if name.is_empty() {
-        return Err(BadUrl("no host"));
-    }
+    let (name, port) = host_and_port(place).map_err(BadUrl)?;
     let user = if user.is_empty() { USER.to_owned() } else { decode(user)? };
     Ok(Host { name: name.to_owned(), port, user, password: decode(password)? })
+}
+
+/// `host[:port]`, with an IPv6 address in brackets.
+pub(crate) fn host_and_port(place: &str) -> Result<(&str, u16), &'static str> {
+    let (host, port) = match place.rsplit_once(':') {
+        // The colons of an IPv6 address stand within brackets.
+        Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| "no such port")?),
+        _ => (place, PORT),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if host.is_empty() { Err("no host") } else { Ok((host, port)) }
 }
 
 /// Python's unquote, too, leaves a lone % as it is.

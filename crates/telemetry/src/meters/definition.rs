@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::metadata::{SampleOptions, add_user_metadata};
+use super::metadata::SampleOptions;
 use crate::{
     definitions::{DefinitionError, Field, LookupError, isotime::IsoTime, pattern::Pattern, python},
     notification::Notification,
@@ -195,7 +195,7 @@ impl MeterDefinition {
         if let Some(field) = &self.user_metadata
             && let Some(source) = field.first(document)?
         {
-            add_user_metadata(options, &source, &mut metadata)?;
+            options.reserved.add_found(&source, &mut metadata)?;
         }
         Ok(if metadata.is_empty() { whole_payload(document) } else { metadata })
     }
@@ -238,14 +238,12 @@ fn sample(
         unit: text(unit).unwrap_or_default(),
         volume,
         user_id: text(user_id),
-        user_name: None,
         project_id: text(project_id),
-        project_name: None,
         resource_id: text(resource_id).unwrap_or_default(),
         timestamp: Some(time.to_string().into()),
         resource_metadata: Metadata::Parsed(metadata),
         source: options.sample_source.clone().into(),
-        monotonic_time: None,
+        ..Sample::default()
     })
 }
 

@@ -14,11 +14,11 @@ use super::{
     metadata::SampleOptions,
 };
 use crate::{
-    definitions::{ByEventType, DefinitionError, Field, LookupError, json, pattern::Pattern, python},
+    definitions::{ByEventType, DefinitionError, Field, LookupError, pattern::Pattern, python},
     located::Located,
     notification::Notification,
     sample::Sample,
-    yaml::YamlError,
+    yaml::{self, YamlError},
 };
 
 /// What Ceilometer ships, for clouds that have no file of their own.
@@ -56,9 +56,7 @@ impl MeterDefinitions {
                 continue;
             }
             for path in files(folder)? {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|error| YamlError::Unreadable { path: path.clone(), error })?;
-                reader.read(&path, &text)?;
+                reader.read(&path, &yaml::text(&path)?)?;
             }
         }
         Ok(MeterDefinitions::new(reader.meters, options))
@@ -160,7 +158,7 @@ impl Reader {
         let list = file.get("metric").ok_or_else(|| malformed("the key `metric` is missing"))?;
         let list = list.list().ok_or_else(|| malformed("`metric` is no list"))?;
         for located in list.iter().rev() {
-            let definition = json(located);
+            let definition = located.json();
             let name = definition.get("name").cloned().unwrap_or_default();
             let (file, line) = (path.display(), located.line);
             if self.names.iter().any(|known| python::is_equal(known, &name)) {

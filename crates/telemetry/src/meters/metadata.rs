@@ -2,76 +2,72 @@
 
 use serde_json::{Map, Value};
 
-use crate::definitions::{LookupError, python};
+use crate::definitions::{LookupError, python, python::first_characters};
 
 /// How samples are made of notifications; the names are those of ceilometer.conf's default section.
 #[derive(Clone, Debug)]
 pub struct SampleOptions {
     pub sample_source: String,
-    /// Beginnings of users' own keys that are kept, without the beginning.
-    pub reserved_metadata_namespace: Vec<String>,
-    /// Users' own keys that are kept besides.
-    pub reserved_metadata_keys: Vec<String>,
-    /// Characters of a kept text; what is beyond is cut off.
-    pub reserved_metadata_length: usize,
+    pub reserved: ReservedMetadata,
 }
 
 impl Default for SampleOptions {
     fn default() -> Self {
-        SampleOptions {
-            sample_source: "openstack".to_owned(),
-            reserved_metadata_namespace: vec!["metering.".to_owned()],
-            reserved_metadata_keys: Vec::new(),
-            reserved_metadata_length: 256,
-        }
+        SampleOptions { sample_source: "openstack".to_owned(), reserved: ReservedMetadata::default() }
     }
 }
 
-/// Adds `user_metadata`, if anything of `source` is kept. Dots in keys become underscores; keys that the metadata have
-/// already are left out.
-pub fn add_user_metadata(
-    options: &SampleOptions,
-    source: &Value,
-    metadata: &mut Map<String, Value>,
-) -> Result<(), LookupError> {
-    if !python::is_true(source) {
-        return Ok(());
+/// What of a user's own metadata goes into samples, as `user_metadata`.
+#[derive(Clone, Debug)]
+pub struct ReservedMetadata {
+    /// Beginnings of keys that are kept, without the beginning.
+    pub prefixes: Vec<String>,
+    /// Keys that are kept besides.
+    pub keys: Vec<String>,
+    /// Characters of a kept text; what is beyond is cut off.
+    pub value_length_max: usize,
+}
+
+impl Default for ReservedMetadata {
+    fn default() -> Self {
+        ReservedMetadata { prefixes: vec!["metering.".to_owned()], keys: Vec::new(), value_length_max: 256 }
     }
-    let Value::Object(source) = source else {
-        return Err(LookupError("user_metadata is no object".to_owned()));
-    };
-    let mut kept = Map::new();
-    let mut keep = |key: &str, value: &Value| {
-        let key = key.replace('.', "_");
-        if !metadata.contains_key(&key) {
-            kept.insert(key, cut(value, options.reserved_metadata_length));
-        }
-    };
-    for beginning in &options.reserved_metadata_namespace {
-        for (key, value) in source {
-            if let Some(key) = key.strip_prefix(beginning.as_str()) {
-                keep(key, value);
+}
+
+impl ReservedMetadata {
+    /// Adds `user_metadata`, if anything of `own` is kept. Dots in keys become underscores; keys that the metadata have
+    /// already are left out.
+    pub fn add(&self, own: &Map<String, Value>, metadata: &mut Map<String, Value>) {
+        let cut = |value: &Value| match value {
+            Value::String(text) => Value::from(first_characters(text, self.value_length_max)),
+            value => value.clone(),
+        };
+        let prefixed = self.prefixes.iter().flat_map(|prefix| {
+            own.iter().filter_map(move |(key, value)| Some((key.strip_prefix(prefix.as_str())?, value)))
+        });
+        let named = self.keys.iter().filter_map(|key| Some((key.as_str(), own.get(key)?)));
+        let mut kept = Map::new();
+        for (key, value) in prefixed.chain(named) {
+            let key = key.replace('.', "_");
+            if !metadata.contains_key(&key) {
+                kept.insert(key, cut(value));
             }
         }
-    }
-    for key in &options.reserved_metadata_keys {
-        if let Some(value) = source.get(key) {
-            keep(key, value);
+        if !kept.is_empty() {
+            metadata.insert("user_metadata".to_owned(), Value::Object(kept));
         }
     }
-    if !kept.is_empty() {
-        metadata.insert("user_metadata".to_owned(), Value::Object(kept));
-    }
-    Ok(())
-}
 
-fn cut(value: &Value, length: usize) -> Value {
-    match value {
-        Value::String(text) => match text.char_indices().nth(length) {
-            Some((end, _)) => Value::from(&text[..end]),
-            None => value.clone(),
-        },
-        value => value.clone(),
+    /// The same for metadata that a definition finds, which may be nothing.
+    pub fn add_found(&self, source: &Value, metadata: &mut Map<String, Value>) -> Result<(), LookupError> {
+        match source {
+            Value::Object(own) => self.add(own, metadata),
+            source if python::is_true(source) => {
+                return Err(LookupError("user_metadata is no object".to_owned()));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -83,22 +79,22 @@ mod tests {
 
     #[test]
     fn what_is_reserved_is_kept() {
-        let options = SampleOptions {
-            reserved_metadata_keys: vec!["owner.name".to_owned(), "host".to_owned()],
-            reserved_metadata_length: 3,
-            ..SampleOptions::default()
+        let reserved = ReservedMetadata {
+            keys: vec!["owner.name".to_owned(), "host".to_owned()],
+            value_length_max: 3,
+            ..ReservedMetadata::default()
         };
         let source = json!({"metering.a.b": "äöüß", "metering.host": 1, "owner.name": 2, "host": 3, "x": 4});
         let mut metadata = Map::from_iter([("host".to_owned(), json!("h"))]);
-        add_user_metadata(&options, &source, &mut metadata).unwrap();
+        reserved.add_found(&source, &mut metadata).unwrap();
         assert_eq!(
             Value::Object(metadata),
             json!({"host": "h", "user_metadata": {"a_b": "äöü", "owner_name": 2}})
         );
         let mut none = Map::new();
-        add_user_metadata(&options, &json!({"x": 1}), &mut none).unwrap();
-        add_user_metadata(&options, &json!(0), &mut none).unwrap();
+        reserved.add_found(&json!({"x": 1}), &mut none).unwrap();
+        reserved.add_found(&json!(0), &mut none).unwrap();
         assert!(none.is_empty());
-        assert!(add_user_metadata(&options, &json!([1]), &mut none).is_err());
+        assert!(reserved.add_found(&json!([1]), &mut none).is_err());
     }
 }

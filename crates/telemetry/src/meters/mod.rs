@@ -8,4 +8,4 @@ mod definitions;
 mod metadata;
 
 pub use definitions::MeterDefinitions;
-pub use metadata::SampleOptions;
+pub use metadata::{ReservedMetadata, SampleOptions};

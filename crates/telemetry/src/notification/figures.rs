@@ -7,18 +7,17 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use gnudi_model::{Timestamp, python::timestamp_of_text};
 use parking_lot::Mutex;
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
-use crate::messaging::ConsumerFigures;
+use crate::{
+    figures::{counter, gauge},
+    messaging::ConsumerFigures,
+    time::now,
+};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -111,62 +110,44 @@ impl Figures {
     }
 }
 
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}
-
 /// A registry owns its collectors, and agents keep their figures.
 #[derive(Debug)]
 pub struct FiguresCollector(pub Arc<Figures>);
 
 impl Collector for FiguresCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for (name, help, count) in self.0.counts() {
-            let counter = ConstCounter::new(count.get());
-            let name = format!("gnudi_notification_{name}");
-            counter.encode(encoder.encode_descriptor(&name, help, None, counter.metric_type())?)?;
+        let name = |name: &str| format!("gnudi_notification_{name}");
+        for (own, help, count) in self.0.counts() {
+            counter(&mut encoder, &name(own), help, count.get())?;
         }
         let consumers = self.0.consumers.lock();
         let sum =
             |figure: &dyn Fn(&ConsumerFigures) -> u64| consumers.iter().map(|one| figure(one)).sum::<u64>();
-        let counts = [
-            (
-                "connections",
-                "Connections made to brokers",
-                sum(&|one| one.connections.load(Ordering::Relaxed)),
-            ),
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let connections = sum(&|one| load(&one.connections));
+        let acknowledgements = sum(&|one| load(&one.acknowledgements));
+        let pauses = sum(&|one| load(&one.pauses));
+        for (own, help, count) in [
+            ("connections", "Connections made to brokers", connections),
             (
                 "acknowledgements",
                 "Acknowledgements sent, each for one notification or many",
-                sum(&|one| one.acknowledgements.load(Ordering::Relaxed)),
+                acknowledgements,
             ),
-            (
-                "pauses",
-                "How often nothing was taken for too many bytes in flight",
-                sum(&|one| one.pauses.load(Ordering::Relaxed)),
-            ),
-        ];
-        for (name, help, count) in counts {
-            let counter = ConstCounter::new(count);
-            let name = format!("gnudi_notification_{name}");
-            counter.encode(encoder.encode_descriptor(&name, help, None, counter.metric_type())?)?;
+            ("pauses", "How often nothing was taken for too many bytes in flight", pauses),
+        ] {
+            counter(&mut encoder, &name(own), help, count)?;
         }
-        let connected = sum(&|one| u64::from(one.is_connected.load(Ordering::Relaxed)));
-        let gauges = [
+        let in_flight = self.0.in_flight.lock().len() as f64;
+        let in_flight_bytes = sum(&|one| one.in_flight_bytes.load(Ordering::Relaxed)) as f64;
+        let connected = sum(&|one| u64::from(one.is_connected.load(Ordering::Relaxed))) as f64;
+        for (own, help, value) in [
             ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),
-            ("in_flight", "Notifications taken and not acknowledged", self.0.in_flight.lock().len() as f64),
-            (
-                "in_flight_bytes",
-                "Their bytes",
-                sum(&|one| one.in_flight_bytes.load(Ordering::Relaxed)) as f64,
-            ),
-            ("connected", "Brokers that are connected", connected as f64),
-        ];
-        for (name, help, value) in gauges {
-            let gauge = ConstGauge::new(value);
-            let name = format!("gnudi_notification_{name}");
-            gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
+            ("in_flight", "Notifications taken and not acknowledged", in_flight),
+            ("in_flight_bytes", "Their bytes", in_flight_bytes),
+            ("connected", "Brokers that are connected", connected),
+        ] {
+            gauge(&mut encoder, &name(own), help, value)?;
         }
         Ok(())
     }

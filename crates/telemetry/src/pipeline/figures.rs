@@ -19,18 +19,18 @@ impl PipelineFigures {
     /// Names begin with `pipeline_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("pipeline");
-        registry.register("samples", "Samples that came to the pipelines", self.samples.clone());
-        registry.register(
-            "samples_without_volume",
-            "Samples dropped since their volume is no number",
-            self.samples_without_volume.clone(),
-        );
-        registry.register(
-            "samples_unrouted",
-            "Samples that no pipeline takes",
-            self.samples_unrouted.clone(),
-        );
-        registry.register("events", "Events that came to the pipelines", self.events.clone());
-        registry.register("events_unrouted", "Events that no pipeline takes", self.events_unrouted.clone());
+        for (name, help, counter) in [
+            ("samples", "Samples that came to the pipelines", &self.samples),
+            (
+                "samples_without_volume",
+                "Samples dropped since their volume is no number",
+                &self.samples_without_volume,
+            ),
+            ("samples_unrouted", "Samples that no pipeline takes", &self.samples_unrouted),
+            ("events", "Events that came to the pipelines", &self.events),
+            ("events_unrouted", "Events that no pipeline takes", &self.events_unrouted),
+        ] {
+            registry.register(name, help, counter.clone());
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use super::{Purpose, Selection};
 use crate::{
     located::{Located, Node},
-    yaml::YamlError,
+    yaml::{self, YamlError},
 };
 
 /// A file that makes no pipelines.
@@ -69,9 +69,7 @@ impl PipelineFile {
     }
 
     pub fn load(path: &Path, purpose: Purpose) -> Result<Self, PipelineError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
-        PipelineFile::parse(path, &text, purpose)
+        PipelineFile::parse(path, &yaml::text(path)?, purpose)
     }
 
     /// Reads a text; `path` is for errors.

@@ -25,6 +25,7 @@ use super::{
     resource::Resource,
     source::PollingSource,
 };
+use crate::time::naive_iso;
 
 #[derive(Clone, Debug)]
 pub struct PollingOptions {
@@ -87,12 +88,11 @@ impl Agent {
     pub async fn run(&self, stop: watch::Receiver<bool>) {
         let mut tasks = BTreeMap::<Duration, Vec<Work<'_>>>::new();
         for source in &self.sources {
-            let selected = self.pollsters.iter().filter(|pollster| source.meters.takes(pollster.name()));
-            let pollsters: Vec<&dyn Pollster> = selected.map(AsRef::as_ref).collect();
-            if pollsters.is_empty() {
+            let work = self.work(source);
+            if work.pollsters.is_empty() {
                 tracing::warn!(source = source.name, "none of the source's meters can be polled here");
             } else {
-                tasks.entry(source.interval).or_default().push(Work { source, pollsters });
+                tasks.entry(source.interval).or_default().push(work);
             }
         }
         let mut random = Random(self.chance.seed);
@@ -134,20 +134,13 @@ impl Agent {
 
     /// Polls everything once: for tests, and for whoever asks for one round.
     pub async fn poll_once(&self) {
-        let works: Vec<Work<'_>> = self
-            .sources
-            .iter()
-            .map(|source| Work {
-                source,
-                pollsters: self
-                    .pollsters
-                    .iter()
-                    .filter(|pollster| source.meters.takes(pollster.name()))
-                    .map(AsRef::as_ref)
-                    .collect(),
-            })
-            .collect();
+        let works: Vec<Work<'_>> = self.sources.iter().map(|source| self.work(source)).collect();
         self.round(&works, &mut Random(self.chance.seed)).await;
+    }
+
+    fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {
+        let selected = self.pollsters.iter().filter(|pollster| source.meters.takes(pollster.name()));
+        Work { source, pollsters: selected.map(AsRef::as_ref).collect() }
     }
 
     async fn round(&self, works: &[Work<'_>], random: &mut Random) {
@@ -192,7 +185,7 @@ impl Agent {
         let mut outlet = Outlet {
             sender: self.sender.as_ref(),
             names: self.names.as_deref(),
-            timestamp: naive_utc((self.chance.now)()),
+            timestamp: naive_iso((self.chance.now)()),
             source: self.options.sample_source.clone(),
             new_id: self.chance.new_id.as_ref(),
             batch_size: self.options.batch_size,
@@ -251,11 +244,6 @@ impl Agent {
         resources.retain(|resource| self.partition.is_mine(group, &resource.id));
         Ok(resources)
     }
-}
-
-/// `2026-01-31T12:00:00.123456`; without a fraction where it is zero, as Python's `isoformat`.
-pub fn naive_utc(timestamp: Timestamp) -> String {
-    timestamp.to_iso_micros().trim_end_matches("+00:00").to_owned()
 }
 
 /// `SplitMix64`: for orders and moments, never for secrets.

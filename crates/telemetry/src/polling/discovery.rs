@@ -2,12 +2,18 @@
 
 use async_trait::async_trait;
 
-use super::{cycle::Cycle, resource::Resource};
+use super::{cloud::CloudError, cycle::Cycle, resource::Resource};
 
 /// Why nothing could be found out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DiscoveryError(pub String);
+
+impl From<CloudError> for DiscoveryError {
+    fn from(error: CloudError) -> Self {
+        DiscoveryError(error.to_string())
+    }
+}
 
 #[async_trait]
 pub trait Discovery: Send + Sync {

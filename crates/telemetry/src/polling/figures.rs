@@ -2,13 +2,10 @@
 
 use std::fmt;
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::agent::Counts;
+use crate::figures::{counter, gauge};
 
 /// A registry owns its collectors, and the agent keeps its counts.
 #[derive(Debug)]
@@ -17,21 +14,16 @@ pub struct PollingFigures(pub Counts);
 impl Collector for PollingFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let counts = *self.0.lock();
+        let help = "Discoveries that could not tell what there is to poll";
         for (name, help, count) in [
-            ("gnudi_polling_rounds", "Rounds of polling that have ended", counts.rounds),
-            ("gnudi_polling_samples", "Samples handed on", counts.samples),
-            ("gnudi_polling_failures", "Pollsters that could not go on in a round", counts.failures),
-            (
-                "gnudi_polling_discovery_failures",
-                "Discoveries that could not tell what there is to poll",
-                counts.discovery_failures,
-            ),
+            ("rounds", "Rounds of polling that have ended", counts.rounds),
+            ("samples", "Samples handed on", counts.samples),
+            ("failures", "Pollsters that could not go on in a round", counts.failures),
+            ("discovery_failures", help, counts.discovery_failures),
         ] {
-            let counter = ConstCounter::new(count);
-            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+            counter(&mut encoder, &format!("gnudi_polling_{name}"), help, count)?;
         }
-        let gauge = ConstGauge::new(counts.last_round_ms as f64 / 1000.0);
-        let (name, help) = ("gnudi_polling_last_round_seconds", "How long the last round took");
-        gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
+        let seconds = counts.last_round_ms as f64 / 1000.0;
+        gauge(&mut encoder, "gnudi_polling_last_round_seconds", "How long the last round took", seconds)
     }
 }

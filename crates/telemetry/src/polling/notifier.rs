@@ -10,13 +10,14 @@ use bytes::Bytes;
 use gnudi_model::Timestamp;
 use serde_json::value::RawValue;
 
-use super::{agent::naive_utc, outlet::Sender, pollster::PollError};
+use super::{outlet::Sender, pollster::PollError};
 use crate::{
     messaging::{
         Outbox, Outgoing,
         envelope::{Sealed, Version, seal},
     },
     sample::Sample,
+    time::naive_text,
     wire::{Signer, samples_payload},
 };
 
@@ -62,7 +63,7 @@ impl Sender for Notifier {
                 event_type: EVENT_TYPE,
                 priority: PRIORITY,
                 payload: &payload,
-                timestamp: &spaced((self.now)()),
+                timestamp: &naive_text((self.now)()),
                 unique_id: &unique_id,
             },
             self.options.version,
@@ -83,11 +84,6 @@ impl Sender for Notifier {
         }
         Ok(())
     }
-}
-
-/// `YYYY-MM-DD HH:MM:SS.ffffff`, UTC.
-fn spaced(timestamp: Timestamp) -> String {
-    naive_utc(timestamp).replace('T', " ")
 }
 
 /// For agents that publish nothing.

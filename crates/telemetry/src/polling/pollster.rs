@@ -5,13 +5,22 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{cycle::Cycle, outlet::Outlet, resource::Resource};
+use super::{cloud::CloudError, cycle::Cycle, outlet::Outlet, resource::Resource};
 use crate::sample::{Metadata, Sample, SampleKind};
 
 /// Why a pollster could not go on. What it has made before is sent all the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PollError(pub String);
+
+/// What a pollster comes to; its samples go to the outlet.
+pub type Polled = Result<(), PollError>;
+
+impl From<CloudError> for PollError {
+    fn from(error: CloudError) -> Self {
+        PollError(error.to_string())
+    }
+}
 
 /// One meter, or a few that go by one name in polling files.
 #[async_trait]
@@ -24,12 +33,35 @@ pub trait Pollster: Send + Sync {
 
     /// Makes samples of the resources, which are not empty. What concerns one resource alone is logged, and the next is
     /// looked at.
-    async fn poll(
-        &self,
-        cycle: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError>;
+    async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled;
+}
+
+/// Makes a sample of what its discovery tells of each resource, and asks nobody else.
+pub struct OfEach<F> {
+    pub meter: Meter,
+    pub discovery: &'static str,
+    /// `None` for a resource of which there is no sample.
+    pub sample: F,
+}
+
+#[async_trait]
+impl<F: Fn(Meter, &Resource) -> Option<Sample<'static>> + Send + Sync> Pollster for OfEach<F> {
+    fn name(&self) -> &str {
+        self.meter.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some(self.discovery)
+    }
+
+    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
+        for resource in resources {
+            if let Some(sample) = (self.sample)(self.meter, resource) {
+                outlet.push(sample).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A meter's unchanging part.
@@ -56,16 +88,9 @@ impl Meter {
             kind: self.kind,
             unit: Cow::Borrowed(self.unit),
             volume,
-            user_id: None,
-            user_name: None,
-            project_id: None,
-            project_name: None,
             resource_id: Cow::Owned(resource_id),
-            timestamp: None,
             resource_metadata: Metadata::Parsed(metadata),
-            source: Cow::Borrowed(""),
-            id: Cow::Borrowed(""),
-            monotonic_time: None,
+            ..Sample::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use crate::{
     located::{Located, Node},
     pipeline::Selection,
-    yaml::YamlError,
+    yaml::{self, YamlError},
 };
 
 /// One of the file's sources.
@@ -22,9 +22,7 @@ pub struct PollingSource {
 
 /// Reads a polling file.
 pub fn load(path: &Path) -> Result<Vec<PollingSource>, YamlError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
-    parse(path, &text)
+    parse(path, &yaml::text(path)?)
 }
 
 /// Reads a text; `path` is for errors.
@@ -36,8 +34,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<PollingSource>, YamlError> {
 }
 
 fn wrong(path: &Path, at: &Located, key: &str, problem: &str) -> YamlError {
-    let problem = format!("line {}: {key}: {problem}", at.line);
-    YamlError::Malformed { path: path.to_owned(), problem }
+    YamlError::at(path, at.line, key, problem)
 }
 
 fn parse_source(path: &Path, source: &Located) -> Result<PollingSource, YamlError> {

@@ -1,21 +1,19 @@
 //! The bus of the notifier publisher: notifications as oslo.messaging sends them, over an [`Outbox`].
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::Timestamp;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{Bus, BusOpener, OpenError};
-use crate::messaging::{
-    AmqpOutbox, BrokerOptions, Outbox, Outgoing, TransportUrl,
-    envelope::{Sealed, Version, seal},
+use crate::{
+    messaging::{
+        AmqpOutbox, BrokerOptions, Outbox, Outgoing, TransportUrl,
+        envelope::{Sealed, Version, seal},
+    },
+    time::naive_text,
 };
 
 /// How notifications are sent.
@@ -82,11 +80,9 @@ impl Bus for OutboxBus {
     }
 }
 
-/// As Python prints a UTC time that has no offset.
+/// Always with a fraction.
 fn now() -> String {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = Timestamp(since_epoch.as_nanos() as i64).to_iso_micros();
-    let text = text.trim_end_matches("+00:00").replacen('T', " ", 1);
+    let text = naive_text(crate::time::now());
     if text.contains('.') { text } else { format!("{text}.000000") }
 }
 

@@ -23,17 +23,14 @@ impl PublisherFigures {
     /// Names begin with `publisher_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("publisher");
-        registry.register(
-            "published",
-            "Samples and events handed to a publisher's peer",
-            self.published.clone(),
-        );
-        registry.register(
-            "lost",
-            "Samples and events given up, as the publisher's options or nature ask for",
-            self.lost.clone(),
-        );
-        registry.register("retries", "Tries after one that failed", self.retries.clone());
+        let lost = "Samples and events given up, as the publisher's options or nature ask for";
+        for (name, help, family) in [
+            ("published", "Samples and events handed to a publisher's peer", &self.published),
+            ("lost", lost, &self.lost),
+            ("retries", "Tries after one that failed", &self.retries),
+        ] {
+            registry.register(name, help, family.clone());
+        }
     }
 
     /// The counters of one kind of publisher.

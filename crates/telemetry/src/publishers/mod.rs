@@ -95,32 +95,28 @@ impl Future for Receipt {
 pub trait Publisher: Send + Sync {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt;
 
-    fn events(&self, events: &[Event]) -> Receipt;
+    /// Those that take samples only are opened for nothing else.
+    fn events(&self, _events: &[Event]) -> Receipt {
+        Receipt::failed(PublishError::new("takes samples, and no events".to_owned()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
-    use crate::sample::{Metadata, Sample, SampleKind};
+    use crate::sample::Sample;
 
     /// A gauge of resource `r` in project `p`.
     pub fn sample(name: &str, volume: f64) -> Sample<'static> {
         Sample {
             name: name.to_owned().into(),
-            kind: SampleKind::Gauge,
             unit: "B".into(),
             volume: volume.into(),
-            user_id: None,
-            user_name: None,
             project_id: Some("p".into()),
-            project_name: None,
             resource_id: "r".into(),
             timestamp: Some("2026-01-02T03:04:05.000006".into()),
-            resource_metadata: Metadata::Parsed(Map::new()),
             source: "openstack".into(),
             id: "i".into(),
-            monotonic_time: None,
+            ..Sample::default()
         }
     }
 }

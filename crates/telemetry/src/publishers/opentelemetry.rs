@@ -10,15 +10,12 @@ use gnudi_model::{Timestamp, python::timestamp_of_text};
 use serde_json::{Value, json};
 
 use super::{
-    Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    Opened, Publisher, PublisherUrl, Receipt,
     figures::Counts,
     http::{Endpoint, begin},
     trouble::Trouble,
 };
-use crate::{
-    event::Event,
-    sample::{Sample, SampleKind},
-};
+use crate::sample::{Sample, SampleKind};
 
 /// OTLP's number for values that count from the start of what is measured.
 const TEMPORALITY_CUMULATIVE: u8 = 2;
@@ -51,10 +48,6 @@ impl Publisher for OpentelemetryPublisher {
         }
         let endpoint = self.endpoint.clone();
         begin(async move { endpoint.post("", request.to_string().into(), points).await })
-    }
-
-    fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("events are nothing for a collector of metrics".to_owned()))
     }
 }
 

@@ -19,12 +19,11 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{
-    Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    Opened, Publisher, PublisherUrl, Receipt,
     figures::Counts,
     http::{Endpoint, begin},
 };
 use crate::{
-    event::Event,
     sample::{Sample, SampleKind},
     wire::python_str,
 };
@@ -81,10 +80,6 @@ impl Publisher for PrometheusPublisher {
             });
             stream::iter(posts).buffer_unordered(PUSHES_MAX).try_collect::<()>().await
         })
-    }
-
-    fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("events are nothing for Prometheus".to_owned()))
     }
 }
 

@@ -8,14 +8,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Mutex};
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    OpenError, Opened, Publisher, PublisherUrl, Receipt,
     figures::Counts,
     http::begin,
     trouble::{Pauses, Trouble},
     udp::{PORT, pack},
 };
 use crate::{
-    event::Event,
     sample::Sample,
     wire::{MeterMessage, Signer},
 };
@@ -64,10 +63,6 @@ impl Publisher for TcpPublisher {
             shared.counts.published.inc_by(count);
             Ok(())
         })
-    }
-
-    fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("events are not sent by TCP".to_owned()))
     }
 }
 

@@ -10,11 +10,9 @@ use std::{
 use tokio::{net::UdpSocket, sync::Mutex};
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts, http::begin,
-    trouble::Trouble,
+    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::Counts, http::begin, trouble::Trouble,
 };
 use crate::{
-    event::Event,
     sample::Sample,
     wire::{MeterMessage, Signer},
 };
@@ -64,10 +62,6 @@ impl Publisher for UdpPublisher {
             shared.send(&datagrams).await;
             Ok(())
         })
-    }
-
-    fn events(&self, _: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("events are not sent by UDP".to_owned()))
     }
 }
 

@@ -6,7 +6,10 @@ use gnudi_client::Client;
 use tokio::{net::UdpSocket, time::MissedTickBehavior};
 
 use super::aggregator::{Aggregator, AggregatorLimits};
-use crate::delivery::{Deliverer, Delivery, DeliveryOptions, Item, now};
+use crate::{
+    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    time::now,
+};
 
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 65_535;

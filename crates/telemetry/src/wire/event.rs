@@ -6,7 +6,10 @@ use gnudi_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{python, signature::Signer};
-use crate::event::{Event, Trait, TraitValue};
+use crate::{
+    event::{Event, Trait, TraitValue},
+    time::{naive_iso, naive_text},
+};
 
 /// Numbers of the traits' types.
 const TEXT: u8 = 1;
@@ -36,7 +39,7 @@ pub fn event_message(event: &Event) -> Map<String, Value> {
     let mut message = Map::new();
     message.insert("message_id".to_owned(), event.message_id.as_str().into());
     message.insert("event_type".to_owned(), event.event_type.as_str().into());
-    message.insert("generated".to_owned(), naive_iso(event.generated, 'T').into());
+    message.insert("generated".to_owned(), naive_iso(Timestamp(event.generated)).into());
     message.insert("traits".to_owned(), traits.into());
     message.insert("raw".to_owned(), raw(event));
     message
@@ -60,7 +63,7 @@ pub fn event_record_json(event: &Event) -> String {
         .iter()
         .map(|Trait { name, value }| {
             let shown = match value {
-                TraitValue::Datetime(time) => naive_iso(*time, ' ').into(),
+                TraitValue::Datetime(time) => naive_text(Timestamp(*time)).into(),
                 value => trait_value(value),
             };
             json!({"name": name, "dtype": value.type_number(), "value": shown})
@@ -69,7 +72,7 @@ pub fn event_record_json(event: &Event) -> String {
     python::json(&json!({
         "message_id": event.message_id,
         "event_type": event.event_type,
-        "generated": naive_iso(event.generated, ' '),
+        "generated": naive_text(Timestamp(event.generated)),
         "traits": traits,
         "raw": raw(event),
     }))
@@ -106,20 +109,13 @@ fn trait_value(value: &TraitValue) -> Value {
         TraitValue::Text(text) => text.as_str().into(),
         TraitValue::Integer(number) => (*number).into(),
         TraitValue::Float(number) => (*number).into(),
-        TraitValue::Datetime(time) => naive_iso(*time, 'T').into(),
+        TraitValue::Datetime(time) => naive_iso(Timestamp(*time)).into(),
     }
-}
-
-/// Python's `isoformat` of a UTC time without an offset.
-fn naive_iso(nanoseconds: i64, separator: char) -> String {
-    let text = Timestamp(nanoseconds).to_iso_micros();
-    let text = text.trim_end_matches("+00:00");
-    if separator == 'T' { text.to_owned() } else { text.replacen('T', separator.encode_utf8(&mut [0; 4]), 1) }
 }
 
 /// `repr` of Python's `datetime`, which leaves out seconds and microseconds that are zero.
 fn datetime_repr(nanoseconds: i64) -> String {
-    let text = naive_iso(nanoseconds, 'T');
+    let text = naive_iso(Timestamp(nanoseconds));
     let mut numbers: Vec<u32> =
         text.split(['-', 'T', ':', '.']).map(|part| part.parse().unwrap_or_default()).collect();
     if numbers.len() == 6 && numbers[5] == 0 {

@@ -1,7 +1,7 @@
 //! A sample as a signed message (`counter_name` and so on), and as the record that files and HTTP endpoints get (`name` and
 //! so on).
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -95,74 +95,14 @@ fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("maps have texts for keys, and memory takes all")
 }
 
-/// A sample as Ceilometer's own class shows it.
-#[derive(Serialize)]
-struct SampleRecord<'a> {
-    name: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    unit: &'a str,
-    volume: &'a Value,
-    user_id: Option<&'a str>,
-    user_name: Option<&'a str>,
-    project_id: Option<&'a str>,
-    project_name: Option<&'a str>,
-    resource_id: &'a str,
-    timestamp: Option<&'a str>,
-    resource_metadata: Cow<'a, Map<String, Value>>,
-    source: &'a str,
-    id: &'a str,
-    monotonic_time: Option<f64>,
-}
-
 /// The record, as `json.dumps` writes it.
 pub fn sample_record_json(sample: &Sample<'_>) -> String {
-    python::json(&SampleRecord {
-        name: &sample.name,
-        kind: sample.kind.name(),
-        unit: &sample.unit,
-        volume: &sample.volume,
-        user_id: sample.user_id.as_deref(),
-        user_name: sample.user_name.as_deref(),
-        project_id: sample.project_id.as_deref(),
-        project_name: sample.project_name.as_deref(),
-        resource_id: &sample.resource_id,
-        timestamp: sample.timestamp.as_deref(),
-        resource_metadata: sample.resource_metadata.map(),
-        source: &sample.source,
-        id: &sample.id,
-        monotonic_time: sample.monotonic_time.filter(|seconds| seconds.is_finite()),
-    })
+    python::json(sample)
 }
 
 /// The record, as Python prints a dictionary.
 pub fn sample_record_repr(sample: &Sample<'_>) -> String {
-    let text = |text: &str| Value::from(text);
-    let optional = |text: &Option<Cow<'_, str>>| text.as_deref().map_or(Value::Null, Value::from);
-    let metadata = sample.resource_metadata.map().into_owned();
-    let fields = [
-        ("name", text(&sample.name)),
-        ("type", text(sample.kind.name())),
-        ("unit", text(&sample.unit)),
-        ("volume", sample.volume.clone()),
-        ("user_id", optional(&sample.user_id)),
-        ("user_name", optional(&sample.user_name)),
-        ("project_id", optional(&sample.project_id)),
-        ("project_name", optional(&sample.project_name)),
-        ("resource_id", text(&sample.resource_id)),
-        ("timestamp", optional(&sample.timestamp)),
-        ("resource_metadata", Value::Object(metadata)),
-        ("source", text(&sample.source)),
-        ("id", text(&sample.id)),
-        ("monotonic_time", sample.monotonic_time.map_or(Value::Null, Value::from)),
-    ];
-    let mut out = String::from("{");
-    for (at, (name, value)) in fields.iter().enumerate() {
-        let comma = if at > 0 { ", " } else { "" };
-        let _ = write!(out, "{comma}'{name}': {}", python::repr(value));
-    }
-    out.push('}');
-    out
+    python::repr(&sample.record())
 }
 
 #[cfg(test)]
@@ -179,16 +119,14 @@ mod tests {
             kind: SampleKind::Cumulative,
             unit: "ns".into(),
             volume: json!(12.5),
-            user_id: None,
-            user_name: None,
             project_id: Some("p".into()),
-            project_name: None,
             resource_id: "r".into(),
             timestamp: Some("2026-01-02T03:04:05.000006".into()),
             resource_metadata: Metadata::Parsed(metadata),
             source: "openstack".into(),
             id: "i".into(),
             monotonic_time: Some(1.0),
+            ..Sample::default()
         }
     }
 

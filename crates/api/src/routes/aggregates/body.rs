@@ -10,11 +10,9 @@ use gnudi_indexer::Filter;
 use gnudi_series::operations::Operation;
 
 use crate::{
-    call::Call,
-    error::ApiError,
     filter,
-    json::Value,
     operations::{self, Refusal},
+    routes::prelude::*,
     schema::{Invalid, entries, required},
 };
 
@@ -97,10 +95,7 @@ async fn existing_type(call: &Call<'_>, value: &Value) -> Result<String, ApiErro
     {
         return Ok(name.clone());
     }
-    Err(ApiError::bad_request(Value::object([
-        ("cause", "Resource type does not exist".into()),
-        ("detail", value.clone()),
-    ])))
+    Err(ApiError::bad_request(Value::cause("Resource type does not exist", value.clone())))
 }
 
 fn search(call: &Call<'_>, value: &Value) -> Result<Option<Filter>, ApiError> {

@@ -10,13 +10,10 @@ use super::{
     references::{self, Policies, Reference},
 };
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::document::Document,
-    policy::Rule,
     routes::{
         metric::{ResourceForm, shown},
+        prelude::*,
         resource,
     },
 };
@@ -55,11 +52,11 @@ async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, 
     if !missing.is_empty() {
         missing.sort_unstable();
         missing.dedup();
-        return Err(ApiError::not_found(Value::object([
-            ("cause", "Unknown metrics".into()),
-            ("reason", "Provided metrics don't exists".into()),
-            ("detail", missing.into()),
-        ])));
+        return Err(ApiError::not_found(Value::cause_and_reason(
+            "Unknown metrics",
+            "Provided metrics don't exists",
+            missing,
+        )));
     }
     for metric in found.iter().flatten() {
         call.enforce_with_resource(Rule::GetMetric, metric).await?;
@@ -70,11 +67,11 @@ async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, 
 
 fn invalid_references(names: &[&MetricName]) -> ApiError {
     let shown = |name: &&MetricName| Value::from(vec![name.name.as_str(), name.aggregation.as_str()]);
-    ApiError::bad_request(Value::object([
-        ("cause", "Invalid metric references".into()),
-        ("reason", "badly formed hexadecimal UUID string".into()),
-        ("detail", Value::Array(names.iter().map(shown).collect())),
-    ]))
+    ApiError::bad_request(Value::cause_and_reason(
+        "Invalid metric references",
+        "badly formed hexadecimal UUID string",
+        Value::Array(names.iter().map(shown).collect()),
+    ))
 }
 
 /// The metrics, each once, by id, with all that is known of them.

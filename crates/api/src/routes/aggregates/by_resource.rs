@@ -13,16 +13,16 @@ use super::{
     references::{self, Names, Policies, Reference, check_count, check_groups},
 };
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::{
         document::Document,
         groups::{GroupPart, Groups},
     },
     pagination::RESOURCE_SORTS,
     reply::ReplyBody,
-    routes::resource::{field, write},
+    routes::{
+        prelude::*,
+        resource::{field, write},
+    },
 };
 
 /// What of resources' metrics is asked for.

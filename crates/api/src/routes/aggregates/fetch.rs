@@ -1,31 +1,20 @@
 //! `POST /v1/aggregates`
 
-use hyper::StatusCode;
-
 use super::{Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, groupby, history};
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
-    operations,
-    policy::Rule,
-    reply::{self, Response},
-    request,
-};
+use crate::{operations, routes::prelude::*};
 
-pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let use_history = query.flag("use_history", false)?;
     let details = query.flag("details", false)?;
     let arguments = Arguments::of(&query, call.app.now())?.or_drop_gaps();
     let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
     if body.operations.metric_names().is_empty() {
-        return Err(ApiError::bad_request(Value::object([
-            ("cause", "Operations is invalid".into()),
-            ("reason", "At least one 'metric' is required".into()),
-            ("detail", operations::shown(&body.operations)),
-        ])));
+        return Err(ApiError::bad_request(Value::cause_and_reason(
+            "Operations is invalid",
+            "At least one 'metric' is required",
+            operations::shown(&body.operations),
+        )));
     }
     if let Some(search) = &mut body.resources {
         search.filter = call.seen(Rule::SearchResource, &search.resource_type, search.filter.take())?;
@@ -48,5 +37,5 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Resul
             }
         }
     };
-    Ok(reply::json_bytes(StatusCode::OK, answer))
+    Ok(reply::ok_bytes(answer))
 }

@@ -21,14 +21,11 @@ use super::{
     references::{self, Names, Policies, check_count, check_groups},
 };
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::{
         document::Document,
         write::{self, Column},
     },
-    routes::resource,
+    routes::{prelude::*, resource},
 };
 
 /// A resource as it was in a part of the time that is asked for.

@@ -3,7 +3,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_engine::{CrossMeasuresQuery, CrossReference};
-use gnudi_indexer::IndexerError;
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, python::fnmatch::Pattern};
 use gnudi_series::{
     cross::CrossMeasures,
@@ -11,7 +10,7 @@ use gnudi_series::{
 };
 
 use super::Arguments;
-use crate::{call::Call, error::ApiError, json::Value};
+use crate::routes::prelude::*;
 
 /// A metric and one of its aggregations.
 #[derive(Clone, Debug)]
@@ -98,11 +97,7 @@ impl<'n> Names<'n> {
 }
 
 fn too_large(detail: String) -> ApiError {
-    ApiError::bad_request(Value::object([
-        ("cause", "Invalid operations".into()),
-        ("reason", "Operations are too large".into()),
-        ("detail", detail.into()),
-    ]))
+    ApiError::bad_request(Value::cause_and_reason("Invalid operations", "Operations are too large", detail))
 }
 
 /// The metrics of resources that the names match, resource by resource; refused where they are too many.
@@ -153,8 +148,7 @@ impl Policies {
         if let Some(policy) = self.0.get(name) {
             return Ok(policy.clone());
         }
-        let found = call.app.engine().indexer().archive_policy(name).await?;
-        let policy = found.ok_or_else(|| IndexerError::NoSuchArchivePolicy(name.to_string()))?;
+        let policy = call.policy_of(name).await?;
         self.0.insert(name.clone(), policy.clone());
         Ok(policy)
     }

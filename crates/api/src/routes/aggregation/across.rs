@@ -10,15 +10,12 @@ use gnudi_series::{
 };
 
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::write::{self, Column},
-    policy::Rule,
     query::{Argument, Query},
     routes::{
         aggregates::{Arguments, Policies, aggregated},
-        metric::resample,
+        metric::{no_such_method, resample},
+        prelude::*,
     },
 };
 
@@ -170,16 +167,8 @@ fn stored(
     resample: Option<Resample>,
 ) -> Result<Reading, ApiError> {
     let Arguments { start, stop, granularity, .. } = asked.arguments;
-    let method = method_of(&asked.aggregation, policy).ok_or_else(|| {
-        let detail = Value::object([
-            ("metric", metric.id.to_string().into()),
-            ("aggregation_method", asked.aggregation.as_str().into()),
-        ]);
-        ApiError::not_found(Value::object([
-            ("cause", "Aggregation method does not exist for this metric".into()),
-            ("detail", detail),
-        ]))
-    })?;
+    let method = method_of(&asked.aggregation, policy)
+        .ok_or_else(|| no_such_method(metric, asked.aggregation.as_str().into()))?;
     let wanted = |span: &Timespan| granularity.is_none_or(|granularity| granularity == *span);
     let kept = policy.definition.iter().map(|item| item.granularity).filter(wanted);
     let mut aggregations: Vec<Aggregation> =

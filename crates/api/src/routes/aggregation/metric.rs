@@ -3,23 +3,16 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use gnudi_model::{Metric, MetricId, python::parse_uuid};
-use hyper::StatusCode;
 
 use super::across::{self, AcrossQuery};
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::document::Document,
     query::Argument,
-    reply::{self, Response},
-    request,
-    routes::aggregates::check_count,
+    routes::{aggregates::check_count, prelude::*},
     schema::{Checked, Invalid, list},
 };
 
-pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let named = match query.get("metric") {
         None | Some(Argument::One("")) => Vec::new(),
@@ -31,7 +24,7 @@ pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response
     answer(call, ids).await
 }
 
-pub async fn posted_metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn posted_metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let ids = ids(&request::json(call.parts, body).await?)?;
     answer(call, ids).await
 }
@@ -44,7 +37,7 @@ fn ids(document: &Value) -> Checked<BTreeSet<MetricId>> {
     list(document, id).map(|ids| ids.into_iter().collect())
 }
 
-async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, ApiError> {
+async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     check_count(call, ids.len())?;
     let ids: Vec<MetricId> = ids.into_iter().collect();
     let found = call.app.engine().indexer().metrics(&ids).await?;
@@ -58,5 +51,5 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Result<Response, Ap
     let mut document = Document::new(&call.app.answers);
     let reading = across::reading(call, &asked, &metrics?).await?;
     document.rows(reading.columns(call.app.engine()).await?)?;
-    Ok(reply::json_bytes(StatusCode::OK, document.into_body()))
+    Ok(reply::ok_bytes(document.into_body()))
 }

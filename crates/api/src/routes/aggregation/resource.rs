@@ -8,27 +8,21 @@ use std::sync::Arc;
 use gnudi_engine::Engine;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, Resource};
-use hyper::StatusCode;
 
 use super::across::{self, AcrossQuery, Reading};
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::{
         document::Document,
         groups::{GroupPart, Groups},
     },
-    policy::Rule,
-    reply::{self, Response},
     routes::{
         aggregates::{check_count, group_by, groupby, list},
+        prelude::*,
         search::filter_of,
     },
 };
 
-pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let groupby = groupby(&query);
     let filter = filter_of(call, &query, body).await?;
@@ -44,7 +38,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
         let mut document = Document::new(&call.app.answers);
         let reading = across::reading(call, &asked, &metrics(call, &resources)).await?;
         document.rows(reading.columns(call.app.engine()).await?)?;
-        return Ok(reply::json_bytes(StatusCode::OK, document.into_body()));
+        return Ok(reply::ok_bytes(document.into_body()));
     }
     let mut groups = Groups::new(call.app);
     for (key, resources) in group_by(&groupby, &resources)? {
@@ -52,7 +46,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Res
         let reading = across::reading(call, &asked, &metrics(call, resources)).await?;
         groups.add(MetricsGroup { key, reading }).await?;
     }
-    Ok(reply::json_bytes(StatusCode::OK, groups.into_body()))
+    Ok(reply::ok_bytes(groups.into_body()))
 }
 
 /// The metrics of resources that have the same in the fields they are grouped by.

@@ -10,13 +10,10 @@ use gnudi_model::{Metric, Resource};
 use uuid::Uuid;
 
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::named::{Named, NamedMetric, NamedResource},
-    policy::{Rule, Target},
     routes::{
         metric::definition::{self, Definition},
+        prelude::*,
         resource,
     },
 };
@@ -165,8 +162,5 @@ fn unknown_resources<'n>(resources: impl Iterator<Item = &'n NamedResource<'n>>)
             ("original_resource_id", (*resource.original_id).into()),
         ])
     };
-    ApiError::bad_request(Value::object([
-        ("cause", "Unknown resources".into()),
-        ("detail", Value::Array(resources.map(resource).collect())),
-    ]))
+    ApiError::bad_request(Value::cause("Unknown resources", Value::Array(resources.map(resource).collect())))
 }

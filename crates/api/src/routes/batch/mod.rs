@@ -1,10 +1,8 @@
 //! `/v1/batch`
 
 mod missing_metrics;
-mod post_metrics_measures;
 mod post_resources_metrics_measures;
 
-pub use post_metrics_measures::post_metrics_measures;
 pub use post_resources_metrics_measures::post_resources_metrics_measures;
 
 use std::ops::Range;
@@ -13,18 +11,15 @@ use gnudi_drivers::incoming::Batch;
 use gnudi_model::{Measure, MetricId};
 use gnudi_series::points;
 
-use crate::{
-    call::Call,
-    error::ApiError,
-    reply::{self, Response},
-};
+use super::prelude::*;
+use crate::measures;
 
 /// Appends the measures that were parsed, a range of `read` for each metric, and returns the buffer `read` to its pool.
 async fn append(
     call: &Call<'_>,
     read: Vec<Measure>,
     parts: impl Iterator<Item = (MetricId, Range<usize>)>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let mut batch = Batch::default();
     for (metric, range) in parts {
         let measures = &read[range];
@@ -35,4 +30,29 @@ async fn append(
     call.app.measure_buffers.put(read);
     call.append(batch).await?;
     Ok(reply::accepted())
+}
+
+/// `POST /v1/batch/metrics/measures`: takes measures of several metrics: all of them, or none.
+pub async fn post_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let input = request::json_bytes(call.parts, body).await?;
+    let app = call.app;
+    let limits = &app.options().limits;
+    let mut read = app.measure_buffers.take();
+    let mut parts = Vec::new();
+    let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
+    let by = body.long_work.run(input.len(), scan).await?;
+    drop(input);
+    app.figures.read_by(by);
+    limits.check_metrics(parts.len())?;
+    let ids: Vec<MetricId> = parts.iter().map(|part| part.metric).collect();
+    let metrics = app.engine().indexer().metrics(&ids).await?;
+    let mut unknown: Vec<MetricId> =
+        ids.iter().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(id, _)| *id).collect();
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+        return Err(ApiError::bad_request(format!("Unknown metrics: {}", unknown.join(", "))));
+    }
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
+    append(call, read, parts.into_iter().map(|part| (part.metric, part.range))).await
 }

@@ -6,22 +6,12 @@ use gnudi_model::Metric;
 use uuid::Uuid;
 
 use super::{append, missing_metrics};
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    measures::named::{self, Named},
-    policy::Rule,
-    reply::{self, Response},
-    request,
-};
+use crate::measures::named::{self, Named};
+use crate::routes::prelude::*;
 
 /// Takes measures of metrics by their resources and names: all of them, or none. With `create_metrics`, metrics that are
 /// missing are made, once nothing is left that could refuse the request.
-pub async fn post_resources_metrics_measures(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-) -> Result<Response, ApiError> {
+pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let input = request::json_bytes(call.parts, body).await?;
     let app = call.app;
     let limits = &app.options().limits;

@@ -5,19 +5,16 @@ use std::time::Duration;
 use hyper::{StatusCode, header::HeaderValue};
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
     profile::{
         self, FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX, ProfileError, ProfileOptions, SECONDS_DEFAULT,
         SECONDS_MAX,
     },
     query::Query,
-    reply::{self, Response},
+    routes::prelude::*,
 };
 
 /// A flame graph of the next seconds, once they have passed.
-pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let asked = options(&call.query())?;
     let own = call.app.options();
     let svg = profile::take(asked, own.symbols_program.clone(), own.release_memory).await?;

@@ -1,7 +1,13 @@
 //! `/debug/...`: what the server tells about itself to whoever runs it.
 
-mod cluster;
 mod flamegraph;
 
-pub use cluster::cluster;
 pub use flamegraph::flamegraph;
+
+use super::prelude::*;
+
+/// `GET /debug/cluster`: processes, sacks with their owners, and the backlog: what `gnudi status` prints.
+pub async fn cluster(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let status = call.app.engine().cluster().await?;
+    Ok(reply::ok_bytes(status.to_json().into_bytes()))
+}

@@ -1,9 +1,18 @@
 //! `/v1/influxdb`: what clients of InfluxDB 1 call to write. A database is a resource type, a tag names the resource.
 
-mod ping;
 mod query;
 mod write;
 
-pub use ping::ping;
 pub use query::query;
 pub use write::write;
+
+use hyper::header::HeaderName;
+
+use super::{prelude::*, root::GNOCCHI_VERSION};
+
+const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
+
+/// `GET /v1/influxdb/ping`: 204: the server is there.
+pub async fn ping(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    Ok(reply::with_header(reply::no_content(), VERSION, &format!("Gnocchi {GNOCCHI_VERSION}")))
+}

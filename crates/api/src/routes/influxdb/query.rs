@@ -9,20 +9,10 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderMap},
 };
 
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    influxdb::query::database_to_create,
-    json::Value,
-    policy::{Rule, Target},
-    query::Query,
-    reply::{self, Response},
-    schema::addressable,
-};
+use crate::{influxdb::query::database_to_create, query::Query, routes::prelude::*, schema::addressable};
 
 /// 204 where the type exists from now on; 501 for any other query. The query is an argument, or in a form.
-pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let several = || ApiError::argument("q", "Must be given once");
     let arguments = call.query();
     let mut query = arguments.single("q", several)?.map(str::to_owned);

@@ -6,19 +6,15 @@ use gnudi_model::{Measure, Timestamp};
 use hyper::{StatusCode, header::CONTENT_ENCODING};
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
     gunzip::gunzip,
     influxdb::{
         Line, Precision,
         line::{FieldValue, LineError, SERIES_BYTES_MAX},
     },
-    json::Value,
     long_work::{LongWork, SHORT_BYTES_MAX},
     measures,
     provision::{self, Destination, Parcels},
-    reply::{self, Response},
+    routes::prelude::*,
     shortened::shortened,
 };
 
@@ -35,7 +31,7 @@ const NAME_BYTES_MAX: usize = 128 << 20;
 
 /// Takes lines: all of them, or none. A field is a metric of the resource that the tag names, called
 /// `measurement.field@tag=value,...` with the other tags by name.
-pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let arguments = call.query();
     let once = |name: &'static str| arguments.single(name, || ApiError::argument(name, "Must be given once"));
     let database = once("db")?.unwrap_or(DEFAULT_DATABASE);

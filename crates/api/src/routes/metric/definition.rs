@@ -5,12 +5,8 @@ use gnudi_model::{MetricId, python::parse_uuid};
 use uuid::Uuid;
 
 use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
-    policy::{Rule, Target},
     resource_id,
-    routes::resource,
+    routes::{prelude::*, resource},
     schema::{Checked, Invalid, entries, storable, string, string_up_to},
 };
 

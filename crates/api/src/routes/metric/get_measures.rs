@@ -5,20 +5,16 @@ use std::sync::Arc;
 use gnudi_engine::{MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
-use hyper::StatusCode;
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::Value,
     measures::{
         document::Document,
         write::{self, Column, Rows},
     },
     python,
     query::{Argument, Query},
-    reply::{self, ReplyBody, Response},
+    reply::ReplyBody,
+    routes::prelude::*,
 };
 
 /// Answers up to this many rows in one piece, with their length; longer ones in pieces, as they are read.
@@ -36,10 +32,10 @@ struct Wanted<'q> {
     resample: Option<Resample>,
 }
 
-pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let wanted = wanted(&query, call.app.now())?;
-    let policy = call.policy().await?;
+    let policy = call.policy_of(&call.metric().archive_policy_name).await?;
     let aggregations = aggregations(call, &policy, &wanted)?;
     let metric = call.metric().id;
     let engine = call.app.engine();
@@ -57,7 +53,7 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Re
             values: answer.values,
         })
         .collect();
-    Ok(reply::json_bytes(StatusCode::OK, body_of(call, columns)?))
+    Ok(reply::ok_bytes(body_of(call, columns)?))
 }
 
 fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError> {
@@ -138,16 +134,7 @@ fn aggregations(
             Argument::One(name) => Value::from(*name),
             Argument::Several(names) => names.clone().into(),
         };
-        return Err(ApiError::not_found(Value::object([
-            ("cause", "Aggregation method does not exist for this metric".into()),
-            (
-                "detail",
-                Value::object([
-                    ("metric", call.metric().id.to_string().into()),
-                    ("aggregation_method", name),
-                ]),
-            ),
-        ])));
+        return Err(super::no_such_method(call.metric(), name));
     };
     let mut granularities: Vec<Timespan> = match wanted.granularity {
         Some(granularity) => vec![granularity],

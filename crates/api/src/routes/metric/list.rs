@@ -2,24 +2,17 @@
 
 use gnudi_indexer::{MetricFilter, MetricListing};
 use gnudi_model::{MetricId, MetricStatus, python::parse_uuid};
-use hyper::{
-    StatusCode,
-    header::{HeaderValue, LINK},
-};
+use hyper::header::LINK;
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
     pagination::{METRIC_SORTS, Pagination, next_link},
-    policy::Rule,
     query::{Argument, Query},
-    reply::{self, Response},
+    routes::prelude::*,
     schema::{Checked, Invalid},
 };
 
 /// Shows what belongs to the caller's project; every metric where callers have no projects, as in Gnocchi.
-pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let mut filter = filter(&query)
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
@@ -27,16 +20,12 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Result<Response, 
     filter.scope = call.metrics_seen(Rule::ListMetric)?;
     let listing = MetricListing { filter, page: pagination.page()? };
     let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
-    let mut response = reply::json(StatusCode::OK, &super::list_shown(call, &metrics).await?);
-    if let Some(last) = metrics.last()
-        && metrics.len() >= pagination.limit
-    {
-        let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
-        if let Ok(link) = HeaderValue::from_str(&link) {
-            response.headers_mut().insert(LINK, link);
-        }
-    }
-    Ok(response)
+    let response = reply::ok(&super::list_shown(call, &metrics).await?);
+    let Some(last) = metrics.last().filter(|_| metrics.len() >= pagination.limit) else {
+        return Ok(response);
+    };
+    let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
+    Ok(reply::with_header(response, LINK, &link))
 }
 
 fn filter(query: &Query) -> Checked<MetricFilter> {

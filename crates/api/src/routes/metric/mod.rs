@@ -1,28 +1,23 @@
 //! `/v1/metric`
 
-mod create;
 pub(crate) mod definition;
-mod delete;
 mod get_measures;
 mod list;
-mod post_measures;
-mod show;
 
-pub use create::create;
-pub use delete::delete;
 pub use get_measures::get_measures;
 pub use list::list;
-pub use post_measures::post_measures;
-pub use show::show;
 
 pub(crate) use get_measures::resample;
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnudi_model::{ArchivePolicy, Metric, Resource};
+use gnudi_drivers::incoming::Batch;
+use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_model::{ArchivePolicy, Metric, Resource, Text, resource_type::GENERIC};
+use gnudi_series::points;
 
-use super::resource;
-use crate::{call::Call, error::ApiError, json::Value};
+use super::{prelude::*, resource};
+use crate::measures;
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +29,7 @@ pub(crate) enum ResourceForm<'a> {
 /// A metric as the API shows it; its policy by name, or in full where it is given.
 pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
     let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
-    let text = |text: &Option<gnudi_model::Text>| Value::from(text.as_ref().map(ToString::to_string));
+    let text = |text: &Option<Text>| Value::from(text.as_ref().map(ToString::to_string));
     Value::object([
         ("id", metric.id.to_string().into()),
         ("creator", metric.creator.to_string().into()),
@@ -66,4 +61,78 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
         .iter()
         .map(|metric| shown(metric, policies[&*metric.archive_policy_name].as_deref(), ResourceForm::Id));
     Ok(Value::Array(shown.collect()))
+}
+
+/// `POST /v1/metric`
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let creator = &call.caller.user;
+    let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
+    let definition = definition::complete(call, given).await?;
+    call.admit_metrics(1).await?;
+    let metric = NewMetric {
+        id: call.new_metric_id(),
+        creator: creator.clone(),
+        name: definition.name,
+        unit: definition.unit,
+        archive_policy_name: definition.archive_policy_name,
+        resource_id: definition.resource_id,
+        created_at: call.app.now(),
+    };
+    let created = call.app.engine().indexer().create_metrics(vec![metric]).await.pop();
+    let metric = created.expect("one answer per metric").map_err(|error| match error {
+        IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
+        IndexerError::NamedMetricAlreadyExists(name) => {
+            ApiError::bad_request(Value::cause("Named metric already exists", name))
+        }
+        other => other.into(),
+    })?;
+    let location = call.links().to(&format!("/v1/metric/{}", metric.id));
+    Ok(reply::created(&location, &shown(&metric, None, ResourceForm::Id)))
+}
+
+/// `GET /v1/metric/{id}`
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let policy = call.policy_of(&call.metric().archive_policy_name).await?;
+    let resource = match call.metric().resource_id {
+        Some(id) => call.app.engine().indexer().resource(GENERIC, id).await?,
+        None => None,
+    };
+    let form = ResourceForm::Whole(resource.as_deref());
+    Ok(reply::ok(&shown(call.metric(), Some(&policy), form)))
+}
+
+/// `DELETE /v1/metric/{id}`: the metric is gone for every reader from now on; the janitor removes its data later.
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let deleted = call.app.engine().indexer().delete_metrics(&[call.metric().id]).await;
+    deleted.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(reply::no_content())
+}
+
+/// `POST /v1/metric/{id}/measures`: takes measures; 202 means that they are durable.
+pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let input = request::json_bytes(call.parts, body).await?;
+    let app = call.app;
+    let mut batch = Batch::default();
+    let mut read = app.measure_buffers.take();
+    let measures_max = app.options().limits.measures_max;
+    let scan = || measures::read_list(&input, || app.now(), measures_max, &mut read);
+    let by = body.long_work.run(input.len(), scan).await?;
+    app.figures.read_by(by);
+    let count = read.len();
+    if count > 0 {
+        batch.push(call.metric().id, count as u32, |out| points::encode(&read, out));
+    }
+    app.measure_buffers.put(read);
+    drop(input);
+    call.append(batch).await?;
+    Ok(reply::accepted())
+}
+
+/// What a metric is not aggregated by.
+pub(crate) fn no_such_method(metric: &Metric, name: Value) -> ApiError {
+    let detail = [("metric", metric.id.to_string().into()), ("aggregation_method", name)];
+    ApiError::not_found(Value::cause(
+        "Aggregation method does not exist for this metric",
+        Value::object(detail),
+    ))
 }

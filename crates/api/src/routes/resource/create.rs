@@ -1,23 +1,13 @@
 //! `POST /v1/resource/{type}`
 
 use gnudi_indexer::NewResource;
-use hyper::{
-    StatusCode,
-    header::{HeaderValue, LOCATION},
-};
+use hyper::{StatusCode, header::LOCATION};
 
 use super::definition::{self, Writer};
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    policy::{Rule, Target},
-    reply::Response,
-    request,
-    routes::metric::definition::{complete_named, told_first},
-};
+use crate::routes::metric::definition::{complete_named, told_first};
+use crate::routes::prelude::*;
 
-pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
     let (creator, now) = (&call.caller.user, call.resource_now());
     let document = request::json(call.parts, body).await?;
@@ -62,10 +52,6 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     };
     let created = call.app.engine().indexer().create_resources(vec![resource]).await.pop();
     let resource = created.expect("one answer per resource").map_err(super::refusal)?;
-    let mut response = super::versioned_answer(StatusCode::CREATED, &resource);
     let location = call.links().to(&format!("/v1/resource/{}/{}", resource.resource_type, resource.id));
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        response.headers_mut().insert(LOCATION, location);
-    }
-    Ok(response)
+    Ok(reply::with_header(super::versioned_answer(StatusCode::CREATED, &resource), LOCATION, &location))
 }

@@ -1,18 +1,13 @@
 //! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
 
 use gnudi_indexer::{Filter, ResourceListing};
-use hyper::{
-    StatusCode,
-    header::{HeaderValue, LINK},
-};
+use hyper::header::LINK;
 
 use super::shown;
 use crate::{
-    call::Call,
-    error::ApiError,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
     query::{Argument, Query},
-    reply::{self, Response},
+    routes::prelude::*,
 };
 
 /// The arguments of a listing.
@@ -50,22 +45,13 @@ impl Listing {
     /// The revisions of one resource, with all fields, whatever `history` and `attrs` say.
     pub fn of_history(call: &Call<'_>) -> Result<Self, ApiError> {
         let query = call.query();
-        Ok(Listing {
-            details: query.flag("details", false)?,
-            history: true,
-            pagination: Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?,
-            attrs: Vec::new(),
-            query,
-        })
+        let details = query.flag("details", false)?;
+        let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
+        Ok(Listing { details, history: true, pagination, attrs: Vec::new(), query })
     }
 
     /// The page of resources of the type that the filter takes, with a link to the next one.
-    pub async fn answer(
-        &self,
-        call: &Call<'_>,
-        resource_type: &str,
-        filter: Option<Filter>,
-    ) -> Result<Response, ApiError> {
+    pub async fn answer(&self, call: &Call<'_>, resource_type: &str, filter: Option<Filter>) -> Answer {
         let listing = ResourceListing {
             resource_type: resource_type.to_owned(),
             filter,
@@ -76,17 +62,12 @@ impl Listing {
         };
         let resources = call.app.engine().indexer().list_resources(&listing).await?;
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
-        let mut response = reply::json_bytes(StatusCode::OK, shown::list_bytes(&resources, &attrs));
-        if let Some(last) = resources.last()
-            && resources.len() >= self.pagination.limit
-        {
-            let marker =
-                if self.history { format!("{}@{}", last.id, last.revision) } else { last.id.to_string() };
-            let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
-            if let Ok(link) = HeaderValue::from_str(&link) {
-                response.headers_mut().insert(LINK, link);
-            }
-        }
-        Ok(response)
+        let response = reply::ok_bytes(shown::list_bytes(&resources, &attrs));
+        let last = resources.last().filter(|_| resources.len() >= self.pagination.limit);
+        let Some(last) = last else { return Ok(response) };
+        let marker =
+            if self.history { format!("{}@{}", last.id, last.revision) } else { last.id.to_string() };
+        let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
+        Ok(reply::with_header(response, LINK, &link))
     }
 }

@@ -2,50 +2,40 @@
 
 mod attribute;
 mod create;
-mod create_metrics;
 mod definition;
-mod delete;
-mod delete_matching;
-mod history;
-mod list;
-mod list_metrics;
 mod listing;
-mod show;
 mod shown;
-mod types;
 mod update;
 
 pub use create::create;
-pub use create_metrics::create_metrics;
-pub use delete::delete;
-pub use delete_matching::delete_matching;
-pub use history::history;
-pub use list::list;
-pub use list_metrics::list_metrics;
-pub use show::show;
-pub use types::types;
 pub use update::update;
 
 pub(crate) use attribute::{bound, check as check_attribute, real};
 pub(crate) use listing::Listing;
 pub(crate) use shown::{field, shown_in_metric, write};
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use gnudi_indexer::{
-    Filter, FilterValue, IndexerError, ResourceListing, ResourcePage, filter::FILTER_VALUES_MAX,
+    Comparison, Filter, FilterValue, IndexerError, ResourceChange, ResourceListing, ResourcePage,
+    filter::FILTER_VALUES_MAX,
 };
-use gnudi_model::{Resource, resource_type::GENERIC};
+use gnudi_model::{Metric, Resource, resource_type::GENERIC};
 use hyper::StatusCode;
 use uuid::Uuid;
 
-use crate::{
-    call::Call,
-    conditions::Version,
-    error::ApiError,
-    policy::{Rule, Target},
-    reply::{self, Response},
+use super::{
+    metric::{
+        self,
+        definition::{check_named, complete_named, told_first},
+    },
+    prelude::*,
+    search::filter_of,
 };
+use crate::conditions::{Verdict, Version};
 
 /// The resource that the path names.
 ///
@@ -119,4 +109,106 @@ fn refusal(error: IndexerError) -> ApiError {
         }
         other => other.into(),
     }
+}
+
+/// `GET /v1/resource`: where the resources of each type are.
+pub async fn types(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let base = call.links().to("/v1/resource/");
+    let types = call.app.engine().indexer().resource_types().await?;
+    let links = types.iter().map(|of| (of.name.to_string(), format!("{base}{}", of.name).into()));
+    Ok(reply::ok(&Value::Object(links.collect())))
+}
+
+/// `GET /v1/resource/{type}`
+///
+/// Shows what belongs to the caller's project; every resource where callers have no projects, as in Gnocchi.
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let listing = Listing::of(call)?;
+    let filter = call.seen(Rule::ListResource, &call.resource_type().name, None)?;
+    listing.answer(call, &call.resource_type().name, filter).await
+}
+
+/// Gnocchi's words, spaces included.
+const NO_FILTER: &str =
+    "caution: the query can not be empty, or it will                   delete entire database";
+
+/// `DELETE /v1/resource/{type}`: deletes the resources that a filter takes; it comes in the body or in the query.
+pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let filter = filter_of(call, &call.query(), body).await?;
+    let filter = filter.ok_or_else(|| ApiError::bad_request(NO_FILTER))?;
+    let seen = call.seen(Rule::DeleteResources, &call.resource_type().name, Some(filter))?;
+    let filter = seen.expect("a filter is never widened");
+    let indexer = call.app.engine().indexer();
+    let deleted =
+        indexer.delete_matching_resources(&call.resource_type().name, &filter, call.resource_now()).await?;
+    let deleted = Value::object([("deleted", (deleted.ids.len() as u64).into())]);
+    Ok(reply::ok(&deleted))
+}
+
+/// `GET /v1/resource/{type}/{id}`
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::GetResource).await?;
+    if Version::of(&resource).check(call.parts)? == Verdict::NotModified {
+        return Ok(reply::bare(StatusCode::NOT_MODIFIED));
+    }
+    Ok(versioned_answer(StatusCode::OK, &resource))
+}
+
+/// `DELETE /v1/resource/{type}/{id}`
+///
+/// The resource is gone with its history and its metrics; the janitor removes their data later.
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::DeleteResource).await?;
+    Version::of(&resource).check(call.parts)?;
+    let deleted = call.app.engine().indexer().delete_resources(&[resource.id]).await;
+    deleted.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(reply::no_content())
+}
+
+/// `GET /v1/resource/{type}/{id}/history`: the revisions of a resource, the present one included.
+pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let listing = Listing::of_history(call)?;
+    let resource = find(call, Rule::GetResource).await?;
+    let filter = Filter::Compare {
+        comparison: Comparison::Equal,
+        field: "id".to_owned(),
+        value: FilterValue::Uuid(resource.id),
+    };
+    listing.answer(call, &call.resource_type().name, Some(filter)).await
+}
+
+/// `GET /v1/resource/{type}/{id}/metric`
+pub async fn list_metrics(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::GetResource).await?;
+    Ok(reply::ok(&metric::list_shown(call, &resource.metrics).await?))
+}
+
+/// `POST /v1/resource/{type}/{id}/metric`: adds metrics to those that the resource has; its revision stays the same.
+pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::UpdateResource).await?;
+    let document = request::json(call.parts, body).await?;
+    let given = match check_named(&document, &call.caller.user) {
+        Ok(given) => given,
+        Err(fault) => return Err(told_first(call, Some(&document), fault).await),
+    };
+    let added = complete_named(call, given).await?;
+    let names: HashMap<String, usize> =
+        added.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+    let change = ResourceChange {
+        metrics: Some(added),
+        append_metrics: true,
+        now: call.resource_now(),
+        ..ResourceChange::default()
+    };
+    let indexer = call.app.engine().indexer();
+    let updated = indexer.update_resource(&call.resource_type().name, resource.id, change).await;
+    let updated = updated.map_err(|error| match error {
+        IndexerError::NamedMetricAlreadyExists(_) => ApiError::new(StatusCode::CONFLICT, error.to_string()),
+        other => refusal(other),
+    })?;
+    // What was added comes first: gnocchiclient shows the first as what it has created.
+    let mut metrics = updated.resource.metrics.clone();
+    let place = |metric: &Arc<Metric>| metric.name.as_deref().and_then(|name| names.get(name)).copied();
+    metrics.sort_by_key(|metric| place(metric).unwrap_or(usize::MAX));
+    Ok(reply::ok(&metric::list_shown(call, &metrics).await?))
 }

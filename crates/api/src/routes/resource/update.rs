@@ -6,18 +6,15 @@ use hyper::StatusCode;
 
 use super::definition::{self, ResourceFields, Writer};
 use crate::{
-    body::RequestBody,
-    call::Call,
     conditions::Version,
-    error::ApiError,
-    policy::{Rule, Target},
-    reply::Response,
-    request,
-    routes::metric::definition::{complete_named, told_first},
+    routes::{
+        metric::definition::{complete_named, told_first},
+        prelude::*,
+    },
 };
 
 /// Changes what the body gives; the resource as it was becomes a part of its history.
-pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
     let resource = super::find(call, Rule::UpdateResource).await?;
     Version::of(&resource).check(call.parts)?;

@@ -43,40 +43,19 @@ pub enum Purpose {
     Update,
 }
 
-/// The types of attributes, in the order in which Gnocchi tries them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AttributeTypeName {
-    Bool,
-    Datetime,
-    Number,
-    String,
-    Uuid,
-}
-
-impl AttributeTypeName {
-    const ALL: [AttributeTypeName; 5] = [
-        AttributeTypeName::Bool,
-        AttributeTypeName::Datetime,
-        AttributeTypeName::Number,
-        AttributeTypeName::String,
-        AttributeTypeName::Uuid,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            AttributeTypeName::Bool => "bool",
-            AttributeTypeName::Datetime => "datetime",
-            AttributeTypeName::Number => "number",
-            AttributeTypeName::String => "string",
-            AttributeTypeName::Uuid => "uuid",
-        }
-    }
-}
+/// The kinds of attributes, in the order in which Gnocchi tries them, with the bounds that they have unless others are given.
+const KINDS: [AttributeKind; 5] = [
+    AttributeKind::Bool,
+    AttributeKind::Datetime,
+    AttributeKind::Number { min: None, max: None },
+    AttributeKind::String { min_length: 0, max_length: STRING_CHARACTERS_MAX as u32 },
+    AttributeKind::Uuid,
+];
 
 /// One attribute of a request, whose parts are of the right types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenAttribute {
-    kind: AttributeTypeName,
+    kind: AttributeKind,
     required: bool,
     /// The bounds as they were given; null where there is none.
     min: Value,
@@ -114,7 +93,7 @@ fn check_attributes(value: &Value, purpose: Purpose) -> Checked<Vec<(String, Giv
 /// An attribute of the first kind that it can be of; where there is none, the fault that lies deepest is told.
 fn check_attribute_of_any_kind(value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
     let mut deepest: Option<Invalid> = None;
-    for kind in AttributeTypeName::ALL {
+    for kind in KINDS {
         match check_attribute_of(kind, value, purpose) {
             Ok(given) => return Ok(given),
             Err(invalid) if deepest.as_ref().is_none_or(|fault| invalid.depth() > fault.depth()) => {
@@ -126,17 +105,13 @@ fn check_attribute_of_any_kind(value: &Value, purpose: Purpose) -> Checked<Given
     Err(deepest.expect("there are kinds"))
 }
 
-fn check_attribute_of(kind: AttributeTypeName, value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
-    let mut given = GivenAttribute {
-        kind,
-        required: true,
-        min: Value::Null,
-        max: Value::Null,
-        fill: (purpose == Purpose::Update).then_some(Value::Null),
+fn check_attribute_of(kind: AttributeKind, value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
+    let (min, max) = match kind {
+        AttributeKind::String { .. } => (Value::Int(0), Value::Int(STRING_CHARACTERS_MAX)),
+        _ => (Value::Null, Value::Null),
     };
-    if kind == AttributeTypeName::String {
-        (given.min, given.max) = (Value::Int(0), Value::Int(STRING_CHARACTERS_MAX));
-    }
+    let no_fill = (purpose == Purpose::Update).then_some(Value::Null);
+    let mut given = GivenAttribute { kind, required: true, min, max, fill: no_fill };
     let mut has_type = false;
     for (key, value) in entries(value)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
@@ -150,10 +125,10 @@ fn check_attribute_of(kind: AttributeTypeName, value: &Value, purpose: Purpose) 
             ("options", _) if purpose == Purpose::Update => {
                 given.fill = Some(fill(value).map_err(in_key)?);
             }
-            ("min", AttributeTypeName::Number) => given.min = number_bound(value).map_err(in_key)?,
-            ("max", AttributeTypeName::Number) => given.max = number_bound(value).map_err(in_key)?,
-            ("min_length", AttributeTypeName::String) => given.min = length(value, 0).map_err(in_key)?,
-            ("max_length", AttributeTypeName::String) => given.max = length(value, 1).map_err(in_key)?,
+            ("min", AttributeKind::Number { .. }) => given.min = number_bound(value).map_err(in_key)?,
+            ("max", AttributeKind::Number { .. }) => given.max = number_bound(value).map_err(in_key)?,
+            ("min_length", AttributeKind::String { .. }) => given.min = length(value, 0).map_err(in_key)?,
+            ("max_length", AttributeKind::String { .. }) => given.max = length(value, 1).map_err(in_key)?,
             _ => return Err(Invalid::extra_key(key)),
         }
     }
@@ -240,13 +215,13 @@ impl GivenAttribute {
     pub fn attribute_kind(&self) -> AttributeKind {
         let length = |bound: &Value| real(bound).map_or(0, |length| length as u32);
         match self.kind {
-            AttributeTypeName::Bool => AttributeKind::Bool,
-            AttributeTypeName::Datetime => AttributeKind::Datetime,
-            AttributeTypeName::Uuid => AttributeKind::Uuid,
-            AttributeTypeName::Number => AttributeKind::Number { min: real(&self.min), max: real(&self.max) },
-            AttributeTypeName::String => {
+            AttributeKind::Number { .. } => {
+                AttributeKind::Number { min: real(&self.min), max: real(&self.max) }
+            }
+            AttributeKind::String { .. } => {
                 AttributeKind::String { min_length: length(&self.min), max_length: length(&self.max) }
             }
+            kind => kind,
         }
     }
 
@@ -370,7 +345,7 @@ mod tests {
     #[test]
     fn names_are_taken_as_gnocchi_takes_them() {
         let given = GivenAttribute {
-            kind: AttributeTypeName::Bool,
+            kind: AttributeKind::Bool,
             required: false,
             min: Value::Null,
             max: Value::Null,

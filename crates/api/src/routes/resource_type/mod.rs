@@ -1,18 +1,10 @@
 //! `/v1/resource_type`
 
-mod create;
 mod definition;
-mod delete;
-mod list;
 mod patch;
 mod pointer;
-mod show;
 mod update;
 
-pub use create::create;
-pub use delete::delete;
-pub use list::list;
-pub use show::show;
 pub use update::update;
 
 use std::sync::Arc;
@@ -20,8 +12,9 @@ use std::sync::Arc;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Attribute, AttributeKind, ResourceType};
 
-use super::resource::bound;
-use crate::{call::Call, error::ApiError, json::Value};
+use super::{prelude::*, resource::bound};
+use crate::schema::addressable;
+use definition::Purpose;
 
 /// A type as the API shows it. Types come and go at once here, so that their state is always the same.
 pub(crate) fn shown(of: &ResourceType) -> Value {
@@ -58,4 +51,42 @@ async fn find(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
     let name = call.parameter("name");
     let found = call.app.engine().indexer().resource_type(name).await?;
     found.ok_or_else(|| IndexerError::NoSuchResourceType(name.to_owned()).into())
+}
+
+/// `GET /v1/resource_type`
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let types = call.app.engine().indexer().resource_types().await?;
+    let shown = types.iter().map(|of| shown(of)).collect();
+    Ok(reply::ok(&Value::Array(shown)))
+}
+
+/// `POST /v1/resource_type`
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let document = request::json(call.parts, body).await?;
+    let (name, attributes) = definition::check(&document, Purpose::Create)?;
+    call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&name))]))?;
+    addressable(&name)?;
+    let attributes = attributes
+        .iter()
+        .map(|(name, given)| Ok((name.as_str().into(), given.complete(name, call.app.now())?)))
+        .collect::<Result<_, ApiError>>()?;
+    let created = ResourceType { name: name.into(), attributes };
+    call.app.engine().indexer().create_resource_type(created.clone()).await?;
+    let location = call.links().to(&format!("/v1/resource_type/{}", created.name));
+    Ok(reply::created(&location, &shown(&created)))
+}
+
+/// `GET /v1/resource_type/{name}`
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let found = find(call).await?;
+    call.enforce(Rule::GetResourceType, Target::Given(&[("name", Some(&found.name))]))?;
+    Ok(reply::ok(&shown(&found)))
+}
+
+/// `DELETE /v1/resource_type/{name}`
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let of = find(call).await?;
+    call.enforce(Rule::DeleteResourceType, Target::Nothing)?;
+    call.app.engine().indexer().delete_resource_type(&of.name).await?;
+    Ok(reply::no_content())
 }

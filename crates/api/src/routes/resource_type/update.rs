@@ -4,26 +4,17 @@ use std::collections::HashSet;
 
 use gnudi_indexer::ResourceTypeChange;
 use gnudi_model::ResourceType;
-use hyper::StatusCode;
 
 use super::{
     definition::{self, GivenAttribute, Purpose},
     patch,
 };
-use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json,
-    policy::{Rule, Target},
-    reply::{self, Response},
-    request,
-};
+use crate::{json, routes::prelude::*};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 
 /// Adds and removes attributes, and changes bounds of those that there are.
-pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let current = super::find(call).await?;
     call.enforce(Rule::UpdateResourceType, Target::Given(&[("name", Some(&current.name))]))?;
     request::expect(call.parts, JSON_PATCH)?;
@@ -37,10 +28,10 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
     let change = change(call, &current, &attributes)?;
     if change == ResourceTypeChange::default() {
-        return Ok(reply::json(StatusCode::OK, &super::shown(&current)));
+        return Ok(reply::ok(&super::shown(&current)));
     }
     let updated = call.app.engine().indexer().update_resource_type(&current.name, change).await?;
-    Ok(reply::json(StatusCode::OK, &super::shown(&updated)))
+    Ok(reply::ok(&super::shown(&updated)))
 }
 
 /// What makes the type have these attributes.

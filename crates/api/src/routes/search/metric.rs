@@ -3,25 +3,18 @@
 use std::sync::Arc;
 
 use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
-use gnudi_indexer::IndexerError;
 use gnudi_model::{
     Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp, python::parse_uuid,
 };
 use gnudi_series::cross::CrossSeries;
-use hyper::StatusCode;
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
-    json::{self, Value, float},
+    json::{self, float},
     measures::{document::Document, write::Column},
-    policy::Rule,
     predicate::Predicate,
     python,
     query::{Argument, Query},
-    reply::{self, Response},
-    request,
+    routes::prelude::*,
 };
 
 /// Points of the metrics that are searched (413).
@@ -39,7 +32,7 @@ struct Wanted {
 }
 
 /// The measures of some metrics for which a query holds, by metric.
-pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let ids = ids(&query)?;
     let metrics = call.app.engine().indexer().metrics(&ids).await?;
@@ -55,7 +48,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let wanted = wanted(&query, Predicate::read(&json::parse(&text)?)?, call.app.now())?;
     let mut reads = Vec::with_capacity(metrics.len());
     for metric in &metrics {
-        let policy = policy(call, metric).await?;
+        let policy = call.policy_of(&metric.archive_policy_name).await?;
         let aggregations = aggregations(&policy, &wanted)?;
         if !aggregations.is_empty() {
             reads.push(MetricRead { metric: metric.id, policy, aggregations });
@@ -73,7 +66,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Respo
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
     let answer = tokio::task::spawn_blocking(move || answer(document, &reads, found, &predicate)).await;
-    Ok(reply::json_bytes(StatusCode::OK, answer.map_err(|_| ApiError::internal())??.into_body()))
+    Ok(reply::ok_bytes(answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 
 /// The measures for which the query holds, as a JSON object by metric.
@@ -149,16 +142,6 @@ fn timespans(texts: &[&str]) -> Result<Vec<Timespan>, ApiError> {
     spans.sort_unstable_by(|a, b| b.cmp(a));
     spans.dedup();
     Ok(spans)
-}
-
-async fn policy(call: &Call<'_>, metric: &Metric) -> Result<Arc<ArchivePolicy>, ApiError> {
-    let indexer = call.app.engine().indexer();
-    let name = &metric.archive_policy_name;
-    if let Some(policy) = indexer.cached_policy(name) {
-        return Ok(policy);
-    }
-    let policy = indexer.archive_policy(name).await?;
-    policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(name.to_string()).into())
 }
 
 /// The policy's aggregations that are asked for.

@@ -1,9 +1,49 @@
 //! `/v1/search`
 
 mod metric;
-mod resource;
 
 pub use metric::metric;
-pub use resource::resource;
 
-pub(crate) use resource::filter_of;
+use gnudi_indexer::Filter;
+
+use super::{prelude::*, resource::Listing};
+use crate::{
+    filter, json,
+    query::{Argument, Query},
+};
+
+/// `POST /v1/search/resource/{type}`
+///
+/// Lists the resources that a filter takes, or all; it comes in the body or in the query.
+pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let filter = filter_of(call, &call.query(), body).await?;
+    let listing = Listing::of(call)?;
+    let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
+    listing.answer(call, &call.resource_type().name, filter).await
+}
+
+/// The filter of a request: the one in the body, else the one in the argument `filter`; `{}` is none.
+///
+/// # Errors
+/// 415 where the body does not say that it is JSON, 400 where it or the argument is no filter.
+pub(crate) async fn filter_of(
+    call: &Call<'_>,
+    query: &Query,
+    body: &mut RequestBody<'_>,
+) -> Result<Option<Filter>, ApiError> {
+    let text = body.read().await?;
+    let creator = &call.caller.user;
+    let filter = if text.is_empty() {
+        match query.get("filter") {
+            None | Some(Argument::One("")) => return Ok(None),
+            Some(Argument::One(text)) => filter::from_text(text, creator)?,
+            Some(Argument::Several(_)) => {
+                return Err(ApiError::bad_request("Invalid filter: there are several"));
+            }
+        }
+    } else {
+        request::expect_json(call.parts)?;
+        filter::from_json(&json::parse(&text)?, creator)?
+    };
+    Ok(Some(filter).filter(|filter| *filter != Filter::Empty))
+}

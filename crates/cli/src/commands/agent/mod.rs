@@ -11,6 +11,7 @@ mod partition;
 pub mod polling;
 
 use anyhow::Result;
+use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
     args::{AgentArgs, StoreArgs},
@@ -38,4 +39,13 @@ pub fn load(args: &AgentArgs) -> Result<Config> {
 pub fn host(config: &Config) -> String {
     let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     config.text("DEFAULT", "host").map_or_else(own, str::to_owned)
+}
+
+/// What of users' own metadata goes into samples.
+fn reserved_metadata(config: &Config) -> ReservedMetadata {
+    ReservedMetadata {
+        prefixes: config.list("DEFAULT", "reserved_metadata_namespace"),
+        keys: config.list("DEFAULT", "reserved_metadata_keys"),
+        value_length_max: config.size("DEFAULT", "reserved_metadata_length"),
+    }
 }

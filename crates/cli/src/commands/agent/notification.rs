@@ -138,13 +138,10 @@ fn aside_queue(config: &Config) -> Result<String> {
 
 /// A file that somebody names must be there; without one the defaults count.
 fn pipeline_file(config: &Config, option: &str) -> Result<Origin> {
-    let name = config.text("DEFAULT", option).unwrap_or_default();
-    if let Some(path) = config.find_file(name) {
+    if let Some(path) = config.named_file("DEFAULT", option)? {
         return Ok(Origin::File(path));
     }
-    if config.is_set("DEFAULT", option) {
-        bail!("{} = {name}: there is no such file", config.place("DEFAULT", option));
-    }
+    let name = config.text("DEFAULT", option).unwrap_or_default();
     tracing::info!(file = name, "there is none: everything goes to the store");
     Ok(Origin::Defaults)
 }
@@ -195,9 +192,7 @@ fn meters(config: &Config, pipelines: &Pipelines) -> Result<Option<MeterDefiniti
         config.list("meter", "meter_definitions_dirs").into_iter().map(PathBuf::from).collect();
     let options = SampleOptions {
         sample_source: config.text("DEFAULT", "sample_source").unwrap_or_default().to_owned(),
-        reserved_metadata_namespace: config.list("DEFAULT", "reserved_metadata_namespace"),
-        reserved_metadata_keys: config.list("DEFAULT", "reserved_metadata_keys"),
-        reserved_metadata_length: config.size("DEFAULT", "reserved_metadata_length"),
+        reserved: super::reserved_metadata(config),
     };
     let is_set = config.is_set("meter", "meter_definitions_dirs");
     Ok(Some(MeterDefinitions::load(is_set.then_some(folders.as_slice()), options)?))
@@ -208,11 +203,7 @@ fn events(config: &Config, pipelines: &Pipelines) -> Result<Option<EventDefiniti
     if !pipelines.take_events() {
         return Ok(None);
     }
-    let name = config.text("event", "definitions_cfg_file").unwrap_or_default();
-    let file = config.find_file(name);
-    if file.is_none() && config.is_set("event", "definitions_cfg_file") {
-        bail!("{} = {name}: there is no such file", config.place("event", "definitions_cfg_file"));
-    }
+    let file = config.named_file("event", "definitions_cfg_file")?;
     let options = EventOptions {
         drop_unmatched_notifications: config.bool("event", "drop_unmatched_notifications"),
         store_raw: config.list("event", "store_raw"),

@@ -3,12 +3,11 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_keystone::Session;
-use gnudi_model::Timestamp;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
@@ -26,6 +25,7 @@ use gnudi_telemetry::{
         pollster::Pollster,
         source::{self, PollingSource},
     },
+    time::now,
     wire::Signer,
 };
 use prometheus_client::registry::Registry;
@@ -145,11 +145,6 @@ impl PollingAgent {
     }
 }
 
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}
-
 fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
@@ -223,12 +218,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
         timeout: config.seconds(POLLING, "libvirt_timeout"),
         report_stopped: config.bool("compute", "report_stopped_instance_metrics"),
     }));
-    let reserved = compute::instance::ReservedMetadata {
-        prefixes: config.list("DEFAULT", "reserved_metadata_namespace"),
-        keys: config.list("DEFAULT", "reserved_metadata_keys"),
-        value_length_max: config.size("DEFAULT", "reserved_metadata_length"),
-    };
-    let pollsters = compute::pollsters(&inspector, &reserved);
+    let pollsters = compute::pollsters(&inspector, &super::reserved_metadata(config));
     let method = config.text("compute", "instance_discovery_method").unwrap_or("libvirt_metadata");
     let discovery: Arc<dyn Discovery> = match (method, cloud) {
         ("libvirt_metadata", cloud) => {
@@ -321,13 +311,10 @@ fn central_options(config: &Config) -> CentralOptions {
 }
 
 fn sources(config: &Config) -> Result<Vec<PollingSource>> {
-    let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
-    if let Some(path) = config.find_file(name) {
+    if let Some(path) = config.named_file(POLLING, "cfg_file")? {
         return Ok(source::load(&path)?);
     }
-    if config.is_set(POLLING, "cfg_file") {
-        bail!("{} = {name}: there is no such file", config.place(POLLING, "cfg_file"));
-    }
+    let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
     tracing::info!(file = name, "there is none: instances and volumes are polled, every 5 minutes");
     Ok(source::parse(Path::new(name), DEFAULT_FILE)?)
 }

@@ -1,189 +1,83 @@
 //! `[api]`, `[archive_policy]` and `[cors]`: what the REST API does.
 
-use super::{ANY, Kind, POSITIVE, Spec, WSGI, idle, option};
+use super::{ANY, Kind, PORT, POSITIVE, Spec, WSGI};
 
-pub const OPTIONS: &[Spec] = &[
-    option(
-        "api",
-        "host",
-        Kind::Text,
-        "127.0.0.1",
-        "Address to listen on. Another than loopback needs a password_file, or --allow-open-access, with auth_mode basic, which trusts whoever calls.",
-    ),
-    option(
-        "api",
-        "port",
-        Kind::Int { min: 0, max: 65_535 },
-        "8041",
-        "Port to listen on; 0 for any free one.",
-    ),
-    option(
-        "api",
-        "auth_mode",
-        Kind::Choice(&["basic", "keystone", "remoteuser"]),
-        "basic",
-        "Who callers are. basic: the user's name counts, the password only with password_file, and `admin` is the administrator. \
-         remoteuser: a proxy in front names the user. keystone: by the tokens that they bring.",
-    ),
-    option(
-        "api",
-        "password_file",
-        Kind::Text,
-        "",
-        "gnudi: users and their passwords for auth_mode basic, as `gnudi passwd` and `htpasswd -B` write them; read again on \
-         SIGHUP and when the file changes. Unset: any password is right, as in Gnocchi.",
-    ),
-    option(
-        "api",
-        "remoteuser_header",
-        Kind::Text,
-        "X-Remote-User",
-        "gnudi: the header in which the proxy names the user, for auth_mode remoteuser.",
-    ),
-    option(
-        "api",
-        "remoteuser_proxies",
-        Kind::List,
-        "",
-        "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is believed; auth_mode remoteuser needs \
-         them.",
-    ),
-    option("api", "max_limit", POSITIVE, "1000", "Most items in one answer of a listing."),
-    option(
-        "api",
-        "operation_timeout",
-        ANY,
-        "10",
-        "Seconds that a request waits for measures to be processed (refresh) before it answers 503.",
-    ),
-    option(
-        "api",
-        "enable_proxy_headers_parsing",
-        Kind::Bool,
-        "false",
-        "Believe Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.",
-    ),
-    option(
-        "api",
-        "body_bytes_max",
-        POSITIVE,
-        "33554432",
-        "gnudi: largest request body; a larger one is answered 413.",
-    ),
-    option(
-        "api",
-        "bodies_bytes_max",
-        POSITIVE,
-        "536870912",
-        "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are answered 503.",
-    ),
-    option(
-        "api",
-        "body_grace_ms",
-        POSITIVE,
-        "10000",
-        "gnudi: how long a client may send nothing of a body, or less than 8 KiB a second, before its connection is closed.",
-    ),
-    option(
-        "api",
-        "answers_bytes_max",
-        POSITIVE,
-        "536870912",
-        "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.",
-    ),
-    option(
-        "api",
-        "request_measures_max",
-        Kind::Int { min: 1, max: 4_194_304 },
-        "500000",
-        "gnudi: most measures in one request; more are answered 413.",
-    ),
-    option(
-        "api",
-        "prometheus_labels",
-        Kind::Choice(&["all", "none"]),
-        "all",
-        "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. none: as in \
-         Gnocchi, where series that differ in other labels are one metric, of which the last in a request counts.",
-    ),
-    option("api", "connections_max", POSITIVE, "10000", "gnudi: most connections at the same time."),
-    option(
-        "api",
-        "header_timeout_ms",
-        POSITIVE,
-        "10000",
-        "gnudi: how long a client may take to send a request's head.",
-    ),
-    option(
-        "api",
-        "tls_certificate",
-        Kind::Text,
-        "",
-        "gnudi: the server's certificate and those that vouch for it, in PEM; the API then speaks HTTPS only. Read again on \
-         SIGHUP and when the file changes.",
-    ),
-    option("api", "tls_key", Kind::Text, "", "gnudi: the certificate's private key, in PEM."),
-    option(
-        "api",
-        "project_metrics_max",
-        Kind::Int { min: 0, max: i64::MAX },
-        "",
-        "gnudi: most active metrics that a project (with other auth_modes than keystone: a user) may have created; more are answered 429. Unset: no limit.",
-    ),
-    option(
-        "api",
-        "project_measures_per_second",
-        POSITIVE,
-        "",
-        "gnudi: measures that a project may post a second, ten seconds' worth at once; more are answered 429. Unset: no limit.",
-    ),
-    option(
-        "api",
-        "project_request_cost_per_second",
-        POSITIVE,
-        "",
-        "gnudi: what a project's requests may cost a second, ten seconds' worth at once: a request costs 1, and 1 more for each 100 metrics that it reads across and for each 64 KiB that it is answered. More are answered 429. Unset: no limit.",
-    ),
-    option(
-        "api",
-        "limits_file",
-        Kind::Text,
-        "",
-        "gnudi: YAML file of limits of single projects in place of these: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`; read at the start.",
-    ),
-    option(
-        "api",
-        "project_figures",
-        Kind::Bool,
-        "false",
-        "gnudi: show at /metrics what each project does, also where none is limited. Whoever reaches /metrics sees the projects' ids.",
-    ),
-    idle("api", "paste_config", "api-paste.ini", WSGI),
-    idle("api", "uwsgi_path", "", WSGI),
-    idle("api", "uwsgi_mode", "http", WSGI),
-    option(
-        "archive_policy",
-        "default_aggregation_methods",
-        Kind::List,
-        "mean,min,max,sum,std,count",
-        "Methods of an archive policy that names none.",
-    ),
-    option("cors", "allowed_origin", Kind::List, "", "Origins whose pages may call the API."),
-    option("cors", "allow_credentials", Kind::Bool, "true", "Whether such pages may send credentials."),
-    option("cors", "expose_headers", Kind::List, "", "Headers that such pages may read."),
-    option("cors", "max_age", ANY, "3600", "Seconds for which a browser may keep a preflight answer."),
-    option(
-        "cors",
-        "allow_methods",
-        Kind::List,
-        "OPTIONS,GET,HEAD,POST,PUT,DELETE,TRACE,PATCH",
-        "Methods that such pages may use.",
-    ),
-    option(
-        "cors",
-        "allow_headers",
-        Kind::List,
+pub const OPTIONS: &[Spec] = &options! {
+    [api]
+    text host("127.0.0.1",
+        "Address to listen on. Another than loopback needs a password_file, or --allow-open-access, with \
+         auth_mode basic, which trusts whoever calls.");
+    option port(PORT, "8041", "Port to listen on; 0 for any free one.");
+    option auth_mode(Kind::Choice(&["basic", "keystone", "remoteuser"]), "basic",
+        "Who callers are. basic: the user's name counts, the password only with password_file, and `admin` is \
+         the administrator. remoteuser: a proxy in front names the user. keystone: by the tokens that they \
+         bring.");
+    text password_file("",
+        "gnudi: users and their passwords for auth_mode basic, as `gnudi passwd` and `htpasswd -B` write them; \
+         read again on SIGHUP and when the file changes. Unset: any password is right, as in Gnocchi.");
+    text remoteuser_header("X-Remote-User",
+        "gnudi: the header in which the proxy names the user, for auth_mode remoteuser.");
+    option remoteuser_proxies(Kind::List, "",
+        "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is believed; auth_mode \
+         remoteuser needs them.");
+    option max_limit(POSITIVE, "1000", "Most items in one answer of a listing.");
+    option operation_timeout(ANY, "10",
+        "Seconds that a request waits for measures to be processed (refresh) before it answers 503.");
+    option enable_proxy_headers_parsing(Kind::Bool, "false",
+        "Believe Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
+    option body_bytes_max(POSITIVE, "33554432", "gnudi: largest request body; a larger one is answered 413.");
+    option bodies_bytes_max(POSITIVE, "536870912",
+        "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are \
+         answered 503.");
+    option body_grace_ms(POSITIVE, "10000",
+        "gnudi: how long a client may send nothing of a body, or less than 8 KiB a second, before its connection \
+         is closed.");
+    option answers_bytes_max(POSITIVE, "536870912",
+        "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.");
+    option request_measures_max(Kind::Int { min: 1, max: 4_194_304 }, "500000",
+        "gnudi: most measures in one request; more are answered 413.");
+    option prometheus_labels(Kind::Choice(&["all", "none"]), "all",
+        "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. \
+         none: as in Gnocchi, where series that differ in other labels are one metric, of which the last in a \
+         request counts.");
+    option connections_max(POSITIVE, "10000", "gnudi: most connections at the same time.");
+    option header_timeout_ms(POSITIVE, "10000", "gnudi: how long a client may take to send a request's head.");
+    text tls_certificate("",
+        "gnudi: the server's certificate and those that vouch for it, in PEM; the API then speaks HTTPS only. \
+         Read again on SIGHUP and when the file changes.");
+    text tls_key("", "gnudi: the certificate's private key, in PEM.");
+    option project_metrics_max(ANY, "",
+        "gnudi: most active metrics that a project (with other auth_modes than keystone: a user) may have \
+         created; more are answered 429. Unset: no limit.");
+    option project_measures_per_second(POSITIVE, "",
+        "gnudi: measures that a project may post a second, ten seconds' worth at once; more are answered 429. \
+         Unset: no limit.");
+    option project_request_cost_per_second(POSITIVE, "",
+        "gnudi: what a project's requests may cost a second, ten seconds' worth at once: a request costs 1, and \
+         1 more for each 100 metrics that it reads across and for each 64 KiB that it is answered. More are \
+         answered 429. Unset: no limit.");
+    text limits_file("",
+        "gnudi: YAML file of limits of single projects in place of these: `id: {metrics_max: .., \
+         measures_per_second: .., request_cost_per_second: ..}`; read at the start.");
+    option project_figures(Kind::Bool, "false",
+        "gnudi: show at /metrics what each project does, also where none is limited. Whoever reaches /metrics \
+         sees the projects' ids.");
+    idle paste_config("api-paste.ini", WSGI);
+    idle uwsgi_path("", WSGI);
+    idle uwsgi_mode("http", WSGI);
+
+    [archive_policy]
+    option default_aggregation_methods(Kind::List, "mean,min,max,sum,std,count",
+        "Methods of an archive policy that names none.");
+
+    [cors]
+    option allowed_origin(Kind::List, "", "Origins whose pages may call the API.");
+    option allow_credentials(Kind::Bool, "true", "Whether such pages may send credentials.");
+    option expose_headers(Kind::List, "", "Headers that such pages may read.");
+    option max_age(ANY, "3600", "Seconds for which a browser may keep a preflight answer.");
+    option allow_methods(Kind::List, "OPTIONS,GET,HEAD,POST,PUT,DELETE,TRACE,PATCH",
+        "Methods that such pages may use.");
+    option allow_headers(Kind::List,
         "Authorization,X-Auth-Token,X-Subject-Token,X-User-Id,X-Domain-Id,X-Project-Id,X-Roles",
-        "Headers that such pages may send.",
-    ),
-];
+        "Headers that such pages may send.");
+};

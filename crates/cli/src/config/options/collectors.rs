@@ -1,53 +1,24 @@
 //! `[statsd]` and `[amqp1d]`: measures that come by other ways than HTTP.
 
-use super::{Kind, Spec, option};
+use super::{Kind, PORT, Spec};
 
-pub const OPTIONS: &[Spec] = &[
-    option(
-        "statsd",
-        "host",
-        Kind::Text,
-        "127.0.0.1",
-        "Address on which datagrams are taken. They carry no name and no password: whoever reaches it is believed.",
-    ),
-    option(
-        "statsd",
-        "port",
-        Kind::Int { min: 0, max: 65_535 },
-        "8125",
-        "Port on which datagrams are taken (UDP).",
-    ),
-    option(
-        "statsd",
-        "resource_id",
-        Kind::Text,
-        "",
-        "Resource that the metrics belong to; created where there is none. Unset: one called statsd.",
-    ),
-    option("statsd", "creator", Kind::Text, "", "User as whom measures are posted. Unset: admin."),
-    option(
-        "statsd",
-        "archive_policy_name",
-        Kind::Text,
-        "",
-        "Archive policy of new metrics. Unset: by the archive policy rules.",
-    ),
-    option("statsd", "flush_delay", Kind::Seconds, "10", "Seconds between posts."),
-    option(
-        "amqp1d",
-        "url",
-        Kind::Text,
-        "localhost:5672/u/collectd/telemetry",
-        "Where to receive: [amqp://][user[:password]@]host[:port]/address.",
-    ),
-    option("amqp1d", "data_source", Kind::Choice(&["collectd"]), "collectd", "What the messages are."),
-    option(
-        "amqp1d",
-        "resource_type",
-        Kind::Text,
-        "collectd_amqp1d",
-        "Type of the hosts' resources; created where there is none.",
-    ),
-    option("amqp1d", "creator", Kind::Text, "", "User as whom measures are posted. Unset: admin."),
-    option("amqp1d", "flush_delay", Kind::Seconds, "10", "Seconds between posts."),
-];
+pub const OPTIONS: &[Spec] = &options! {
+    [statsd]
+    text host("127.0.0.1",
+        "Address on which datagrams are taken. They carry no name and no password: whoever reaches it is \
+         believed.");
+    option port(PORT, "8125", "Port on which datagrams are taken (UDP).");
+    text resource_id("",
+        "Resource that the metrics belong to; created where there is none. Unset: one called statsd.");
+    text creator("", "User as whom measures are posted. Unset: admin.");
+    text archive_policy_name("", "Archive policy of new metrics. Unset: by the archive policy rules.");
+    option flush_delay(Kind::Seconds, "10", "Seconds between posts.");
+
+    [amqp1d]
+    text url("localhost:5672/u/collectd/telemetry",
+        "Where to receive: [amqp://][user[:password]@]host[:port]/address.");
+    option data_source(Kind::Choice(&["collectd"]), "collectd", "What the messages are.");
+    text resource_type("collectd_amqp1d", "Type of the hosts' resources; created where there is none.");
+    text creator("", "User as whom measures are posted. Unset: admin.");
+    option flush_delay(Kind::Seconds, "10", "Seconds between posts.");
+};

@@ -1,73 +1,27 @@
 //! `[metricd]`: the workers.
 
-use super::{ANY, Kind, POSITIVE, Spec, idle, option};
+use super::{ANY, Kind, POSITIVE, Spec};
 
-pub const OPTIONS: &[Spec] = &[
-    option(
-        "metricd",
-        "workers",
-        POSITIVE,
-        "",
-        "Sacks processed at the same time. Unset: one for each processor.",
-    ),
-    option(
-        "metricd",
-        "metric_processing_delay",
-        POSITIVE,
-        "60",
-        "Seconds between looks at all sacks where greedy is off.",
-    ),
-    option("metricd", "greedy", Kind::Bool, "true", "Process measures as they arrive."),
-    option(
-        "metricd",
-        "gather_ms",
-        ANY,
-        "200",
-        "gnudi: how long a sack gathers measures before it is processed, so that one pass folds many requests.",
-    ),
-    option(
-        "metricd",
-        "checkpoint_ms",
-        POSITIVE,
-        "2000",
-        "gnudi: how often aggregates are made durable and the log of measures is trimmed.",
-    ),
-    option(
-        "metricd",
-        "metric_reporting_delay",
-        Kind::Int { min: -1, max: i64::MAX },
-        "120",
-        "Seconds between log lines about the backlog; -1 for none.",
-    ),
-    option(
-        "metricd",
-        "metric_cleanup_delay",
-        POSITIVE,
-        "300",
-        "Seconds between removals of deleted metrics.",
-    ),
-    option("metricd", "cleanup_batch_size", POSITIVE, "10000", "Most metrics that are removed at once."),
-    option(
-        "metricd",
-        "lease_seconds",
-        Kind::Seconds,
-        "10",
-        "gnudi: a process that has not renewed its leases for so long has lost its sacks, where processes share the engines.",
-    ),
-    idle("metricd", "processing_replicas", "3", "each sack has one owner"),
-    option(
-        "metricd",
-        "metric_inactive_after",
-        ANY,
-        "0",
-        "Seconds without measures after which a metric is inactive; a resource all of whose metrics are is ended. Counts \
-         from the start of the program at the earliest. 0: never.",
-    ),
-    option(
-        "metricd",
-        "resource_cleanup_after",
-        ANY,
-        "0",
-        "Seconds after their end when resources are deleted, with their metrics. 0: never.",
-    ),
-];
+pub const OPTIONS: &[Spec] = &options! {
+    [metricd]
+    option workers(POSITIVE, "", "Sacks processed at the same time. Unset: one for each processor.");
+    option metric_processing_delay(POSITIVE, "60", "Seconds between looks at all sacks where greedy is off.");
+    option greedy(Kind::Bool, "true", "Process measures as they arrive.");
+    option gather_ms(ANY, "200",
+        "gnudi: how long a sack gathers measures before it is processed, so that one pass folds many requests.");
+    option checkpoint_ms(POSITIVE, "2000",
+        "gnudi: how often aggregates are made durable and the log of measures is trimmed.");
+    option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
+        "Seconds between log lines about the backlog; -1 for none.");
+    option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.");
+    option cleanup_batch_size(POSITIVE, "10000", "Most metrics that are removed at once.");
+    option lease_seconds(Kind::Seconds, "10",
+        "gnudi: a process that has not renewed its leases for so long has lost its sacks, where processes share \
+         the engines.");
+    idle processing_replicas("3", "each sack has one owner");
+    option metric_inactive_after(ANY, "0",
+        "Seconds without measures after which a metric is inactive; a resource all of whose metrics are is \
+         ended. Counts from the start of the program at the earliest. 0: never.");
+    option resource_cleanup_after(ANY, "0",
+        "Seconds after their end when resources are deleted, with their metrics. 0: never.");
+};

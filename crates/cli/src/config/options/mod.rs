@@ -3,6 +3,20 @@
 //! One file per section, or per few that belong together; `engines` has those that `[storage]` and `[incoming]` share.
 //! `ceilometer` has the other catalogue, that of ceilometer.conf.
 
+/// A table of options by section: the function below that makes an option's [`Spec`], its name, the function's further
+/// arguments, and fields that are otherwise.
+macro_rules! options {
+    ($(
+        [$section:ident]
+        $($how:ident $name:ident($($argument:expr),*) $({ $field:ident: $value:expr })?;)*
+    )*) => {
+        [$($($crate::config::options::Spec {
+            $($field: $value,)?
+            ..$crate::config::options::$how(stringify!($section), stringify!($name), $($argument),*)
+        }),*),*]
+    };
+}
+
 mod api;
 pub mod ceilometer;
 mod collectors;
@@ -43,7 +57,7 @@ pub enum Kind {
 /// Whether this version honours an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    Heeded,
+    Honoured,
     /// Known, and without effect: a setting is warned of.
     Idle(&'static str),
 }
@@ -74,18 +88,13 @@ const fn option(
     default: &'static str,
     help: &'static str,
 ) -> Spec {
-    Spec {
-        section,
-        name,
-        kind,
-        default,
-        help,
-        usage: Use::Heeded,
-        is_secret: false,
-        inherits: None,
-        environment: "",
-        formerly: &[],
-    }
+    let (inherits, environment, formerly): (_, _, &[_]) = (None, "", &[]);
+    let usage = Use::Honoured;
+    Spec { section, name, kind, default, help, usage, is_secret: false, inherits, environment, formerly }
+}
+
+const fn text(section: &'static str, name: &'static str, default: &'static str, help: &'static str) -> Spec {
+    option(section, name, Kind::Text, default, help)
 }
 
 /// An option without a default whose value nobody may see.
@@ -94,11 +103,24 @@ const fn secret(section: &'static str, name: &'static str, kind: Kind, help: &'s
 }
 
 const fn idle(section: &'static str, name: &'static str, default: &'static str, why: &'static str) -> Spec {
-    Spec { usage: Use::Idle(why), ..option(section, name, Kind::Text, default, why) }
+    Spec { usage: Use::Idle(why), ..text(section, name, default, why) }
+}
+
+/// The same options in another section, where what is unset is as in the first.
+const fn inheriting<const N: usize>(specs: &[Spec], section: &'static str, first: &'static str) -> [Spec; N] {
+    let mut all = [specs[0]; N];
+    let mut index = 0;
+    while index < N {
+        let inherits = Some(first);
+        all[index] = Spec { section, default: "", inherits, environment: "", formerly: &[], ..specs[index] };
+        index += 1;
+    }
+    all
 }
 
 const ANY: Kind = Kind::Int { min: 0, max: i64::MAX };
 const POSITIVE: Kind = Kind::Int { min: 1, max: i64::MAX };
+const PORT: Kind = Kind::Int { min: 0, max: 65_535 };
 
 const LOGS: &str = "logs go to standard error: let the service manager keep them";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
@@ -109,7 +131,7 @@ const GROUPS: &[&[Spec]] = &[
     api::OPTIONS,
     keystone::OPTIONS,
     host::OPTIONS,
-    &engines::STORAGE,
+    engines::STORAGE,
     storage::OPTIONS,
     &engines::INCOMING,
     incoming::OPTIONS,

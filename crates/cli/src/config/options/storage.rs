@@ -1,30 +1,17 @@
 //! `[storage]`: where aggregates lie. The engines' own options are in `engines`.
 
-use super::{Kind, POSITIVE, Spec, option};
+use super::{ANY, Kind, POSITIVE, Spec};
 
-pub const OPTIONS: &[Spec] = &[
-    option(
-        "storage",
-        "recent_bytes_max",
-        POSITIVE,
-        "268435456",
-        "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index takes \
-         up to 30 MB of memory.",
-    ),
-    option(
-        "storage",
-        "damaged_metrics",
-        Kind::Choice(&["refuse", "serve"]),
-        "refuse",
-        "gnudi: what is read of a metric where stored aggregates are damaged or lost. refuse: 503, which says where; serve: what \
-         is left. New measures are taken either way, and reads of what came after the damage are answered.",
-    ),
-    option(
-        "storage",
-        "disk_reserve_bytes",
-        Kind::Int { min: 0, max: i64::MAX },
-        "67108864",
-        "gnudi: how much of the data directory's disk is reserved, in a file, for deletions, the index and acknowledgements, which \
-         go on when the disk is full; at most a tenth of the disk. 0: nothing.",
-    ),
-];
+pub const OPTIONS: &[Spec] = &options! {
+    [storage]
+    option recent_bytes_max(POSITIVE, "268435456",
+        "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index \
+         takes up to 30 MB of memory.");
+    option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
+        "gnudi: what is read of a metric where stored aggregates are damaged or lost. refuse: 503, which says \
+         where; serve: what is left. New measures are taken either way, and reads of what came after the damage \
+         are answered.");
+    option disk_reserve_bytes(ANY, "67108864",
+        "gnudi: how much of the data directory's disk is reserved, in a file, for deletions, the index and \
+         acknowledgements, which go on when the disk is full; at most a tenth of the disk. 0: nothing.");
+};

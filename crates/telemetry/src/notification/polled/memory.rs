@@ -5,7 +5,7 @@
 
 use parking_lot::Mutex;
 
-use crate::fold::fold;
+use crate::hash::quick_hash;
 
 /// Resources, about; a power of two. One takes the place of another that falls into the same slot.
 const SLOTS: usize = 1 << 14;
@@ -40,7 +40,7 @@ impl MetadataMemory {
 
     /// Remembers metadata that has been walked over. Answers its hash.
     pub fn keep(&self, resource: &str, text: &str) -> u64 {
-        let hash = fold(text.as_bytes(), 0);
+        let hash = quick_hash(text.as_bytes(), 0);
         // What is no object need not end where it did.
         if !resource.is_empty() && text.starts_with('{') && BYTES.contains(&text.len()) {
             *self.slot(resource).lock() = Some(Entry { text: text.into(), hash });
@@ -49,7 +49,7 @@ impl MetadataMemory {
     }
 
     fn slot(&self, resource: &str) -> &Mutex<Option<Entry>> {
-        &self.slots[fold(resource.as_bytes(), 0) as usize % SLOTS]
+        &self.slots[quick_hash(resource.as_bytes(), 0) as usize % SLOTS]
     }
 }
 

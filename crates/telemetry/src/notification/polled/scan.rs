@@ -241,6 +241,7 @@ mod tests {
     use crate::{
         messaging::envelope,
         notification::{polled, read},
+        wire::python_json,
     };
 
     /// What the slow way reads, if it finds nothing wrong: a notification's texts, and its samples.
@@ -279,35 +280,8 @@ mod tests {
 
     /// As Python writes it: spaces behind colons and commas, and ASCII alone.
     fn enveloped(message: &Value) -> String {
-        let inner = python(message);
-        format!(r#"{{"oslo.version": "2.0", "oslo.message": {}}}"#, python(&inner.into()))
-    }
-
-    fn python(value: &Value) -> String {
-        let list = |parts: Vec<String>| parts.join(", ");
-        match value {
-            Value::Object(map) => {
-                let member = |(key, value): (&String, &Value)| {
-                    format!("{}: {}", python(&key.as_str().into()), python(value))
-                };
-                format!("{{{}}}", list(map.iter().map(member).collect()))
-            }
-            Value::Array(all) => format!("[{}]", list(all.iter().map(python).collect())),
-            Value::String(text) => {
-                let mut units = [0; 2];
-                let mut out = String::new();
-                for character in serde_json::to_string(text).unwrap().chars() {
-                    if character.is_ascii() {
-                        out.push(character);
-                    } else {
-                        let units = character.encode_utf16(&mut units);
-                        out.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
-                    }
-                }
-                out
-            }
-            other => other.to_string(),
-        }
+        let inner = python_json(message);
+        format!(r#"{{"oslo.version": "2.0", "oslo.message": {}}}"#, python_json(&inner))
     }
 
     fn usual() -> Value {
@@ -367,23 +341,7 @@ mod tests {
     }
 
     fn field() -> impl Strategy<Value = (&'static str, Value)> {
-        let keys = [
-            "counter_name",
-            "counter_type",
-            "counter_unit",
-            "counter_volume",
-            "user_id",
-            "user_name",
-            "project_id",
-            "project_name",
-            "resource_id",
-            "timestamp",
-            "source",
-            "message_id",
-            "monotonic_time",
-            "resource_metadata",
-            "other",
-        ];
+        let keys: Vec<&str> = MEMBERS.into_iter().chain(["other"]).collect();
         let value = prop_oneof![
             any::<String>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
@@ -397,7 +355,7 @@ mod tests {
                 json!({"a": {"é": [1.5, "\\"]}})
             ]),
         ];
-        (select(keys.to_vec()), value)
+        (select(keys), value)
     }
 
     proptest! {

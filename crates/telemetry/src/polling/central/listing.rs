@@ -107,7 +107,7 @@ impl Discovery for List {
                 tracing::warn!(url, text, discovery = name, "nothing is polled there");
                 Ok(Vec::new())
             }
-            Err(error) => Err(DiscoveryError(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Discovery for Endpoints {
                 tracing::warn!(service, "the catalogue has no such service");
                 Ok(Vec::new())
             }
-            Err(error) => Err(DiscoveryError(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 }

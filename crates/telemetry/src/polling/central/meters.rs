@@ -6,11 +6,14 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::statuses::{self, Statuses};
-use crate::polling::{
-    cycle::Cycle,
-    outlet::Outlet,
-    pollster::{Meter, PollError, Pollster, owned},
-    resource::Resource,
+use crate::{
+    polling::{
+        cycle::Cycle,
+        outlet::Outlet,
+        pollster::{Meter, OfEach, Polled, Pollster, owned},
+        resource::Resource,
+    },
+    sample::Sample,
 };
 
 /// Where the value comes from.
@@ -32,129 +35,41 @@ struct Listed {
     /// Fields of the owner: project, then user.
     project: &'static [&'static str],
     user: &'static str,
-    /// Metadata: the sample's name for a field, and the field.
-    fields: &'static [(&'static str, &'static str)],
+    /// Of the metadata: names with spaces between, `name=field` where the field has another.
+    fields: &'static str,
 }
 
 const PROJECT: &[&str] = &["project_id", "tenant_id"];
 
-macro_rules! fields {
-    ($($name:literal $(= $field:literal)?),* $(,)?) => { &[$(($name, fields!(@ $name $($field)?))),*] };
-    (@ $name:literal) => { $name };
-    (@ $name:literal $field:literal) => { $field };
-}
-
-const IMAGE: &[(&str, &str)] = fields![
-    "status",
-    "visibility",
-    "name",
-    "container_format",
-    "created_at",
-    "disk_format",
-    "updated_at",
-    "min_disk",
-    "is_protected" = "protected",
-    "checksum",
-    "min_ram",
-    "tags",
-    "virtual_size",
-];
-const VOLUME: &[(&str, &str)] = fields![
-    "name",
-    "status",
-    "volume_type",
-    "volume_type_id",
-    "availability_zone",
-    "migration_status" = "os-vol-mig-status-attr:migstat",
-    "attachments",
-    "snapshot_id",
-    "os-vol-host-attr:host",
-    "source_volid",
-];
-const SNAPSHOT: &[(&str, &str)] = fields![
-    "name",
-    "volume_id",
-    "status",
-    "description",
-    "metadata",
-    "os-extended-snapshot-attributes:progress"
-];
-const BACKUP: &[(&str, &str)] =
-    fields!["name", "is_incremental", "object_count", "container", "volume_id", "status", "description"];
-const FLOATING_IP: &[(&str, &str)] = fields![
-    "router_id",
-    "status",
-    "floating_network_id",
-    "fixed_ip_address",
-    "port_id",
-    "floating_ip_address",
-];
-const VPN: &[(&str, &str)] = fields![
-    "is_admin_state_up" = "admin_state_up",
-    "description",
-    "name",
-    "status",
-    "subnet_id",
-    "router_id",
-    "flavor_id",
-    "external_v4_ip",
-    "external_v6_ip",
-];
-const IPSEC: &[(&str, &str)] = fields![
-    "name",
-    "description",
-    "peer_address",
-    "peer_id",
-    "peer_cidrs",
-    "peer_ep_group_id",
-    "initiator",
-    "ikepolicy_id",
-    "ipsecpolicy_id",
-    "vpnservice_id",
-    "mtu",
-    "is_admin_state_up" = "admin_state_up",
-    "status",
-    "project_id",
-];
-const FIREWALL: &[(&str, &str)] = fields![
-    "admin_state_up",
-    "description",
-    "name",
-    "status",
-    "ingress_firewall_policy_id",
-    "egress_firewall_policy_id",
-];
-const POLICY: &[(&str, &str)] = fields!["name", "description", "firewall_rules", "shared", "audited"];
-const LOAD_BALANCER: &[(&str, &str)] = fields![
-    "name",
-    "availability_zone",
-    "vip_address",
-    "vip_port_id",
-    "provisioning_status",
-    "operating_status",
-    "provider",
-    "flavor_id",
-];
-pub(super) const ZONE: &[(&str, &str)] =
-    fields!["name", "email", "ttl", "description", "type", "status", "action", "serial", "pool_id"];
-const SHARE: &[(&str, &str)] = fields![
-    "name",
-    "availability_zone",
-    "protocol" = "share_proto",
-    "share_type",
-    "share_network_id",
-    "status",
-    "host",
-    "is_public",
-];
+// Fields, by the names that samples give them: `name=field` where that is another.
+const IMAGE: &str = "\
+    status visibility name container_format created_at disk_format updated_at min_disk \
+    is_protected=protected checksum min_ram tags virtual_size";
+const VOLUME: &str = "\
+    name status volume_type volume_type_id availability_zone \
+    migration_status=os-vol-mig-status-attr:migstat attachments snapshot_id os-vol-host-attr:host \
+    source_volid";
+const SNAPSHOT: &str = "name volume_id status description metadata os-extended-snapshot-attributes:progress";
+const BACKUP: &str = "name is_incremental object_count container volume_id status description";
+const FLOATING_IP: &str = "router_id status floating_network_id fixed_ip_address port_id floating_ip_address";
+const VPN: &str = "\
+    is_admin_state_up=admin_state_up description name status subnet_id router_id flavor_id \
+    external_v4_ip external_v6_ip";
+const IPSEC: &str = "\
+    name description peer_address peer_id peer_cidrs peer_ep_group_id initiator ikepolicy_id \
+    ipsecpolicy_id vpnservice_id mtu is_admin_state_up=admin_state_up status project_id";
+const FIREWALL: &str = "\
+    admin_state_up description name status ingress_firewall_policy_id egress_firewall_policy_id";
+const POLICY: &str = "name description firewall_rules shared audited";
+const LOAD_BALANCER: &str = "\
+    name availability_zone vip_address vip_port_id provisioning_status operating_status provider \
+    flavor_id";
+pub(super) const ZONE: &str = "name email ttl description type status action serial pool_id";
+const SHARE: &str = "\
+    name availability_zone protocol=share_proto share_type share_network_id status host is_public";
 
 /// Of things whose owners are told as most services do.
-const fn owned_by(
-    meter: Meter,
-    discovery: &'static str,
-    volume: Volume,
-    fields: &'static [(&'static str, &'static str)],
-) -> Listed {
+const fn owned_by(meter: Meter, discovery: &'static str, volume: Volume, fields: &'static str) -> Listed {
     Listed { meter, discovery, volume, project: PROJECT, user: "", fields }
 }
 
@@ -193,14 +108,20 @@ const LISTED: [Listed; 16] = [
 ];
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
-    let listed = LISTED.into_iter().map(|listed| Arc::new(listed) as Arc<dyn Pollster>);
-    listed.chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
+    let pollster = |listed: Listed| {
+        let sample = move |_, resource: &Resource| listed.sample(resource);
+        Arc::new(OfEach { meter: listed.meter, discovery: listed.discovery, sample }) as Arc<dyn Pollster>
+    };
+    LISTED.into_iter().map(pollster).chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
 }
 
-/// Fields under the names that samples give them; null for what is not there.
-pub(super) fn metadata(body: &Value, fields: &[(&str, &str)]) -> Map<String, Value> {
-    let field = |field: &str| body.get(field).cloned().unwrap_or_default();
-    fields.iter().map(|(name, from)| ((*name).to_owned(), field(from))).collect()
+/// Fields under the names that samples give them (`name`, or `name=field`); null for what is not there.
+pub(super) fn metadata(body: &Value, fields: &str) -> Map<String, Value> {
+    let field = |word: &str| {
+        let (name, field) = word.split_once('=').unwrap_or((word, word));
+        (name.to_owned(), body.get(field).cloned().unwrap_or_default())
+    };
+    fields.split(' ').map(field).collect()
 }
 
 pub(super) fn project<'a>(resource: &'a Resource, fields: &[&str]) -> Option<&'a str> {
@@ -225,38 +146,19 @@ impl Listed {
             }
         })
     }
-}
 
-#[async_trait]
-impl Pollster for Listed {
-    fn name(&self) -> &str {
-        self.meter.name
-    }
-
-    fn default_discovery(&self) -> Option<&str> {
-        Some(self.discovery)
-    }
-
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
-        for resource in resources {
-            let Some(volume) = self.volume(resource) else { continue };
-            let mut metadata = metadata(&resource.body, self.fields);
-            if self.meter.name == "volume.size" {
-                let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
-                metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
-                metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
-            }
-            let mut sample = self.meter.sample(resource.id.to_string(), volume, metadata);
-            sample.user_id = owned(resource.text(self.user));
-            sample.project_id = owned(project(resource, self.project));
-            outlet.push(sample).await?;
+    fn sample(&self, resource: &Resource) -> Option<Sample<'static>> {
+        let volume = self.volume(resource)?;
+        let mut metadata = metadata(&resource.body, self.fields);
+        if self.meter.name == "volume.size" {
+            let at = |pointer: &str| resource.body.pointer(pointer).cloned().unwrap_or_default();
+            metadata.insert("image_id".to_owned(), at("/volume_image_metadata/image_id"));
+            metadata.insert("instance_id".to_owned(), at("/attachments/0/server_id"));
         }
-        Ok(())
+        let mut sample = self.meter.sample(resource.id.to_string(), volume, metadata);
+        sample.user_id = owned(resource.text(self.user));
+        sample.project_id = owned(project(resource, self.project));
+        Some(sample)
     }
 }
 
@@ -275,12 +177,7 @@ impl Pollster for EvaluationResults {
         Some("alarm")
     }
 
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
+    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let results = resources.first().and_then(|all| all.body.get("evaluation_results")?.as_array());
         for result in results.into_iter().flatten() {
             let text = |key: &str| result.get(key).and_then(Value::as_str);

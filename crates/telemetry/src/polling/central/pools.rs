@@ -2,44 +2,74 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::meters::metadata;
-use crate::polling::{
-    cycle::Cycle,
-    outlet::Outlet,
-    pollster::{Meter, PollError, Pollster},
-    resource::Resource,
+use crate::{
+    polling::{
+        pollster::{Meter, OfEach, Pollster},
+        resource::Resource,
+    },
+    sample::Sample,
 };
+
+const SERVICE: &str = "binary host status zone";
+
+pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
+    vec![
+        pool("volume.provider.pool.capacity.total", |pool| Ok(told(pool, "total_capacity_gb"))),
+        pool("volume.provider.pool.capacity.free", |pool| Ok(told(pool, "free_capacity_gb"))),
+        pool("volume.provider.pool.capacity.provisioned", |pool| {
+            Ok(told(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
+        }),
+        pool("volume.provider.pool.capacity.virtual_free", virtual_free),
+        pool("volume.provider.pool.capacity.allocated", |pool| {
+            let missing = || "no allocated_capacity_gb".to_owned();
+            told(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
+        }),
+        Arc::new(OfEach {
+            meter: Meter::gauge("volume.service.health", "health"),
+            discovery: "volume_services",
+            sample: health,
+        }),
+    ]
+}
 
 /// `Ok(None)`: the pool does not tell, and there is no sample.
 type Capacity = fn(&Value) -> Result<Option<Value>, String>;
 
-struct Pool(Meter, Capacity);
-
-const fn gauge(name: &'static str) -> Meter {
-    Meter::gauge(name, "GiB")
+fn pool(name: &'static str, capacity: Capacity) -> Arc<dyn Pollster> {
+    let sample = move |meter, pool: &Resource| pool_sample(meter, pool, capacity);
+    Arc::new(OfEach { meter: Meter::gauge(name, "GiB"), discovery: "volume_pools", sample })
 }
 
-pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
-    vec![
-        Arc::new(Pool(gauge("volume.provider.pool.capacity.total"), |pool| {
-            Ok(told(pool, "total_capacity_gb"))
-        })),
-        Arc::new(Pool(gauge("volume.provider.pool.capacity.free"), |pool| {
-            Ok(told(pool, "free_capacity_gb"))
-        })),
-        Arc::new(Pool(gauge("volume.provider.pool.capacity.provisioned"), |pool| {
-            Ok(told(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
-        })),
-        Arc::new(Pool(gauge("volume.provider.pool.capacity.virtual_free"), virtual_free)),
-        Arc::new(Pool(gauge("volume.provider.pool.capacity.allocated"), |pool| {
-            let missing = || "no allocated_capacity_gb".to_owned();
-            told(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
-        })),
-        Arc::new(Health),
-    ]
+fn pool_sample(meter: Meter, pool: &Resource, capacity: Capacity) -> Option<Sample<'static>> {
+    let capabilities = pool.body.get("capabilities").unwrap_or(&Value::Null);
+    let volume = capacity(capabilities).unwrap_or_else(|error| {
+        tracing::warn!(error, pool = %pool.id, meter = meter.name, "no sample");
+        None
+    })?;
+    let name = told(capabilities, "pool_name").filter(|name| name != "");
+    let provider = pool.id.split('#').next().unwrap_or_default();
+    let metadata = Map::from_iter([
+        ("pool_name".to_owned(), name.unwrap_or_default()),
+        ("provider".to_owned(), provider.into()),
+    ]);
+    Some(meter.sample(pool.id.to_string(), volume, metadata))
+}
+
+/// Whether one of Cinder's services is up.
+fn health(meter: Meter, service: &Resource) -> Option<Sample<'static>> {
+    let state = service.text("state").unwrap_or_default().to_lowercase();
+    let volume = match state.as_str() {
+        "up" => 1,
+        "down" => 0,
+        _ => {
+            tracing::warn!(state, service = %service.id, meter = meter.name, "unknown state: no sample");
+            return None;
+        }
+    };
+    Some(meter.sample(service.id.to_string(), volume.into(), metadata(&service.body, SERVICE)))
 }
 
 fn told(pool: &Value, key: &str) -> Option<Value> {
@@ -72,84 +102,6 @@ fn virtual_free(pool: &Value) -> Result<Option<Value>, String> {
         _ => 1.0,
     };
     Ok(Some((ratio * (total - reserved) - provisioned).into()))
-}
-
-#[async_trait]
-impl Pollster for Pool {
-    fn name(&self) -> &str {
-        self.0.name
-    }
-
-    fn default_discovery(&self) -> Option<&str> {
-        Some("volume_pools")
-    }
-
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
-        for pool in resources {
-            let capabilities = pool.body.get("capabilities").unwrap_or(&Value::Null);
-            let volume = match (self.1)(capabilities) {
-                Ok(Some(volume)) => volume,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::warn!(error, pool = %pool.id, meter = self.0.name, "no sample");
-                    continue;
-                }
-            };
-            let name = told(capabilities, "pool_name").filter(|name| name != "");
-            let provider = pool.id.split('#').next().unwrap_or_default();
-            let metadata = Map::from_iter([
-                ("pool_name".to_owned(), name.unwrap_or_default()),
-                ("provider".to_owned(), provider.into()),
-            ]);
-            outlet.push(self.0.sample(pool.id.to_string(), volume, metadata)).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether Cinder's services are up.
-struct Health;
-
-const HEALTH: Meter = Meter::gauge("volume.service.health", "health");
-const SERVICE: &[(&str, &str)] =
-    &[("binary", "binary"), ("host", "host"), ("status", "status"), ("zone", "zone")];
-
-#[async_trait]
-impl Pollster for Health {
-    fn name(&self) -> &str {
-        HEALTH.name
-    }
-
-    fn default_discovery(&self) -> Option<&str> {
-        Some("volume_services")
-    }
-
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
-        for service in resources {
-            let state = service.text("state").unwrap_or_default().to_lowercase();
-            let volume = match state.as_str() {
-                "up" => 1,
-                "down" => 0,
-                _ => {
-                    tracing::warn!(state, service = %service.id, meter = HEALTH.name, "unknown state: no sample");
-                    continue;
-                }
-            };
-            let metadata = metadata(&service.body, SERVICE);
-            outlet.push(HEALTH.sample(service.id.to_string(), volume.into(), metadata)).await?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,6 @@ impl Discovery for Projects {
     }
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
-        self.list().await.map_err(|error| DiscoveryError(error.to_string()))
+        Ok(self.list().await?)
     }
 }

@@ -2,64 +2,31 @@
 
 use serde_json::Value;
 
-pub(super) type Statuses = &'static [(&'static str, i64)];
+/// The number of the first, and all in the order of their numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Statuses(i64, &'static str);
 
-pub(super) const NETWORK: Statuses = &[
-    ("inactive", 0),
-    ("active", 1),
-    ("pending_create", 2),
-    ("down", 3),
-    ("created", 4),
-    ("pending_update", 5),
-    ("pending_delete", 6),
-    ("error", 7),
-];
+pub(super) const NETWORK: Statuses =
+    Statuses(0, "inactive active pending_create down created pending_update pending_delete error");
 
-pub(super) const OPERATING: Statuses =
-    &[("online", 1), ("draining", 2), ("offline", 3), ("degraded", 4), ("error", 5), ("no_monitor", 6)];
+pub(super) const OPERATING: Statuses = Statuses(1, "online draining offline degraded error no_monitor");
 
-pub(super) const PROVISIONING: Statuses = &[
-    ("active", 1),
-    ("deleted", 2),
-    ("error", 3),
-    ("pending_create", 4),
-    ("pending_update", 5),
-    ("pending_delete", 6),
-];
+pub(super) const PROVISIONING: Statuses =
+    Statuses(1, "active deleted error pending_create pending_update pending_delete");
 
-pub(super) const ZONE: Statuses = &[("active", 1), ("pending", 2), ("error", 3), ("deleted", 4)];
+pub(super) const ZONE: Statuses = Statuses(1, "active pending error deleted");
 
-pub(super) const SHARE: Statuses = &[
-    ("available", 1),
-    ("creating", 2),
-    ("deleting", 3),
-    ("error", 4),
-    ("error_deleting", 5),
-    ("migrating", 6),
-    ("extending", 7),
-    ("shrinking", 8),
-    ("reverting", 9),
-    ("inactive", 10),
-    ("manage_starting", 11),
-    ("manage_error", 12),
-    ("unmanage_starting", 13),
-    ("unmanage_error", 14),
-    ("unmanaged", 15),
-    ("extending_error", 16),
-    ("shrinking_error", 17),
-    ("reverting_error", 18),
-    ("awaiting_transfer", 19),
-    ("backup_creating", 20),
-    ("backup_restoring", 21),
-    ("backup_restoring_error", 22),
-    ("creating_from_snapshot", 23),
-    ("shrinking_possible_data_loss_error", 24),
-    ("migrating_to", 25),
-    ("replication_change", 26),
-];
+pub(super) const SHARE: Statuses = Statuses(
+    1,
+    "available creating deleting error error_deleting migrating extending shrinking reverting \
+     inactive manage_starting manage_error unmanage_starting unmanage_error unmanaged extending_error \
+     shrinking_error reverting_error awaiting_transfer backup_creating backup_restoring \
+     backup_restoring_error creating_from_snapshot shrinking_possible_data_loss_error migrating_to \
+     replication_change",
+);
 
 /// -1 for a status that is not known, and for none; the caller tells.
-pub(super) fn number(statuses: Statuses, status: &Value) -> i64 {
+pub(super) fn number(Statuses(first, names): Statuses, status: &Value) -> i64 {
     let status = status.as_str().unwrap_or_default().to_lowercase();
-    statuses.iter().find(|(name, _)| *name == status).map_or(-1, |(_, number)| *number)
+    names.split(' ').zip(first..).find(|(name, _)| *name == status).map_or(-1, |(_, number)| number)
 }

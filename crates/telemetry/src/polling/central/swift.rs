@@ -12,7 +12,7 @@ use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, PollError, Pollster, owned},
+    pollster::{Meter, Polled, Pollster, owned},
     resource::Resource,
 };
 
@@ -128,12 +128,7 @@ impl Pollster for Account {
         Some("tenant")
     }
 
-    async fn poll(
-        &self,
-        cycle: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
+    async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         for project in resources {
             let volumes = match self.volumes(cycle, &project.id).await {
                 Ok(volumes) => volumes,
@@ -149,7 +144,7 @@ impl Pollster for Account {
                     tracing::error!(%error, project = %project.id, "the agent may not look into the account");
                     continue;
                 }
-                Err(error) => return Err(PollError(error.to_string())),
+                Err(error) => return Err(error.into()),
             };
             for (volume, container) in volumes {
                 let (id, metadata) = match container {

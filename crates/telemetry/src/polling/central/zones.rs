@@ -11,7 +11,7 @@ use crate::polling::{
     cloud::Cloud,
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, PollError, Pollster, owned},
+    pollster::{Meter, Polled, Pollster, owned},
     resource::Resource,
 };
 
@@ -38,17 +38,11 @@ impl Pollster for RecordsetCount {
         Some("dns_zones")
     }
 
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
-        let failed = |error: crate::polling::cloud::CloudError| PollError(error.to_string());
-        let base = self.cloud.versioned(&self.service, "v2").await.map_err(failed)?;
+    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
+        let base = self.cloud.versioned(&self.service, "v2").await?;
         for zone in resources {
             let url = format!("{base}/zones/{}/recordsets", zone.id);
-            let recordsets = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await.map_err(failed)?;
+            let recordsets = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await?;
             let volume = recordsets.len().into();
             let mut sample = RECORDSETS.sample(zone.id.to_string(), volume, metadata(&zone.body, ZONE));
             sample.project_id = owned(zone.text("project_id"));

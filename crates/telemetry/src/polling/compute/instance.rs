@@ -6,21 +6,11 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha224};
 
 use super::inspector::DomainDescription;
-use crate::xml::Element;
+use crate::{meters::ReservedMetadata, xml::Element};
 
 /// Attributes of an instance that samples repeat where they are known.
 const PROPERTIES: [&str; 6] =
     ["reservation_id", "architecture", "OS-EXT-AZ:availability_zone", "kernel_id", "os_type", "ramdisk_id"];
-
-/// What of a user's own metadata goes into samples, as `user_metadata`.
-#[derive(Clone, Debug)]
-pub struct ReservedMetadata {
-    /// Beginnings of names, which are cut off.
-    pub prefixes: Vec<String>,
-    pub keys: Vec<String>,
-    /// In characters.
-    pub value_length_max: usize,
-}
 
 /// `virDomainState` as Nova's power state and as its status.
 fn states(state: u8) -> Option<(&'static str, &'static str)> {
@@ -170,7 +160,7 @@ pub fn metadata(instance: &Value, reserved: &ReservedMetadata) -> Result<Map<Str
     put("ephemeral_gb", ephemeral);
     put("flavor", flavor);
     let own = get("metadata").and_then(|metadata| metadata.as_object().cloned()).unwrap_or_default();
-    add_user_metadata(&own, reserved, &mut metadata);
+    reserved.add(&own, &mut metadata);
     Ok(metadata)
 }
 
@@ -179,30 +169,5 @@ pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
         value => value.as_i64().or_else(|| value.as_f64().map(|number| number as i64)),
-    }
-}
-
-fn add_user_metadata(
-    own: &Map<String, Value>,
-    reserved: &ReservedMetadata,
-    metadata: &mut Map<String, Value>,
-) {
-    let cut = |value: &Value| match value {
-        Value::String(text) => text.chars().take(reserved.value_length_max).collect::<String>().into(),
-        value => value.clone(),
-    };
-    let prefixed = reserved.prefixes.iter().flat_map(|prefix| {
-        own.iter().filter_map(move |(key, value)| Some((key.strip_prefix(prefix.as_str())?, value)))
-    });
-    let named = reserved.keys.iter().filter_map(|key| own.get_key_value(key));
-    let mut user = Map::new();
-    for (key, value) in prefixed.chain(named.map(|(key, value)| (key.as_str(), value))) {
-        let key = key.replace('.', "_");
-        if !metadata.contains_key(&key) {
-            user.insert(key, cut(value));
-        }
-    }
-    if !user.is_empty() {
-        metadata.insert("user_metadata".to_owned(), Value::Object(user));
     }
 }

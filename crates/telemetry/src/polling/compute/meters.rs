@@ -7,13 +7,14 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     inspector::{Disk, DiskSize, InspectError, Inspector, InstanceStatistics, Vnic},
-    instance::{self, ReservedMetadata, whole},
+    instance::{self, whole},
 };
 use crate::{
+    meters::ReservedMetadata,
     polling::{
         cycle::Cycle,
         outlet::Outlet,
-        pollster::{Meter, PollError, Pollster, owned},
+        pollster::{Meter, Polled, Pollster, owned},
         resource::Resource,
     },
     sample::SampleKind,
@@ -213,12 +214,7 @@ impl Pollster for InstancePollster {
         Some("local_instances")
     }
 
-    async fn poll(
-        &self,
-        cycle: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
+    async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         if matches!(self.figure, Figure::Rate) {
             return Ok(());
         }

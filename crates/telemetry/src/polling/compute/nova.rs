@@ -182,8 +182,7 @@ impl Discovery for NovaInstances {
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
         let mut known = self.known.lock().await;
         if known.asked.is_none_or(|asked| asked.elapsed() >= self.interval) {
-            let listed = self.list(&mut known).await;
-            known.instances = listed.map_err(|error| DiscoveryError(error.to_string()))?;
+            known.instances = self.list(&mut known).await?;
             known.asked = Some(Instant::now());
         }
         Ok(known.instances.clone())

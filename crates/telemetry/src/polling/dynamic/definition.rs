@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     located::{Located, Node},
@@ -98,8 +98,7 @@ struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     fn wrong(&self, at: &Located, key: &str, problem: &str) -> YamlError {
-        let problem = format!("line {}: {key}: {problem}", at.line);
-        YamlError::Malformed { path: self.path.to_owned(), problem }
+        YamlError::at(self.path, at.line, key, problem)
     }
 
     /// `None` for null too.
@@ -171,9 +170,9 @@ impl<'a> Entry<'a> {
             preserve_mapped_metadata: self
                 .get("preserve_mapped_metadata")
                 .is_none_or(|value| !value.is_empty()),
-            skip_sample_values: self.list("skip_sample_values")?.iter().map(json).collect(),
+            skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
             value_mapping: self.value_mapping()?,
-            default_value: self.get("default_value").map_or(Value::from(-1), json),
+            default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
             response_entries: self.way("response_entries_key", None)?,
             next_url: self.way("next_sample_url_attribute", None)?,
             user_id: self.way("user_id_attribute", Some("user_id"))?,
@@ -247,7 +246,11 @@ impl<'a> Entry<'a> {
 
     /// The keys of YAML's maps are texts here; those that look like another value stand for that too.
     fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
-        Ok(self.pairs("value_mapping")?.into_iter().map(|(name, value)| (name.into(), json(value))).collect())
+        Ok(self
+            .pairs("value_mapping")?
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.json()))
+            .collect())
     }
 
     /// A map, or a list of maps.
@@ -265,7 +268,7 @@ impl<'a> Entry<'a> {
                 return Err(self.wrong(map, "headers", "should be a map"));
             };
             for (name, value) in entries {
-                let text = match json(value) {
+                let text = match value.json() {
                     Value::String(text) => text,
                     value => value.to_string(),
                 };
@@ -328,22 +331,6 @@ fn is_name(name: &str) -> bool {
         let braced = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
         is_word(word) || (index > 0 && index == last && braced.is_some_and(is_word))
     })
-}
-
-/// The value as JSON.
-fn json(value: &Located) -> Value {
-    match &value.node {
-        Node::Null => Value::Null,
-        Node::Bool(value) => (*value).into(),
-        Node::Integer(number) => (*number).into(),
-        Node::Float(number) => (*number).into(),
-        Node::Text(text) => text.as_str().into(),
-        Node::List(items) => items.iter().map(json).collect::<Vec<_>>().into(),
-        Node::Map(entries) => {
-            let entries = entries.iter().map(|(name, value)| (name.value.clone(), json(value)));
-            Value::Object(entries.collect::<Map<_, _>>())
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ pub use definition::{Definition, parse};
 pub use pollster::DynamicPollster;
 
 use super::{cloud::Cloud, pollster::Pollster};
-use crate::yaml::YamlError;
+use crate::yaml;
 
 /// All pollsters of the directories' files (`*.yaml`, by name) for these namespaces. What cannot be used is logged and left
 /// out, as are names that come twice.
 pub fn pollsters(directories: &[PathBuf], namespaces: &[String], cloud: &Cloud) -> Vec<Arc<dyn Pollster>> {
     let mut all: Vec<Arc<dyn Pollster>> = Vec::new();
     for path in directories.iter().flat_map(|directory| files(directory)) {
-        let definitions = match read(&path) {
+        let definitions = match yaml::text(&path).and_then(|text| parse(&path, &text)) {
             Ok(definitions) => definitions,
             Err(error) => {
                 tracing::error!(%error, "dynamic pollsters are left out");
@@ -44,12 +44,6 @@ pub fn pollsters(directories: &[PathBuf], namespaces: &[String], cloud: &Cloud) 
         }
     }
     all
-}
-
-fn read(path: &Path) -> Result<Vec<Result<Definition, YamlError>>, YamlError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })?;
-    parse(path, &text)
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {

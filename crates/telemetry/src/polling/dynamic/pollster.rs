@@ -15,7 +15,7 @@ use crate::{
         cloud::{Cloud, same_origin},
         cycle::Cycle,
         outlet::Outlet,
-        pollster::{PollError, Pollster},
+        pollster::{PollError, Polled, Pollster},
         resource::Resource,
     },
     sample::{Metadata, Sample},
@@ -39,8 +39,7 @@ impl DynamicPollster {
     async fn page(&self, url: &str) -> Result<Value, PollError> {
         let headers: Vec<(&str, &str)> =
             self.definition.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let answer = self.cloud.ask_within(&Method::GET, url, &headers, self.definition.timeout).await;
-        let answer = answer.map_err(|error| PollError(error.to_string()))?;
+        let answer = self.cloud.ask_within(&Method::GET, url, &headers, self.definition.timeout).await?;
         read(&answer.body, &self.definition.handlers).map_err(|error| PollError(format!("{url}: {error}")))
     }
 
@@ -137,15 +136,10 @@ impl DynamicPollster {
             unit: Cow::Owned(definition.unit.clone()),
             volume,
             user_id: id("user_id").map(Cow::Owned),
-            user_name: None,
             project_id: id("project_id").map(Cow::Owned),
-            project_name: None,
             resource_id: Cow::Owned(id("id").ok_or("no id of a resource")?),
-            timestamp: None,
             resource_metadata: Metadata::Parsed(metadata),
-            source: Cow::Borrowed(""),
-            id: Cow::Borrowed(""),
-            monotonic_time: None,
+            ..Sample::default()
         })
     }
 }
@@ -193,12 +187,7 @@ impl Pollster for DynamicPollster {
         Some(&self.discovery)
     }
 
-    async fn poll(
-        &self,
-        _: &Cycle,
-        resources: &[Resource],
-        outlet: &mut Outlet<'_>,
-    ) -> Result<(), PollError> {
+    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         for endpoint in resources {
             let mut url = joined(&endpoint.id, &self.definition.url_path);
             for _ in 0..PAGES_MAX {

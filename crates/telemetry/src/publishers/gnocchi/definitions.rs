@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gnudi_model::python::fnmatch::Pattern;
+use gnudi_model::{Timestamp, python::fnmatch::Pattern};
 use serde_json::{Map, Value};
 
 use super::{GnocchiError, shipped};
@@ -16,6 +16,7 @@ use crate::{
     definitions::Field,
     event::{Event, TraitValue},
     located::Located,
+    time::naive_iso,
     yaml,
 };
 
@@ -223,14 +224,8 @@ fn json_of(value: &TraitValue) -> Value {
         TraitValue::Text(text) => text.as_str().into(),
         TraitValue::Integer(number) => (*number).into(),
         TraitValue::Float(number) => (*number).into(),
-        TraitValue::Datetime(nanoseconds) => naive(*nanoseconds).into(),
+        TraitValue::Datetime(nanoseconds) => naive_iso(Timestamp(*nanoseconds)).into(),
     }
-}
-
-/// A time as Python shows one that has no zone: UTC, with microseconds unless they are zero.
-pub fn naive(nanoseconds: i64) -> String {
-    let text = gnudi_model::Timestamp(nanoseconds).to_iso_micros();
-    text.strip_suffix("+00:00").unwrap_or(&text).to_owned()
 }
 
 /// JSON of a text.

@@ -7,11 +7,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    definitions::{Operation, naive, quoted},
+    definitions::{Operation, quoted},
     delivery,
-    publisher::{PublisherState, now},
+    publisher::PublisherState,
 };
-use crate::publishers::PublishError;
+use crate::{
+    publishers::PublishError,
+    time::{naive_iso, now},
+};
 
 /// Events of different resources that are under way at once. Those of one resource go one after the other.
 const LANES: usize = 8;
@@ -124,7 +127,7 @@ async fn update(
 /// Ends all that can be ended; the error is the first.
 async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), String> {
     let definition = shared.definitions.definition(definition);
-    let ended_at = json!({ "ended_at": naive(now().0) });
+    let ended_at = json!({ "ended_at": naive_iso(now()) });
     let mut outcome = end_one(shared, &definition.resource_type, id, &ended_at).await;
     // Within the query's own quotation marks.
     let id = quoted(id);

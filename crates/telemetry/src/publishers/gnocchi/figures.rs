@@ -72,11 +72,7 @@ impl Figures {
             "Samples of a request to the store",
             self.batch_samples.clone(),
         );
-
-        registry.register(
-            "gnocchi_messages_waiting",
-            "Messages that wait for the store",
-            self.messages_waiting.clone(),
-        );
+        let waiting = self.messages_waiting.clone();
+        registry.register("gnocchi_messages_waiting", "Messages that wait for the store", waiting);
     }
 }

@@ -9,7 +9,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use gnudi_model::Timestamp;
@@ -33,7 +33,8 @@ use super::{
 use crate::{
     event::Event,
     publishers::{PublishError, Publisher, PublisherUrl, Receipt},
-    sample::{Metadata, Sample},
+    sample::Sample,
+    time::now,
 };
 
 /// How often a batch is looked at while it gathers: one that has not grown since goes, if nothing else is under way.
@@ -162,7 +163,7 @@ impl Publisher for GnocchiPublisher {
             let mut inner = shared.inner.lock();
             // The gate opens under the same lock.
             if shared.filtered.get().is_none() {
-                inner.early.push((samples.iter().map(owned).collect(), sender));
+                inner.early.push((samples.iter().map(Sample::to_static).collect(), sender));
                 return receipt(receiver);
             }
         }
@@ -212,34 +213,6 @@ fn receipt(receiver: Answered) -> Receipt {
             Err(_) => std::future::pending().await,
         }
     })
-}
-
-/// The time of day.
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}
-
-/// A copy that outlives its message.
-fn owned(sample: &Sample<'_>) -> Sample<'static> {
-    let text = |text: &Cow<'_, str>| Cow::Owned(text.to_string());
-    let some = |value: &Option<Cow<'_, str>>| value.as_ref().map(text);
-    Sample {
-        name: text(&sample.name),
-        kind: sample.kind,
-        unit: text(&sample.unit),
-        volume: sample.volume.clone(),
-        user_id: some(&sample.user_id),
-        user_name: some(&sample.user_name),
-        project_id: some(&sample.project_id),
-        project_name: some(&sample.project_name),
-        resource_id: text(&sample.resource_id),
-        timestamp: some(&sample.timestamp),
-        resource_metadata: Metadata::Parsed(sample.resource_metadata.map().into_owned()),
-        source: text(&sample.source),
-        id: text(&sample.id),
-        monotonic_time: sample.monotonic_time,
-    }
 }
 
 impl PublisherState {

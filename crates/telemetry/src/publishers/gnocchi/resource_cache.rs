@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::definitions::{Definition, Metric};
 use crate::{
-    fold::fold,
+    hash::quick_hash,
     sample::{Metadata, Sample},
 };
 
@@ -169,7 +169,7 @@ impl State {
                 self.is_stored = false;
             }
             // From a half to one and a half of the time, by the id, so that those that came together part.
-            let spread = fold(id.as_bytes(), 0) % u64::from(clock.refresh_after_s.max(1));
+            let spread = quick_hash(id.as_bytes(), 0) % u64::from(clock.refresh_after_s.max(1));
             self.refresh_at_s = clock.now_s + clock.refresh_after_s / 2 + spread as u32 + 1;
         }
         !self.is_stored
@@ -181,12 +181,12 @@ impl State {
             return false;
         }
         let metadata = match &sample.resource_metadata {
-            Metadata::Text(text) => fold(text.get().as_bytes(), 0),
+            Metadata::Text(text) => quick_hash(text.get().as_bytes(), 0),
             Metadata::Escaped { hash, .. } => *hash,
-            Metadata::Parsed(map) => fold(&serde_json::to_vec(map).expect("a map of JSON is JSON"), 0),
+            Metadata::Parsed(map) => quick_hash(&serde_json::to_vec(map).expect("a map of JSON is JSON"), 0),
         };
-        let project = sample.project_id.as_deref().map_or(1, |project| fold(project.as_bytes(), 2));
-        let hash = fold(&metadata.to_le_bytes(), project);
+        let project = sample.project_id.as_deref().map_or(1, |project| quick_hash(project.as_bytes(), 2));
+        let hash = quick_hash(&metadata.to_le_bytes(), project);
         let entry = hash & !0xffff | u64::from(metric.number);
         if let Some(seen) = self.seen.iter_mut().find(|seen| **seen as u16 == metric.number) {
             return std::mem::replace(seen, entry) == entry;
@@ -196,7 +196,7 @@ impl State {
     }
 
     fn merge(&mut self, sample: &Sample<'_>, definition: &Definition) {
-        let mut attributes = definition.attributes(&document(sample));
+        let mut attributes = definition.attributes(&sample.record());
         attributes.insert("project_id".to_owned(), sample.project_id.as_deref().into());
         self.add(attributes);
     }
@@ -227,26 +227,6 @@ impl State {
     pub fn attributes(&self) -> Map<String, Value> {
         serde_json::from_str(&self.attributes).expect("written here")
     }
-}
-
-/// The form of a sample that definitions look into.
-fn document(sample: &Sample<'_>) -> Value {
-    serde_json::json!({
-        "name": sample.name,
-        "type": sample.kind.name(),
-        "unit": sample.unit,
-        "volume": sample.volume,
-        "user_id": sample.user_id,
-        "user_name": sample.user_name,
-        "project_id": sample.project_id,
-        "project_name": sample.project_name,
-        "resource_id": sample.resource_id,
-        "timestamp": sample.timestamp,
-        "resource_metadata": *sample.resource_metadata.map(),
-        "source": sample.source,
-        "id": sample.id,
-        "monotonic_time": sample.monotonic_time,
-    })
 }
 
 #[cfg(test)]

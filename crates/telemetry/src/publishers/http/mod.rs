@@ -8,12 +8,12 @@ mod endpoint;
 use std::sync::Arc;
 
 use gnudi_http::Bytes;
-use serde_json::Value;
 
 pub use self::endpoint::Endpoint;
 use self::endpoint::truth;
 use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts};
 use crate::{
+    definitions::python,
     event::Event,
     sample::Sample,
     wire::{event_message, python_json, sample_record_json},
@@ -70,22 +70,10 @@ impl Publisher for HttpPublisher {
     fn events(&self, events: &[Event]) -> Receipt {
         let records = if self.is_raw_only {
             let payloads = events.iter().filter_map(|event| event.raw.get("payload"));
-            payloads.filter(|payload| !is_empty(payload)).map(python_json).collect()
+            payloads.filter(|payload| python::is_true(payload)).map(python_json).collect()
         } else {
             events.iter().map(|event| python_json(&event_message(event))).collect()
         };
         self.post(records)
-    }
-}
-
-/// What Python takes for false.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(entries) => entries.is_empty(),
     }
 }

@@ -1,113 +1,51 @@
 //! `[DEFAULT]`: the broker, the files of definitions, and what concerns every agent.
 
-use super::{ANY, Kind, LOGS, POSITIVE, Spec, idle, option, secret};
+use super::{ANY, Kind, LOGS, POSITIVE, Spec};
 
 const ROOTWRAP: &str = "no program is run by another user";
 
-pub const OPTIONS: &[Spec] = &[
-    option("DEFAULT", "debug", Kind::Bool, "false", "Log at level debug."),
-    option(
-        "DEFAULT",
-        "verbose",
-        Kind::Bool,
-        "true",
-        "gnudi: log at level info; otherwise only warnings and errors.",
-    ),
-    Spec {
-        default: "rabbit://",
-        ..secret(
-            "DEFAULT",
-            "transport_url",
-            Kind::Text,
-            "Where RabbitMQ is: rabbit://user:password@host:port[,user:password@host:port]/virtual_host.",
-        )
-    },
-    option(
-        "DEFAULT",
-        "control_exchange",
-        Kind::Text,
-        "ceilometer",
-        "Exchange that the agents themselves publish to.",
-    ),
-    option("DEFAULT", "host", Kind::Text, "", "Name of this machine. Unset: what it calls itself."),
-    option("DEFAULT", "sample_source", Kind::Text, "openstack", "Source of the samples that are made here."),
-    option(
-        "DEFAULT",
-        "reserved_metadata_namespace",
-        Kind::List,
-        "metering.",
-        "Beginnings of the names of an instance's metadata that become user_metadata.",
-    ),
-    option(
-        "DEFAULT",
-        "reserved_metadata_keys",
-        Kind::List,
-        "",
-        "Names of metadata that become user_metadata, too.",
-    ),
-    option(
-        "DEFAULT",
-        "reserved_metadata_length",
-        ANY,
-        "256",
-        "Longest value of such metadata, in characters.",
-    ),
-    option("DEFAULT", "pipeline_cfg_file", Kind::Text, "pipeline.yaml", "Sources and sinks of samples."),
-    option(
-        "DEFAULT",
-        "event_pipeline_cfg_file",
-        Kind::Text,
-        "event_pipeline.yaml",
-        "Sources and sinks of events.",
-    ),
-    option(
-        "DEFAULT",
-        "max_parallel_requests",
-        POSITIVE,
-        "64",
-        "Requests under way at the same time, to all services together.",
-    ),
-    option(
-        "DEFAULT",
-        "graceful_shutdown_timeout",
-        POSITIVE,
-        "60",
-        "Seconds that what is under way gets when an agent is told to stop; the rest stays in the broker.",
-    ),
-    option(
-        "DEFAULT",
-        "polling_namespaces",
-        Kind::Lines,
-        "",
-        "What `agent polling` polls: compute, central. Unset: both.",
-    ),
-    option("DEFAULT", "libvirt_uri", Kind::Text, "", "How to connect to libvirt. Unset: by libvirt_type."),
-    option(
-        "DEFAULT",
-        "libvirt_type",
-        Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]),
-        "kvm",
-        "What libvirt runs here.",
-    ),
-    option("DEFAULT", "reseller_prefix", Kind::Text, "AUTH_", "What Swift puts before a project's id."),
-    idle("DEFAULT", "hypervisor_inspector", "libvirt", "libvirt is the only one"),
-    idle("DEFAULT", "rootwrap_config", "/etc/ceilometer/rootwrap.conf", ROOTWRAP),
-    idle("DEFAULT", "executor_thread_pool_size", "64", "[notification] workers counts"),
-    idle("DEFAULT", "rpc_response_timeout", "60", "nothing is called by RPC"),
-    idle("DEFAULT", "rpc_ping_enabled", "false", "nothing is called by RPC"),
-    idle("DEFAULT", "log_options", "true", LOGS),
-    idle("DEFAULT", "log_dir", "", LOGS),
-    idle("DEFAULT", "log_file", "", LOGS),
-    idle("DEFAULT", "log_config_append", "", LOGS),
-    idle("DEFAULT", "log_date_format", "", LOGS),
-    idle("DEFAULT", "log_rotation_type", "none", LOGS),
-    idle("DEFAULT", "default_log_levels", "", LOGS),
-    idle("DEFAULT", "watch_log_file", "false", LOGS),
-    idle("DEFAULT", "use_syslog", "false", LOGS),
-    idle("DEFAULT", "use_journal", "false", LOGS),
-    idle("DEFAULT", "use_json", "false", LOGS),
-    idle("DEFAULT", "use_stderr", "true", LOGS),
-    idle("DEFAULT", "syslog_log_facility", "user", LOGS),
-    idle("DEFAULT", "publish_errors", "false", LOGS),
-    idle("DEFAULT", "fatal_deprecations", "false", LOGS),
-];
+pub const OPTIONS: &[Spec] = &options! {
+    [DEFAULT]
+    option debug(Kind::Bool, "false", "Log at level debug.");
+    option verbose(Kind::Bool, "true", "gnudi: log at level info; otherwise only warnings and errors.");
+    secret transport_url(Kind::Text,
+        "Where RabbitMQ is: rabbit://user:password@host:port[,user:password@host:port]/virtual_host.")
+        { default: "rabbit://" };
+    text control_exchange("ceilometer", "Exchange that the agents themselves publish to.");
+    text host("", "Name of this machine. Unset: what it calls itself.");
+    text sample_source("openstack", "Source of the samples that are made here.");
+    option reserved_metadata_namespace(Kind::List, "metering.",
+        "Beginnings of the names of an instance's metadata that become user_metadata.");
+    option reserved_metadata_keys(Kind::List, "", "Names of metadata that become user_metadata, too.");
+    option reserved_metadata_length(ANY, "256", "Longest value of such metadata, in characters.");
+    text pipeline_cfg_file("pipeline.yaml", "Sources and sinks of samples.");
+    text event_pipeline_cfg_file("event_pipeline.yaml", "Sources and sinks of events.");
+    option max_parallel_requests(POSITIVE, "64",
+        "Requests under way at the same time, to all services together.");
+    option graceful_shutdown_timeout(POSITIVE, "60",
+        "Seconds that what is under way gets when an agent is told to stop; the rest stays in the broker.");
+    option polling_namespaces(Kind::Lines, "", "What `agent polling` polls: compute, central. Unset: both.");
+    text libvirt_uri("", "How to connect to libvirt. Unset: by libvirt_type.");
+    option libvirt_type(Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]), "kvm", "What libvirt runs here.");
+    text reseller_prefix("AUTH_", "What Swift puts before a project's id.");
+    idle hypervisor_inspector("libvirt", "libvirt is the only one");
+    idle rootwrap_config("/etc/ceilometer/rootwrap.conf", ROOTWRAP);
+    idle executor_thread_pool_size("64", "[notification] workers counts");
+    idle rpc_response_timeout("60", "nothing is called by RPC");
+    idle rpc_ping_enabled("false", "nothing is called by RPC");
+    idle log_options("true", LOGS);
+    idle log_dir("", LOGS);
+    idle log_file("", LOGS);
+    idle log_config_append("", LOGS);
+    idle log_date_format("", LOGS);
+    idle log_rotation_type("none", LOGS);
+    idle default_log_levels("", LOGS);
+    idle watch_log_file("false", LOGS);
+    idle use_syslog("false", LOGS);
+    idle use_journal("false", LOGS);
+    idle use_json("false", LOGS);
+    idle use_stderr("true", LOGS);
+    idle syslog_log_facility("user", LOGS);
+    idle publish_errors("false", LOGS);
+    idle fatal_deprecations("false", LOGS);
+};

@@ -5,7 +5,7 @@ mod credentials;
 mod default;
 mod messaging;
 
-use super::{ANY, Kind, LOGS, POSITIVE, Spec, idle, option, secret};
+use super::{ANY, Kind, LOGS, PORT, POSITIVE, Spec, inheriting};
 
 /// All options, by section, in the order in which `gnudi config --ceilometer` prints them.
 pub const GROUPS: &[&[Spec]] = &[
@@ -13,7 +13,9 @@ pub const GROUPS: &[&[Spec]] = &[
     agents::OPTIONS,
     messaging::NOTIFICATIONS,
     messaging::RABBIT,
-    &credentials::SERVICE,
+    credentials::SERVICE,
+    credentials::SERVICE_ONLY,
     &credentials::GNOCCHI,
+    credentials::GNOCCHI_ONLY,
     credentials::OTHERS,
 ];

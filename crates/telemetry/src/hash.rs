@@ -2,7 +2,7 @@
 
 /// A quick hash, 32 bytes at a time, for texts that nobody chooses in order to collide: a collision costs a change of an
 /// attribute that is noticed with the next refresh.
-pub fn fold(bytes: &[u8], seed: u64) -> u64 {
+pub fn quick_hash(bytes: &[u8], seed: u64) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
     const B: u64 = 0xd1b5_4a32_d192_ed03;
     let mix = |a: u64, b: u64| {
@@ -30,14 +30,14 @@ mod tests {
     #[test]
     fn hashes_tell_texts_apart() {
         let text = b"0123456789abcdef0123456789abcdef0123";
-        let mut hashes: Vec<u64> = (0..=text.len()).map(|length| fold(&text[..length], 0)).collect();
+        let mut hashes: Vec<u64> = (0..=text.len()).map(|length| quick_hash(&text[..length], 0)).collect();
         hashes.extend((0..text.len()).map(|place| {
             let mut other = *text;
             other[place] ^= 1;
-            fold(&other, 0)
+            quick_hash(&other, 0)
         }));
-        hashes.push(fold(b"\0", 0));
-        hashes.push(fold(text, 1));
+        hashes.push(quick_hash(b"\0", 0));
+        hashes.push(quick_hash(text, 1));
         let count = hashes.len();
         hashes.sort_unstable();
         hashes.dedup();

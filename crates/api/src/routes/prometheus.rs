@@ -6,16 +6,13 @@ use gnudi_model::{Attribute, AttributeKind, AttributeValue, Measure, ResourceTyp
 use hyper::{StatusCode, header::CONTENT_TYPE};
 
 use crate::{
-    body::RequestBody,
-    call::Call,
-    error::ApiError,
     prometheus::{
         Sample, Series, inflate, inflated_bytes,
         names::{self, Labels, Place},
         write_request,
     },
     provision::{self, Destination, Parcels},
-    reply::{self, Response},
+    routes::prelude::*,
     shortened::shortened,
 };
 
@@ -30,7 +27,7 @@ const VERSION_2: &str = "io.prometheus.write.v2.Request";
 const MILLISECOND: i64 = 1_000_000;
 
 /// Takes the samples of a remote write (1.0): all of them, or none. 202 means that they are durable.
-pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Response, ApiError> {
+pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let content_type = call.parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     if String::from_utf8_lossy(content_type).contains(VERSION_2) {
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""));

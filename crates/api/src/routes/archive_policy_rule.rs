@@ -1,0 +1,96 @@
+//! `/v1/archive_policy_rule`
+
+use gnudi_indexer::IndexerError;
+use gnudi_model::ArchivePolicyRule;
+
+use super::prelude::*;
+use crate::schema::{Checked, Invalid, addressable, entries, required, storable, string};
+
+/// A rule as the API shows it.
+fn shown(rule: &ArchivePolicyRule) -> Value {
+    Value::object([
+        ("name", rule.name.as_str().into()),
+        ("archive_policy_name", rule.archive_policy_name.as_str().into()),
+        ("metric_pattern", rule.metric_pattern.as_str().into()),
+    ])
+}
+
+/// The rule that the path names.
+async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule, ApiError> {
+    let rule = call.app.engine().indexer().archive_policy_rule(call.parameter("name")).await?;
+    rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter("name").to_owned()).into())
+}
+
+/// `GET /v1/archive_policy_rule`: in the order in which they are tried.
+pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let rules = call.app.engine().indexer().archive_policy_rules().await?;
+    Ok(reply::ok(&Value::Array(rules.iter().map(shown).collect())))
+}
+
+/// `POST /v1/archive_policy_rule`
+pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let rule = new_rule(&request::json(call.parts, body).await?)?;
+    addressable(&rule.name)?;
+    storable(&rule.metric_pattern)?;
+    call.enforce(Rule::CreateArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
+    let created = call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await;
+    created.map_err(|error| match error {
+        IndexerError::NoSuchArchivePolicy(name) => {
+            ApiError::bad_request(Value::cause("Archive policy does not exist", name))
+        }
+        other => other.into(),
+    })?;
+    let location = call.links().to(&format!("/v1/archive_policy_rule/{}", rule.name));
+    Ok(reply::created(&location, &shown(&rule)))
+}
+
+fn new_rule(body: &Value) -> Checked<ArchivePolicyRule> {
+    let (mut name, mut pattern, mut policy) = (None, None, None);
+    for (key, value) in entries(body)? {
+        let place = match key.as_str() {
+            "name" => &mut name,
+            "metric_pattern" => &mut pattern,
+            "archive_policy_name" => &mut policy,
+            _ => return Err(Invalid::extra_key(key)),
+        };
+        *place = Some(string(value).map_err(|invalid| invalid.in_key(key))?);
+    }
+    Ok(ArchivePolicyRule {
+        metric_pattern: required(pattern, "metric_pattern")?,
+        archive_policy_name: required(policy, "archive_policy_name")?,
+        name: required(name, "name")?,
+    })
+}
+
+/// `GET /v1/archive_policy_rule/{name}`
+pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let rule = find(call).await?;
+    call.enforce(Rule::GetArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
+    Ok(reply::ok(&shown(&rule)))
+}
+
+/// `PATCH /v1/archive_policy_rule/{name}` renames the rule; nothing else of it changes.
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let rule = find(call).await?;
+    let new_name = new_name(&request::json(call.parts, body).await?)?;
+    addressable(&new_name)?;
+    let rule = call.app.engine().indexer().rename_archive_policy_rule(&rule.name, &new_name).await?;
+    Ok(reply::ok(&shown(&rule)))
+}
+
+fn new_name(body: &Value) -> Checked<String> {
+    let mut name = None;
+    for (key, value) in entries(body)? {
+        match key.as_str() {
+            "name" => name = Some(string(value).map_err(|invalid| invalid.in_key(key))?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    required(name, "name")
+}
+
+/// `DELETE /v1/archive_policy_rule/{name}`
+pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    call.app.engine().indexer().delete_archive_policy_rule(call.parameter("name")).await?;
+    Ok(reply::no_content())
+}

@@ -1,0 +1,31 @@
+//! The clock of the machine, and times as Python prints those that have no zone.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gnudi_model::Timestamp;
+
+pub fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// `isoformat` of a UTC time without an offset: `2026-01-31T12:00:00.123456`; no fraction where it is zero.
+pub fn naive_iso(timestamp: Timestamp) -> String {
+    timestamp.to_iso_micros().trim_end_matches("+00:00").to_owned()
+}
+
+/// `str` of it: with a space for the T.
+pub fn naive_text(timestamp: Timestamp) -> String {
+    naive_iso(timestamp).replacen('T', " ", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_naive() {
+        assert_eq!(naive_iso(Timestamp(0)), "1970-01-01T00:00:00");
+        assert_eq!(naive_text(Timestamp(1_500)), "1970-01-01 00:00:00.000001");
+    }
+}
