@@ -111,7 +111,7 @@ impl TargetOptions {
     }
 }
 
-/// An option, or a variable of the environment, that is there but empty says nothing.
+/// An empty option or environment variable counts as absent.
 fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }

@@ -202,7 +202,7 @@ impl LoadProgress<'_> {
 
     /// Runs connections to their end: how many of them the server has left waiting for too long.
     async fn drive_all(&self, opened: Vec<(u64, Connection)>, outcomes: &mut [Outcome]) -> u64 {
-        const LOOK_DELAY: Duration = Duration::from_millis(100);
+        const POLL_INTERVAL: Duration = Duration::from_millis(100);
         let answered = Cell::new(0);
         let mut running: FuturesUnordered<_> = opened
             .into_iter()
@@ -213,7 +213,7 @@ impl LoadProgress<'_> {
             .collect();
         let (mut seen, mut last_answer, mut stopped) = (0, Instant::now(), None);
         loop {
-            match tokio::time::timeout(LOOK_DELAY, running.next()).await {
+            match tokio::time::timeout(POLL_INTERVAL, running.next()).await {
                 Ok(Some(())) => continue,
                 Ok(None) => return 0,
                 Err(_) => {}

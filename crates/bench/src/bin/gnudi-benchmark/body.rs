@@ -45,6 +45,12 @@ pub struct Span {
 }
 
 impl Span {
+    /// So many measures by the minute, from that minute of every load on.
+    pub fn minutes(first: usize, count: usize) -> Self {
+        const MINUTE_MS: i64 = 60_000;
+        Span { start_ms: START_MS + first as i64 * MINUTE_MS, step_ms: MINUTE_MS, count }
+    }
+
     fn times(self) -> impl Iterator<Item = i64> {
         (0..self.count as i64).map(move |index| self.start_ms + index * self.step_ms)
     }
@@ -81,37 +87,33 @@ impl Span {
     /// `,"values":[1.23,...],"timestamps":[1420070400123,...]}`.
     pub fn write_columns(self, values: &mut Values, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"values\":[");
-        for index in 0..self.count {
-            if index > 0 {
-                out.push(b',');
-            }
+        for _ in 0..self.count {
             values.write(out);
+            out.push(b',');
         }
+        out.pop_if(|last| *last == b',');
         out.extend_from_slice(b"],\"timestamps\":[");
-        for (index, time_ms) in self.times().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            write!(out, "{time_ms}").expect("a Vec takes it");
+        for time_ms in self.times() {
+            write!(out, "{time_ms},").expect("a Vec takes it");
         }
+        out.pop_if(|last| *last == b',');
         out.extend_from_slice(b"]}\n");
     }
 
     /// Lines for VictoriaMetrics' `/api/v1/import/prometheus`: `name 1.23 1420070400123`.
     pub fn write_lines(self, name: &str, values: &mut Values, out: &mut Vec<u8>) {
-        for time_ms in self.times() {
-            out.extend_from_slice(name.as_bytes());
-            out.push(b' ');
-            values.write(out);
-            writeln!(out, " {time_ms}").expect("a Vec takes it");
-        }
+        self.write_text(name, " ", values, out);
     }
 
     /// Lines of InfluxDB's line protocol with times in milliseconds: `series value=1.23 1420070400123`.
     pub fn write_influx(self, series: &str, values: &mut Values, out: &mut Vec<u8>) {
+        self.write_text(series, " value=", values, out);
+    }
+
+    fn write_text(self, name: &str, equals: &str, values: &mut Values, out: &mut Vec<u8>) {
         for time_ms in self.times() {
-            out.extend_from_slice(series.as_bytes());
-            out.extend_from_slice(b" value=");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(equals.as_bytes());
             values.write(out);
             writeln!(out, " {time_ms}").expect("a Vec takes it");
         }

@@ -17,8 +17,8 @@ use crate::{
 /// Connections that create, show and delete metrics: as many as the workers of the published runs (`gnocchi benchmark -w 48`).
 pub const METADATA_CONNECTIONS: usize = 48;
 
-/// How often the backlog is looked at.
-const LOOK_DELAY: Duration = Duration::from_millis(10);
+/// How often the backlog is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A backlog that does not shrink for so long is given up.
 const STALL_MAX: Duration = Duration::from_secs(30);
@@ -49,35 +49,23 @@ pub fn create_metrics(
     Ok((ids, outcome))
 }
 
-/// Creates an archive policy: the granularities in seconds, and for how many points each. On a server that was measured
-/// before, it is there already.
+/// Creates an archive policy: the granularities in seconds, for how many points each, and the methods, if not the server's own.
+/// On a server that was measured before, it is there already.
 pub fn create_policy(
-    context: &Context,
-    server: &Server,
-    name: &str,
-    definitions: &[(u32, usize)],
-) -> Result<()> {
-    create_policy_of(context, server, name, definitions, None)
-}
-
-/// The same, with these methods.
-pub fn create_policy_of(
     context: &Context,
     server: &Server,
     name: &str,
     definitions: &[(u32, usize)],
     methods: Option<&[&str]>,
 ) -> Result<()> {
+    let definition = |(granularity_s, points): &(u32, usize)| DefinitionSpec {
+        granularity: Some(granularity_s.to_string()),
+        points: Some(*points as u64),
+        ..DefinitionSpec::default()
+    };
     let policy = ArchivePolicySpec {
         name: name.to_owned(),
-        definition: definitions
-            .iter()
-            .map(|(granularity_s, points)| DefinitionSpec {
-                granularity: Some(granularity_s.to_string()),
-                points: Some(*points as u64),
-                ..DefinitionSpec::default()
-            })
-            .collect(),
+        definition: definitions.iter().map(definition).collect(),
         aggregation_methods: methods.map(|names| names.iter().map(ToString::to_string).collect()),
         ..ArchivePolicySpec::default()
     };
@@ -87,13 +75,13 @@ pub fn create_policy_of(
     }
 }
 
-/// The body of the answer to the first request: what is fast and wrong is not measured.
-pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<Vec<u8>> {
+/// The body of the answer to the first request, and how long it took: what is fast and wrong is not measured.
+pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
     let mut load = bench.load(server, requests, 1, Until::Count(1));
     load.keep_bodies = true;
     let mut outcome = load.run();
     check(&outcome)?;
-    outcome.bodies.pop().map(|(_, body)| body).context("no answer")
+    outcome.bodies.pop().map(|(_, body)| (body, outcome.elapsed)).context("no answer")
 }
 
 /// An error where a call failed: what is built on it would be wrong.
@@ -134,7 +122,7 @@ pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
             (least, progress) = (waiting, Instant::now());
         }
         ensure!(progress.elapsed() < STALL_MAX, "{waiting} measures wait, and nobody processes them");
-        std::thread::sleep(LOOK_DELAY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -167,7 +155,7 @@ pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) 
 /// and is several times as fast at it.
 pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
     let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
-    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?));
+    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?.0));
     ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
     Ok(())
 }

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     body::Values,
     context::{Context, Stop},
-    peers::{self, postgres::Postgres},
+    peers::postgres::Postgres,
 };
 
 const METER: &str = "cpu_util";
@@ -59,8 +59,7 @@ pub struct Sql<'a> {
 impl<'a> Sql<'a> {
     /// Starts a server, and creates the schema and the instances.
     pub fn start(plan: &Plan, context: &'a Context) -> Result<Self> {
-        let directory = peers::directory(&context.leftovers)?;
-        let server = Postgres::start(&context.programs, directory.path(), "samples", &context.leftovers)?;
+        let (server, directory) = Postgres::start_alone(context, "samples")?;
         let options: PgConnectOptions = server.url().parse()?;
         let options = options.ssl_mode(PgSslMode::Disable);
         let (reader, meter, resources) = context.runtime.block_on(async {
