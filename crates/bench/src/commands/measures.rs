@@ -152,7 +152,7 @@ impl Add {
         pushed.tell_clients(&mut findings);
         findings.tell("measures per request", Value::Count(batch));
         findings.compare("measures push speed", Value::Rate(batch as f64 * pushed.speed(), "push"));
-        let waited = self.wait.then(|| wait_processed(&target, context)).transpose();
+        let waited = self.wait.then(|| wait_processed(&target, context));
         tell_wait(&pushed, batch, waited, &mut findings);
         pushed.tell_own(&mut findings);
         Ok(findings)
@@ -214,22 +214,24 @@ impl Show {
 }
 
 /// Adds the figures of the wait for the backlog. An error of the server there leaves the figures of the push as they are.
-fn tell_wait(pushed: &Finished, batch: u64, waited: Result<Option<Waited>>, findings: &mut Findings) {
+fn tell_wait(
+    pushed: &Finished,
+    batch: u64,
+    waited: Option<Result<Duration, String>>,
+    findings: &mut Findings,
+) {
     let measures = batch as f64 * pushed.outcome.calls as f64;
     let seconds = pushed.outcome.elapsed.as_secs_f64();
     let per_second = |seconds: f64| if seconds > 0.0 { measures / seconds } else { 0.0 };
-    match waited {
+    match waited.transpose() {
         Ok(None) => {}
-        Ok(Some(Waited::Processed(extra))) => {
+        Ok(Some(extra)) => {
             let extra = extra.as_secs_f64();
             findings.compare("extra wait to process measures", Value::Seconds(extra));
             let rate = per_second(seconds + extra);
             findings.compare("measures push and process rate", Value::Rate(rate, "measure"));
         }
-        Ok(Some(Waited::Cut { left, why })) => {
-            findings.partial = Some(format!("{why}: {left} measures still wait to be processed"));
-        }
-        Err(error) => findings.partial = Some(format!("waiting for the processing: {error:#}")),
+        Err(why) => findings.partial = Some(why),
     }
     findings.compare("measures push rate", Value::Rate(per_second(seconds), "measure"));
 }
@@ -287,28 +289,24 @@ fn backlog(target: &Target) -> Result<u64> {
     measures.with_context(|| format!("GET {PATH}: no number of measures to be processed"))
 }
 
-/// How the wait for the backlog ended.
-enum Waited {
-    Processed(Duration),
-    Cut { left: u64, why: &'static str },
-}
-
-fn wait_processed(target: &Target, context: &Context) -> Result<Waited> {
+/// How long it takes until nothing waits; an error says why the wait ended before.
+fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
     let start = Instant::now();
     let (mut least, mut progress, mut told) = (u64::MAX, start, start);
     loop {
-        let left = backlog(target)?;
+        let left = backlog(target).map_err(|error| format!("waiting for the processing: {error:#}"))?;
         if left == 0 {
-            return Ok(Waited::Processed(start.elapsed()));
+            return Ok(start.elapsed());
         }
         if left < least {
             (least, progress) = (left, Instant::now());
         }
+        let cut = |why: &str| Err(format!("{why}: {left} measures still wait to be processed"));
         if context.stop.is_set() {
-            return Ok(Waited::Cut { left, why: "interrupted" });
+            return cut("interrupted");
         }
         if progress.elapsed() >= STALL_MAX {
-            return Ok(Waited::Cut { left, why: "nobody has processed any for a minute" });
+            return cut("nobody has processed any for a minute");
         }
         if context.verbose && told.elapsed() >= TELL_DELAY {
             told = Instant::now();

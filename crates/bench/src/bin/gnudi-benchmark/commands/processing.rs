@@ -4,8 +4,6 @@
 //! number of metrics, and the worst case of a worker: batches of one measure for one metric that holds many.
 //! After each the counts in the aggregates are checked: measures that were lost are not fast.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
-use serde::Deserialize;
+use uuid::Uuid;
 
 use super::Bench;
 use crate::{
     context::Context,
-    load::{Outcome, Requests, Until},
+    load::{Keep, Load, Outcome, Requests, Until},
     peers::{Peer, Server},
 };
 
@@ -30,21 +30,14 @@ pub fn create_metrics(
     policy: &str,
     count: usize,
 ) -> Result<(Vec<MetricId>, Outcome)> {
-    #[derive(Deserialize)]
-    struct Created {
-        id: MetricId,
-    }
     let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
     let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
-    let mut load = bench.load(server, &requests, METADATA_CONNECTIONS, Until::Count(count as u64));
-    load.keep_bodies = true;
-    let mut outcome = load.run();
-    let ids: Vec<MetricId> = std::mem::take(&mut outcome.bodies)
-        .iter()
-        .map(|(_, body)| serde_json::from_slice::<Created>(body).map(|created| created.id))
-        .collect::<Result<_, _>>()
-        .context("an answer to the creation of a metric")?;
+    let until = Until::Count(count as u64);
+    let load = Load { keep: Keep::Ids, ..bench.load(server, &requests, METADATA_CONNECTIONS, until) };
+    let outcome = load.run();
     check(&outcome)?;
+    let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
+    let ids: Vec<MetricId> = ids.collect::<Result<_>>().context("an answer to the creation of a metric")?;
     ensure!(ids.len() == count, "{} metrics created, not {count}", ids.len());
     Ok((ids, outcome))
 }
@@ -77,8 +70,7 @@ pub fn create_policy(
 
 /// The body of the answer to the first request, and how long it took: what is fast and wrong is not measured.
 pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
-    let mut load = bench.load(server, requests, 1, Until::Count(1));
-    load.keep_bodies = true;
+    let load = Load { keep: Keep::Bodies, ..bench.load(server, requests, 1, Until::Count(1)) };
     let mut outcome = load.run();
     check(&outcome)?;
     outcome.bodies.pop().map(|(_, body)| (body, outcome.elapsed)).context("no answer")
