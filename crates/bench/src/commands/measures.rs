@@ -15,6 +15,7 @@ use crate::{
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
+    random::{xorshift, xorshift_state},
     subject::{self, Subjects},
     target::Target,
 };
@@ -250,13 +251,8 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
 
 /// `[{"timestamp":1420070400,"value":-12345},...]` with values anywhere within 33 bits, as gnocchiclient sends them.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut value = move || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 31) as i64 - (1 << 32)
-    };
+    let mut state = xorshift_state(seed);
+    let mut value = move || (xorshift(&mut state) >> 31) as i64 - (1 << 32);
     let items: Vec<String> = (0..count as i64)
         .map(|index| format!("{{\"timestamp\":{},\"value\":{}}}", start + index * step, value()))
         .collect();

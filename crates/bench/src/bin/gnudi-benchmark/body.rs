@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use gnudi_bench::random::{xorshift, xorshift_state};
 use gnudi_model::Timestamp;
 
 /// Where the measures of every load begin: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
@@ -17,15 +18,12 @@ pub struct Values {
 
 impl Values {
     pub fn new(seed: u64) -> Self {
-        Values { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, hundredths: 5_000 }
+        Values { state: xorshift_state(seed), hundredths: 5_000 }
     }
 
     /// The next value in hundredths, 0 to 10,000.
     pub fn next_hundredths(&mut self) -> i64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let step = (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % 101;
+        let step = (xorshift(&mut self.state) >> 32) % 101;
         self.hundredths = (self.hundredths + step as i64 - 50).clamp(0, 10_000);
         self.hundredths
     }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use gnudi_bench::random::splitmix;
 use gnudi_engine::metricd::waiting::Next;
 use gnudi_model::{MetricId, SackCount, SackId};
 use uuid::Uuid;
@@ -82,18 +83,9 @@ impl Stream {
     fn sacks(&self, count: SackCount) -> Vec<SackId> {
         let mut state = self.seed;
         (0..self.metrics)
-            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(random(&mut state), random(&mut state)))))
+            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(splitmix(&mut state), splitmix(&mut state)))))
             .collect()
     }
-}
-
-/// `SplitMix64`.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// What waits in a sack, and until when somebody is at it.
