@@ -9,7 +9,7 @@ pub fn of(error: &anyhow::Error) -> String {
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
         if !text.ends_with(&cause) {
-            // Writing to a string fails never.
+            // Writing to a String cannot fail.
             let _ = write!(text, ": {cause}");
         }
     }

@@ -11,6 +11,8 @@ use std::{
 use anyhow::Result;
 use tokio::runtime::Runtime;
 
+use crate::findings::Findings;
+
 /// What the commands of a run share.
 #[derive(Debug)]
 pub struct Context {
@@ -38,6 +40,13 @@ impl Context {
             }
         });
         Ok(context)
+    }
+
+    /// Marks the findings of a run that was told to stop as partial.
+    pub fn mark_partial(&self, findings: &mut Findings, reason: &str) {
+        if self.stop.is_set() {
+            findings.partial = Some(reason.to_owned());
+        }
     }
 
     /// Whether progress goes to a terminal: a bar, else lines.

@@ -7,8 +7,6 @@ use crate::context::EXIT_INTERRUPTED;
 /// The findings of one command.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
-    /// The words of the command: `metric create`.
-    pub command: String,
     /// What was done, in a sentence.
     pub title: String,
     pub figures: Vec<Figure>,
@@ -20,8 +18,8 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub fn new(command: &str, title: impl Into<String>) -> Self {
-        Findings { command: command.to_owned(), title: title.into(), ..Findings::default() }
+    pub fn new(title: impl Into<String>) -> Self {
+        Findings { title: title.into(), ..Findings::default() }
     }
 
     /// Adds a figure that is only told.
@@ -29,13 +27,20 @@ impl Findings {
         self.figures.push(Figure { name: name.into(), value, better: None });
     }
 
-    /// Adds a figure by which two servers can be compared.
-    pub fn compare(&mut self, name: impl Into<String>, value: Value, better: Better) {
-        self.figures.push(Figure { name: name.into(), value, better: Some(better) });
+    /// Adds a figure by which two servers can be compared, in the direction that such values have.
+    pub fn compare(&mut self, name: impl Into<String>, value: Value) {
+        let better = value.better();
+        self.figures.push(Figure { name: name.into(), value, better });
     }
 
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Notes a failure, and shows it at once.
+    pub fn note_failure(&mut self, failure: String) {
+        eprintln!("{failure}");
+        self.notes.push(failure);
     }
 
     /// Of a program that found this: that of an interrupted one where the findings are partial.
@@ -77,6 +82,15 @@ pub enum Value {
 }
 
 impl Value {
+    /// Which direction is the better one: of rates and shares up, of all that is used up or waits down.
+    fn better(&self) -> Option<Better> {
+        match self {
+            Value::Rate(..) | Value::Percent(_) => Some(Better::Higher),
+            Value::Count(_) | Value::Seconds(_) | Value::Latency(_) | Value::Bytes(_) => Some(Better::Lower),
+            Value::Text(_) => None,
+        }
+    }
+
     /// The number to compare and to plot; `None` for text.
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -124,6 +138,21 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// The headings stand in one text, `|` between two of them.
+    pub fn new(
+        title: impl Into<String>,
+        headings: &str,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Table {
+            title: title.into(),
+            headings: headings.split('|').map(|heading| heading.trim().to_owned()).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+}
+
 /// Lines over a common axis.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plot {
@@ -133,6 +162,13 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// Moments to point out, by their place on the x axis.
     pub marks: Vec<Mark>,
+}
+
+impl Plot {
+    /// Without marks.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
+        Plot { title: title.into(), x, y, lines, marks: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -160,6 +196,12 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+impl Line {
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Line { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
 /// JSON has `null` for what is no number: such points are left out.
 fn finite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(f64, f64)>, D::Error> {
     let points = Vec::<(Option<f64>, Option<f64>)>::deserialize(deserializer)?;
@@ -172,14 +214,20 @@ pub struct Mark {
     pub label: String,
 }
 
+impl Mark {
+    pub fn new(x: f64, label: impl Into<String>) -> Self {
+        Mark { x, label: label.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_figure_is_written_with_its_unit() {
-        let mut findings = Findings::new("metric create", "creates metrics");
-        findings.compare("create speed", Value::Rate(1136.5, "create"), Better::Higher);
+        let mut findings = Findings::new("creates metrics");
+        findings.compare("create speed", Value::Rate(1136.5, "create"));
         findings.tell("client workers", Value::Count(48));
         let json = serde_json::to_value(&findings).unwrap();
         assert_eq!(

@@ -61,14 +61,7 @@ pub fn text(findings: &Findings, format: Format) -> String {
     match format {
         Format::Table => tables(findings, &figures),
         Format::Json => object(findings, &figures),
-        Format::Value => {
-            let mut text = String::new();
-            for figure in &figures {
-                text += &shown(&figure.value);
-                text.push('\n');
-            }
-            text
-        }
+        Format::Value => figures.iter().map(|figure| shown(&figure.value) + "\n").collect(),
         Format::Csv => csv(findings, &figures),
     }
 }
@@ -84,19 +77,15 @@ pub fn remarks(findings: &Findings, format: Format) -> &[String] {
 fn tables(findings: &Findings, figures: &[Figure]) -> String {
     let mut text = String::new();
     if !figures.is_empty() {
-        let rows: Vec<_> =
-            figures.iter().map(|figure| vec![figure.name.clone(), shown(&figure.value)]).collect();
-        draw(&["Field".to_owned(), "Value".to_owned()], &rows, &mut text);
+        let rows = figures.iter().map(|figure| vec![figure.name.clone(), shown(&figure.value)]);
+        let figures = Table::new("", "Field | Value", rows);
+        draw(&figures.headings, &figures.rows, &mut text);
     }
     for Table { title, headings, rows } in &findings.tables {
-        text += title;
-        text.push('\n');
+        text.extend([title.as_str(), "\n"]);
         draw(headings, rows, &mut text);
     }
-    for note in &findings.notes {
-        text += note;
-        text.push('\n');
-    }
+    text.extend(findings.notes.iter().map(|note| format!("{note}\n")));
     text
 }
 
@@ -109,8 +98,8 @@ fn draw(headings: &[String], rows: &[Vec<String>], text: &mut String) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let border: String =
-        widths.iter().map(|width| format!("+{}", "-".repeat(width + 2))).collect::<Vec<_>>().concat() + "+\n";
+    let border =
+        widths.iter().map(|width| "+".to_owned() + &"-".repeat(width + 2)).collect::<String>() + "+\n";
     let line = |row: &[String], text: &mut String| {
         for (content, width) in row.iter().zip(&widths) {
             write!(text, "| {:width$} ", cell(content)).expect("a String takes it");
@@ -126,20 +115,19 @@ fn draw(headings: &[String], rows: &[Vec<String>], text: &mut String) {
     *text += &border;
 }
 
-/// Numbers as numbers, texts in the form of JSON.
-fn json_of(value: &Value) -> String {
+/// Numbers bare, texts in quotes.
+fn quoted_text(value: &Value, quoted: impl Fn(&str) -> String) -> String {
     match value {
         Value::Count(_) | Value::Latency(_) => shown(value),
-        other => json!(shown(other)).to_string(),
+        other => quoted(&shown(other)),
     }
 }
 
 /// A JSON object whose keys keep the order of the figures.
 fn object(findings: &Findings, figures: &[Figure]) -> String {
-    let mut entries: Vec<String> = figures
-        .iter()
-        .map(|figure| format!("  {}: {}", json!(figure.name), json_of(&figure.value)))
-        .collect();
+    let value = |figure: &Figure| quoted_text(&figure.value, |text| json!(text).to_string());
+    let entries = figures.iter().map(|figure| format!("  {}: {}", json!(figure.name), value(figure)));
+    let mut entries: Vec<String> = entries.collect();
     let lists = [
         ("tables", json!(findings.tables)),
         ("plots", json!(findings.plots)),
@@ -160,12 +148,8 @@ fn csv(findings: &Findings, figures: &[Figure]) -> String {
     if !figures.is_empty() {
         lines.push("\"Field\",\"Value\"".to_owned());
     }
-    for figure in figures {
-        let value = match &figure.value {
-            Value::Count(_) | Value::Latency(_) => shown(&figure.value),
-            other => quoted(&shown(other)),
-        };
-        lines.push(format!("{},{value}", quoted(&figure.name)));
+    for Figure { name, value, .. } in figures {
+        lines.push(format!("{},{}", quoted(name), quoted_text(value, quoted)));
     }
     for Table { headings, rows, .. } in &findings.tables {
         if !lines.is_empty() {
@@ -183,7 +167,7 @@ mod tests {
     use super::*;
 
     fn findings() -> Findings {
-        let mut findings = Findings::new("metric create", "creates metrics");
+        let mut findings = Findings::new("creates metrics");
         findings.tell("client workers", Value::Count(48));
         findings.tell("create speed", Value::Rate(1136.956, "create"));
         findings.tell("create latency min", Value::Latency(0.000_25));
@@ -222,9 +206,7 @@ mod tests {
     fn what_the_client_does_not_have_follows() {
         let mut findings = findings();
         findings.figures.truncate(1);
-        let row = vec!["1".to_owned(), "x".to_owned()];
-        let headings = vec!["a".to_owned(), "b".to_owned()];
-        findings.tables.push(Table { title: "T".to_owned(), headings, rows: vec![row] });
+        findings.tables.push(Table::new("T", "a | b", [vec!["1".to_owned(), "x".to_owned()]]));
         findings.note("slow");
         findings.partial = Some("cut".to_owned());
         let json: serde_json::Value = serde_json::from_str(&text(&findings, Format::Json)).unwrap();

@@ -16,6 +16,8 @@ use tokio::{
     sync::oneshot,
 };
 
+use crate::load::response::{decimal, header};
+
 /// Points in the answer to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
 
@@ -37,23 +39,25 @@ pub struct NoopServer {
 impl NoopServer {
     /// Starts a server on a free port of loopback.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(Answers::new())
+        Self::start_with(|_| Answers::new())
     }
 
     /// The same, where every answer is a 200 with this body: as large as those of the server that it stands for.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
-        let fixed = Some(answer("200 OK", &String::from_utf8_lossy(body)));
-        Self::start_with(Answers { fixed, ..Answers::default() })
+        let answer = answer("200 OK", &String::from_utf8_lossy(body));
+        Self::start_with(|_| answer)
     }
 
-    fn start_with(answers: Answers) -> io::Result<Self> {
+    /// The same, with answers that may depend on the server's address.
+    pub fn start_with<C: Choice>(answers: impl FnOnce(SocketAddr) -> C) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let answers = answers(address);
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("noop-server".to_owned()).spawn(move || {
-            tell.send(current_thread_id()).expect("the starter waits for it");
+            sender.send(current_thread_id()).expect("the starter waits for it");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime needs only file descriptors").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("it does not block");
@@ -63,17 +67,14 @@ impl NoopServer {
                 }
             });
         })?;
-        let thread_id = told.recv().expect("the thread tells its number first")?;
+        let thread_id = receiver.recv().expect("the thread sends its number first")?;
         Ok(NoopServer { address, thread_id, stop: Some(stop), thread: Some(thread) })
     }
 }
 
 impl Drop for NoopServer {
     fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // An error means that the thread has ended already.
-            let _ = stop.send(());
-        }
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -89,7 +90,7 @@ fn current_thread_id() -> io::Result<u32> {
         .ok_or_else(|| io::Error::other("/proc/thread-self is not a thread"))
 }
 
-async fn accept(listener: TcpListener, answers: Answers) {
+async fn accept(listener: TcpListener, answers: impl Choice) {
     let answers = Arc::new(answers);
     loop {
         if let Ok((stream, _)) = listener.accept().await {
@@ -100,7 +101,7 @@ async fn accept(listener: TcpListener, answers: Answers) {
 }
 
 /// Serves a connection until the client closes it or sends what is not understood.
-async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
+async fn serve(mut stream: TcpStream, answers: Arc<impl Choice>) {
     let mut buffer = vec![0; READ_BYTES];
     let mut filled = 0;
     while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]).await {
@@ -127,22 +128,27 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
 }
 
 fn content_length(head: &[u8]) -> usize {
-    const NAME: &[u8] = b"\r\nContent-Length: ";
-    let Some(at) = head.windows(NAME.len()).position(|window| window == NAME) else { return 0 };
-    head[at + NAME.len()..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .fold(0, |value, digit| value * 10 + usize::from(digit - b'0'))
+    let value = head.split(|&byte| byte == b'\n').find_map(|line| header(line, b"content-length"));
+    value.and_then(|value| decimal(value).ok()).unwrap_or(0) as usize
+}
+
+/// Which whole answer a request gets, by its head.
+pub trait Choice: Send + Sync + 'static {
+    fn choose(&self, head: &[u8]) -> &[u8];
+}
+
+/// To everything the same.
+impl Choice for Vec<u8> {
+    fn choose(&self, _head: &[u8]) -> &[u8] {
+        self
+    }
 }
 
 /// Whole answers, prebuilt.
-#[derive(Default)]
 struct Answers {
-    /// To everything, where there is one.
-    fixed: Option<Vec<u8>>,
     accepted: Vec<u8>,
     created: Vec<u8>,
-    /// "There is one already": so that nobody looks into a policy.
+    /// To the creation of an archive policy: it exists already.
     known: Vec<u8>,
     deleted: Vec<u8>,
     metric: Vec<u8>,
@@ -158,7 +164,6 @@ impl Answers {
         let status =
             r#"{"storage": {"summary": {"metrics": 0, "measures": 0}}, "metricd": {"processors": []}}"#;
         Answers {
-            fixed: None,
             accepted: answer("202 Accepted", ""),
             created: answer("201 Created", metric),
             known: answer("409 Conflict", ""),
@@ -169,11 +174,10 @@ impl Answers {
             status: answer("200 OK", status),
         }
     }
+}
 
+impl Choice for Answers {
     fn choose(&self, head: &[u8]) -> &[u8] {
-        if let Some(fixed) = &self.fixed {
-            return fixed;
-        }
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let mut words = line.split(|&byte| byte == b' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -194,10 +198,21 @@ fn has(path: &[u8], part: &[u8]) -> bool {
     path.windows(part.len()).any(|window| window == part)
 }
 
-fn answer(status: &str, body: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
+/// A whole answer with JSON. Further header lines may follow the status.
+pub fn answer(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_as_long_as_its_head_says() {
+        assert_eq!(content_length(b"POST / HTTP/1.1\r\nContent-Length: 12\r\n\r\n"), 12);
+        assert_eq!(content_length(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 7"), 7);
+        assert_eq!(content_length(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"), 0);
+    }
 }

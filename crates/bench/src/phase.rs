@@ -11,10 +11,10 @@ use clap::Args;
 use crate::{
     commands::count,
     context::Context,
-    findings::{Better, Findings, Value},
+    findings::{Findings, Value},
     load::{Keep, Load, Outcome, Requests, Until},
     noop::NoopServer,
-    progress::{Place, Progress},
+    progress::{Display, Progress},
     target::{Target, TargetOptions},
 };
 
@@ -81,12 +81,12 @@ pub struct Finished {
 impl Phase<'_> {
     pub fn run(&self, options: &LoadOptions, target: &Target, context: &Context) -> Result<Finished> {
         let workers = options.workers();
-        let place = match (context.verbose, Context::on_terminal()) {
-            (false, _) => Place::Nowhere,
-            (true, true) => Place::Bar,
-            (true, false) => Place::Lines,
+        let display = match (context.verbose, Context::on_terminal()) {
+            (false, _) => Display::Hidden,
+            (true, true) => Display::Bar,
+            (true, false) => Display::Lines,
         };
-        let progress = Progress::new(self.verb, self.count, place);
+        let progress = Progress::new(self.verb, self.count, display);
         let load = Load {
             connections: workers as usize,
             threads: options.threads.min(workers) as usize,
@@ -102,18 +102,9 @@ impl Phase<'_> {
             }
             _ => None,
         };
-        let threads = load.threads as u64;
-        let on_noop = target.is_noop();
-        Ok(Finished {
-            verb: self.verb,
-            count: self.count,
-            workers,
-            threads,
-            outcome,
-            limit,
-            on_noop,
-            interrupted,
-        })
+        let (threads, on_noop) = (load.threads as u64, target.is_noop());
+        let Phase { verb, count, .. } = *self;
+        Ok(Finished { verb, count, workers, threads, outcome, limit, on_noop, interrupted })
     }
 }
 
@@ -213,7 +204,7 @@ impl Finished {
         let cumulated = outcome.latency.sum().as_secs_f64();
         findings.tell(format!("{verb} runtime (cumulated)"), Value::Seconds(cumulated));
         findings.tell(format!("{verb} executed"), Value::Count(outcome.executed()));
-        findings.compare(format!("{verb} speed"), Value::Rate(self.speed(), verb), Better::Higher);
+        findings.compare(format!("{verb} speed"), Value::Rate(self.speed(), verb));
         findings.tell(format!("{verb} failures"), Value::Count(outcome.failures));
         let failures = 100.0 * ratio(outcome.failures as f64, outcome.executed() as f64);
         findings.tell(format!("{verb} failures rate"), Value::Percent(failures));
@@ -222,7 +213,7 @@ impl Finished {
         }
         let latency = &outcome.latency;
         let mut tell = |name: &str, seconds: f64| {
-            findings.compare(format!("{verb} latency {name}"), Value::Latency(seconds), Better::Lower);
+            findings.compare(format!("{verb} latency {name}"), Value::Latency(seconds));
         };
         tell("min", latency.min().as_secs_f64());
         tell("max", latency.max().as_secs_f64());
@@ -235,7 +226,7 @@ impl Finished {
     /// The figures that gnocchiclient does not have, to stand behind all of its own.
     pub fn tell_own(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
-        findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb), Better::Higher);
+        findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb));
         if outcome.refused > 0 {
             findings.tell(format!("{verb} refused for now"), Value::Count(outcome.refused));
         }
@@ -279,15 +270,11 @@ fn ratio(dividend: f64, divisor: f64) -> f64 {
 mod tests {
     use std::{
         io::{Read as _, Write as _},
-        net::TcpListener,
+        net::{SocketAddr, TcpListener},
     };
 
     use super::*;
     use crate::load::Headers;
-
-    fn context() -> Context {
-        Context::new(false, || {}).unwrap()
-    }
 
     fn options(endpoint: &str) -> LoadOptions {
         let target =
@@ -295,13 +282,18 @@ mod tests {
         LoadOptions { target, workers: Some(4), threads: 1, no_calibration: false }
     }
 
-    fn run(endpoint: &str, count: u64) -> Finished {
+    /// On a server of this endpoint, or on another that stands in for it.
+    fn run_on(endpoint: &str, other: Option<SocketAddr>, count: u64) -> Finished {
         let options = options(endpoint);
-        let target = options.target.open().unwrap();
+        let mut target = options.target.open().unwrap();
+        target.address = other.unwrap_or(target.address);
         let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
-        let context = context();
         let phase = Phase { verb: "show", requests: &requests, count, keep: Keep::Nothing };
-        phase.run(&options, &target, &context).unwrap()
+        phase.run(&options, &target, &Context::new(false, || {}).unwrap()).unwrap()
+    }
+
+    fn run(endpoint: &str, count: u64) -> Finished {
+        run_on(endpoint, None, count)
     }
 
     fn figure(finished: &Finished, name: &str) -> Option<Value> {
@@ -328,27 +320,28 @@ mod tests {
         assert!(figure(&finished, "show generator cpu").is_some());
     }
 
-    /// Answers each request after a pause.
-    fn slow_server(pause: Duration) -> String {
+    /// Answers each request with the same, after a pause.
+    fn server(pause: Duration, answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 std::thread::spawn(move || {
                     while let Ok(1..) = stream.read(&mut [0; 4096]) {
                         std::thread::sleep(pause);
-                        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+                        stream.write_all(answer).unwrap();
                     }
                 });
             }
         });
-        url
+        address
     }
 
     #[test]
     fn a_slow_server_is_the_bottleneck_itself() {
-        let finished = run(&slow_server(Duration::from_millis(20)), 40);
+        let server = server(Duration::from_millis(20), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        let finished = run(&format!("http://{server}"), 40);
         // Where the machine is overloaded, it may be the processors.
         assert_ne!(finished.bottleneck(), Bottleneck::Generator, "{finished:?}");
         assert!(finished.limit.unwrap() > 2.0 * finished.rate(), "{finished:?}");
@@ -369,34 +362,15 @@ mod tests {
             (10.0, None, None, None, Server),
             (0.0, None, Some(0.0), Some(0.0), Server),
         ] {
-            assert_eq!(
-                Bottleneck::of(rate, limit, run, wait),
-                verdict,
-                "{rate}, {limit:?}, {run:?}, {wait:?}"
-            );
+            let found = Bottleneck::of(rate, limit, run, wait);
+            assert_eq!(found, verdict, "{rate}, {limit:?}, {run:?}, {wait:?}");
         }
     }
 
     #[test]
     fn a_load_without_any_success_is_an_error_with_its_request() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let options = options("limit");
-        let mut target = options.target.open().unwrap();
-        target.address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                std::thread::spawn(move || {
-                    while let Ok(1..) = stream.read(&mut [0; 4096]) {
-                        stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 4\r\n\r\nnone").unwrap();
-                    }
-                });
-            }
-        });
-        let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
-        let context = context();
-        let phase = Phase { verb: "show", requests: &requests, count: 1_000_000, keep: Keep::Nothing };
-        let finished = phase.run(&options, &target, &context).unwrap();
+        let server = server(Duration::ZERO, b"HTTP/1.1 404 No\r\nContent-Length: 4\r\n\r\nnone");
+        let finished = run_on("limit", Some(server), 1_000_000);
         assert!(finished.outcome.failures < 200, "it gave up early: {finished:?}");
         let error = finished.require_success().unwrap_err().to_string();
         assert!(error.ends_with("requests succeeded: GET /v1/metric/x: 404 none"), "{error}");

@@ -1,12 +1,12 @@
-//! How far a load has come, told while it runs: a bar where somebody looks, lines where they are kept.
+//! The progress of a load while it runs: a bar on a terminal, lines in a log.
 //!
 //! The lines are gnocchiclient's: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a second and at the end.
 
 use std::{
     io::Write as _,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     time::{Duration, Instant},
 };
@@ -16,10 +16,10 @@ const BAR_DELAY: Duration = Duration::from_millis(100);
 /// Characters between the bar's ends.
 const BAR_WIDTH: u64 = 30;
 
-/// Where to tell.
+/// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Nowhere,
+pub enum Display {
+    Hidden,
     Lines,
     Bar,
 }
@@ -31,56 +31,46 @@ pub struct Progress {
     total: u64,
     /// What a step is called: `create`.
     verb: &'static str,
-    place: Place,
+    display: Display,
 }
 
 impl Progress {
-    pub fn new(verb: &'static str, total: u64, place: Place) -> Self {
-        Progress { done: AtomicU64::new(0), total, verb, place }
+    pub fn new(verb: &'static str, total: u64, display: Display) -> Self {
+        Progress { done: AtomicU64::new(0), total, verb, display }
     }
 
-    /// Does the work and tells of it from another thread; the last step is always told.
+    /// Does the work and shows its progress from another thread; the last step is always shown.
     pub fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.place == Place::Nowhere {
+        if self.display == Display::Hidden {
             return work();
         }
-        let (ended, end) = (Mutex::new(false), Condvar::new());
-        let lock = || -> MutexGuard<bool> { ended.lock().unwrap_or_else(PoisonError::into_inner) };
         let start = Instant::now();
+        let delay = if self.display == Display::Bar { BAR_DELAY } else { LINE_DELAY };
+        let (working, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let delay = if self.place == Place::Bar { BAR_DELAY } else { LINE_DELAY };
-                let mut guard = lock();
-                loop {
-                    if !*guard {
-                        guard = end.wait_timeout(guard, delay).unwrap_or_else(PoisonError::into_inner).0;
-                    }
-                    self.tell(start.elapsed(), *guard);
-                    if *guard {
-                        break;
-                    }
+            scope.spawn(move || {
+                while ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
+                    self.show(start.elapsed(), false);
                 }
+                self.show(start.elapsed(), true);
             });
-            // Ends the watch also where the work panics.
-            let _ended = OnDrop(|| {
-                *lock() = true;
-                end.notify_all();
-            });
+            // Dropped when the work ends, also by a panic: that ends the thread.
+            let _working = working;
             work()
         })
     }
 
     /// A lost line is no reason to end the work.
-    fn tell(&self, elapsed: Duration, last: bool) {
+    fn show(&self, elapsed: Duration, last: bool) {
         let mut text = self.line(elapsed);
-        match self.place {
-            Place::Bar => {
+        match self.display {
+            Display::Bar => {
                 text = format!("\r{} {text}\x1b[K", self.bar());
                 if last {
                     text.push('\n');
                 }
             }
-            Place::Lines | Place::Nowhere => text.push('\n'),
+            Display::Lines | Display::Hidden => text.push('\n'),
         }
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
@@ -99,21 +89,13 @@ impl Progress {
     }
 }
 
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn lines_are_the_clients() {
-        let progress = Progress::new("create", 1000, Place::Lines);
+        let progress = Progress::new("create", 1000, Display::Lines);
         progress.done.store(120, Ordering::Relaxed);
         let line = progress.line(Duration::from_millis(1500));
         assert_eq!(line, "120/1000, total: 1.50 seconds, rate: 80.00 create/second");
@@ -122,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_bar_fills() {
-        let progress = Progress::new("push", 10, Place::Bar);
+        let progress = Progress::new("push", 10, Display::Bar);
         assert_eq!(progress.bar(), format!("[{}]", ".".repeat(30)));
         progress.done.store(5, Ordering::Relaxed);
         assert_eq!(progress.bar(), format!("[{}{}]", "#".repeat(15), ".".repeat(15)));
@@ -132,7 +114,7 @@ mod tests {
 
     #[test]
     fn watching_ends_with_the_work() {
-        let progress = Progress::new("show", 1, Place::Lines);
+        let progress = Progress::new("show", 1, Display::Lines);
         let start = Instant::now();
         assert_eq!(progress.watch(|| 7), 7);
         assert!(start.elapsed() < LINE_DELAY);

@@ -22,7 +22,7 @@ pub struct Subjects<'a> {
 }
 
 /// The path of a metric: by its id, or by its resource and its name.
-pub fn path(metric: &str, resource: Option<&str>) -> Result<String> {
+fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
     if let Some(resource) = resource {
         return Ok(uri::path(&(resource_path(resource) + "/"), metric));
@@ -34,23 +34,25 @@ pub fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     Ok(uri::path("/v1/metric/", metric))
 }
 
+/// The paths of several metrics.
+pub fn paths<'a>(
+    metrics: impl IntoIterator<Item = &'a String>,
+    resource: Option<&str>,
+) -> Result<Vec<String>> {
+    metrics.into_iter().map(|metric| path(metric, resource)).collect()
+}
+
 /// The path of a resource's metrics.
 pub fn resource_path(resource: &str) -> String {
     uri::path("/v1/resource/generic/", resource) + "/metric"
 }
 
 impl<'a> Subjects<'a> {
-    /// The metrics of these names; where there are none, a new one of the policy.
-    pub fn of(
-        metrics: &[String],
-        resource: Option<&str>,
-        policy: Option<&str>,
-        target: &'a Target,
-    ) -> Result<Self> {
-        if metrics.is_empty() {
+    /// The metrics of these paths; where there are none, a new one of the policy.
+    pub fn of(paths: Vec<String>, policy: Option<&str>, target: &'a Target) -> Result<Self> {
+        if paths.is_empty() {
             return Self::make(policy.unwrap_or(DEFAULT_POLICY), target);
         }
-        let paths = metrics.iter().map(|metric| path(metric, resource)).collect::<Result<_>>()?;
         Ok(Subjects { paths, made_on: None })
     }
 

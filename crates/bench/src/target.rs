@@ -14,7 +14,7 @@ use gnudi_client::{Trust, basic_authorization};
 
 use crate::{
     context::Stop,
-    load::{Headers, Load, Requests, Secured, Until},
+    load::{Headers, Keep, Load, Requests, Secured, Until},
     noop::NoopServer,
 };
 
@@ -111,7 +111,7 @@ impl TargetOptions {
     }
 }
 
-/// An option, or a variable of the environment, that is there but empty says nothing.
+/// An empty option or environment variable counts as absent.
 fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
@@ -176,7 +176,7 @@ impl Target {
         // Calls of their own are not cut: ctrl-C ends the load that they belong to.
         let stop = Stop::default();
         let requests = Requests::Listed(vec![request]);
-        let load = Load { keep_bodies: true, ..self.load(&requests, Until::Count(1), &stop) };
+        let load = Load { keep: Keep::Bodies, ..self.load(&requests, Until::Count(1), &stop) };
         let mut outcome = load.run();
         match outcome.bodies.pop() {
             Some((_, body)) => Ok(body),

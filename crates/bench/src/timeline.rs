@@ -30,13 +30,9 @@ pub fn lines(names: [&str; 2], calls: &[Call], end_s: f64, origin_s: f64) -> [Li
             bucket.1 += 1;
         }
     }
-    let line = |name: &str, value: &dyn Fn(&(f64, u64)) -> f64| Line {
-        name: name.to_owned(),
-        points: buckets
-            .iter()
-            .enumerate()
-            .map(|(number, bucket)| (number as f64 * width_s - origin_s, value(bucket)))
-            .collect(),
+    let line = |name: &str, value: &dyn Fn(&(f64, u64)) -> f64| {
+        let buckets = buckets.iter().enumerate();
+        Line::new(name, buckets.map(|(number, bucket)| (number as f64 * width_s - origin_s, value(bucket))))
     };
     [line(names[0], &|bucket| bucket.0 * 1e3), line(names[1], &|bucket| bucket.1 as f64 / width_s)]
 }

@@ -12,17 +12,18 @@ use gnudi_model::{Timestamp, python};
 use crate::{
     commands::count,
     context::Context,
-    findings::{Better, Findings, Value},
+    findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
+    random::{xorshift, xorshift_state},
     subject::{self, Subjects},
     target::Target,
 };
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// How often the backlog is looked at, and told of.
-const LOOK_DELAY: Duration = Duration::from_millis(10);
+/// How often the backlog is polled, and printed.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TELL_DELAY: Duration = Duration::from_secs(1);
 
 /// A backlog that does not shrink for so long is given up.
@@ -130,16 +131,13 @@ impl Add {
             end - start >= batch as i64,
             "The specified time range is not large enough for the number of points"
         );
-        for metric in &self.metrics {
-            subject::path(metric, self.resource_id.as_deref())?;
-        }
+        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
         let target = self.load.target.open()?;
         if self.wait {
-            // Whoever may not ask should know before the load.
+            // A missing permission for the status is an error before the load, not after it.
             backlog(&target)?;
         }
-        let policy = self.archive_policy_name.as_deref();
-        let subjects = Subjects::of(&self.metrics, self.resource_id.as_deref(), policy, &target)?;
+        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
         let head = |path: &String| target.headers.open_json_head(&format!("{path}/measures"));
         let body = measures(start, (end - start) / batch as i64, batch, u64::from(now.subsec_nanos()));
         let requests = Requests::Grid {
@@ -151,12 +149,11 @@ impl Add {
         let pushed = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("sends {} measures, {batch} a request, with {} workers", self.count, pushed.workers);
-        let mut findings = Findings::new("measures add", title);
+        let mut findings = Findings::new(title);
         pushed.tell_clients(&mut findings);
         findings.tell("measures per request", Value::Count(batch));
-        let speed = Value::Rate(batch as f64 * pushed.speed(), "push");
-        findings.compare("measures push speed", speed, Better::Higher);
-        let waited = self.wait.then(|| wait_processed(&target, context)).transpose();
+        findings.compare("measures push speed", Value::Rate(batch as f64 * pushed.speed(), "push"));
+        let waited = self.wait.then(|| wait_processed(&target, context));
         tell_wait(&pushed, batch, waited, &mut findings);
         pushed.tell_own(&mut findings);
         Ok(findings)
@@ -179,14 +176,10 @@ impl Add {
 
 impl Show {
     fn run(&self, context: &Context, now: Duration) -> Result<Findings> {
-        if let Some(metric) = &self.metric {
-            subject::path(metric, self.resource_id.as_deref())?;
-        }
+        let paths = subject::paths(&self.metric, self.resource_id.as_deref())?;
         let target = self.load.target.open()?;
-        let named: Vec<String> = self.metric.iter().cloned().collect();
-        let policy = self.archive_policy_name.as_deref();
-        let subjects = Subjects::of(&named, self.resource_id.as_deref(), policy, &target)?;
-        if named.is_empty() {
+        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
+        if self.metric.is_none() {
             fill(&subjects.paths[0], &target, now.as_secs() as i64)?;
         }
         let path = self.path(&subjects.paths[0]);
@@ -197,12 +190,12 @@ impl Show {
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("gets {per_request} measures {} times with {} workers", self.count, shown.workers);
-        let mut findings = Findings::new("measures show", title);
+        let mut findings = Findings::new(title);
         shown.tell_clients(&mut findings);
         findings.tell("measures per request", Value::Count(per_request));
         let seconds = shown.outcome.elapsed.as_secs_f64();
         let rate = (per_request * shown.outcome.calls) as f64 / seconds.max(f64::MIN_POSITIVE);
-        findings.compare("measures show rate", Value::Rate(rate, "measure"), Better::Higher);
+        findings.compare("measures show rate", Value::Rate(rate, "measure"));
         shown.tell_own(&mut findings);
         Ok(findings)
     }
@@ -221,26 +214,27 @@ impl Show {
     }
 }
 
-/// What became of the backlog; a server that fails then takes nothing from what was measured before.
-fn tell_wait(pushed: &Finished, batch: u64, waited: Result<Option<Waited>>, findings: &mut Findings) {
+/// Adds the figures of the wait for the backlog. An error of the server there leaves the figures of the push as they are.
+fn tell_wait(
+    pushed: &Finished,
+    batch: u64,
+    waited: Option<Result<Duration, String>>,
+    findings: &mut Findings,
+) {
     let measures = batch as f64 * pushed.outcome.calls as f64;
     let seconds = pushed.outcome.elapsed.as_secs_f64();
     let per_second = |seconds: f64| if seconds > 0.0 { measures / seconds } else { 0.0 };
-    match waited {
+    match waited.transpose() {
         Ok(None) => {}
-        Ok(Some(Waited::Processed(extra))) => {
+        Ok(Some(extra)) => {
             let extra = extra.as_secs_f64();
-            findings.compare("extra wait to process measures", Value::Seconds(extra), Better::Lower);
-            let rate = Value::Rate(per_second(seconds + extra), "measure");
-            findings.compare("measures push and process rate", rate, Better::Higher);
+            findings.compare("extra wait to process measures", Value::Seconds(extra));
+            let rate = per_second(seconds + extra);
+            findings.compare("measures push and process rate", Value::Rate(rate, "measure"));
         }
-        Ok(Some(Waited::Cut { left, why })) => {
-            findings.partial = Some(format!("{why}: {left} measures still wait to be processed"));
-        }
-        Err(error) => findings.partial = Some(format!("waiting for the processing: {error:#}")),
+        Err(why) => findings.partial = Some(why),
     }
-    let rate = Value::Rate(per_second(seconds), "measure");
-    findings.compare("measures push rate", rate, Better::Higher);
+    findings.compare("measures push rate", Value::Rate(per_second(seconds), "measure"));
 }
 
 /// A time in whole seconds: a date, with hours or without, in UTC where it names no zone; seconds since 1970; or relative to now.
@@ -257,13 +251,8 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
 
 /// `[{"timestamp":1420070400,"value":-12345},...]` with values anywhere within 33 bits, as gnocchiclient sends them.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut value = move || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 31) as i64 - (1 << 32)
-    };
+    let mut state = xorshift_state(seed);
+    let mut value = move || (xorshift(&mut state) >> 31) as i64 - (1 << 32);
     let items: Vec<String> = (0..count as i64)
         .map(|index| format!("{{\"timestamp\":{},\"value\":{}}}", start + index * step, value()))
         .collect();
@@ -296,34 +285,30 @@ fn backlog(target: &Target) -> Result<u64> {
     measures.with_context(|| format!("GET {PATH}: no number of measures to be processed"))
 }
 
-/// How the wait for the backlog ended.
-enum Waited {
-    Processed(Duration),
-    Cut { left: u64, why: &'static str },
-}
-
-fn wait_processed(target: &Target, context: &Context) -> Result<Waited> {
+/// How long it takes until nothing waits; an error says why the wait ended before.
+fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
     let start = Instant::now();
     let (mut least, mut progress, mut told) = (u64::MAX, start, start);
     loop {
-        let left = backlog(target)?;
+        let left = backlog(target).map_err(|error| format!("waiting for the processing: {error:#}"))?;
         if left == 0 {
-            return Ok(Waited::Processed(start.elapsed()));
+            return Ok(start.elapsed());
         }
         if left < least {
             (least, progress) = (left, Instant::now());
         }
+        let cut = |why: &str| Err(format!("{why}: {left} measures still wait to be processed"));
         if context.stop.is_set() {
-            return Ok(Waited::Cut { left, why: "interrupted" });
+            return cut("interrupted");
         }
         if progress.elapsed() >= STALL_MAX {
-            return Ok(Waited::Cut { left, why: "nobody has processed any for a minute" });
+            return cut("nobody has processed any for a minute");
         }
         if context.verbose && told.elapsed() >= TELL_DELAY {
             told = Instant::now();
             eprintln!("Remaining measures to be processed: {left}");
         }
-        std::thread::sleep(LOOK_DELAY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

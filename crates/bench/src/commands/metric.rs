@@ -9,7 +9,7 @@ use crate::{
     commands::count,
     context::{Context, Stop},
     findings::Findings,
-    load::{Keep, Load, Requests, Until, requests::with_length},
+    load::{Keep, Load, Outcome, Requests, Until, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
     subject::{self, Subjects},
     target::Target,
@@ -103,7 +103,7 @@ impl Create {
         let mut created = batch.create(&self.load, context)?;
         let metrics = batch.created(&mut created);
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
-        let mut findings = Findings::new("metric create", title);
+        let mut findings = Findings::new(title);
         created.tell_clients(&mut findings);
         if created.interrupted && !self.keep {
             metrics.remove(&target, &self.load);
@@ -122,20 +122,17 @@ impl Create {
 
 impl Show {
     fn run(&self, context: &Context) -> Result<Findings> {
-        // What the command line says is looked at before the server is.
-        for metric in &self.metrics {
-            subject::path(metric, self.resource_id.as_deref())?;
-        }
+        // The command line is checked before the server is contacted.
+        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
         let target = self.load.target.open()?;
-        let policy = self.archive_policy_name.as_deref();
-        let subjects = Subjects::of(&self.metrics, self.resource_id.as_deref(), policy, &target)?;
+        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
         let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep: Keep::Nothing };
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("shows {} metrics {count} times with {} workers", subjects.paths.len(), shown.workers);
-        let mut findings = Findings::new("metric show", title);
+        let mut findings = Findings::new(title);
         shown.tell_clients(&mut findings);
         shown.tell_own(&mut findings);
         Ok(findings)
@@ -145,10 +142,9 @@ impl Show {
 impl Delete {
     fn run(&self, context: &Context) -> Result<Findings> {
         let resource = self.resource_id.as_deref();
-        let paths: Vec<String> =
-            self.metrics.iter().map(|metric| subject::path(metric, resource)).collect::<Result<_>>()?;
+        let paths = subject::paths(&self.metrics, resource)?;
         let target = self.load.target.open()?;
-        let mut findings = Findings::new("metric delete", "");
+        let mut findings = Findings::default();
         let metrics = if let Some(count) = self.count {
             let batch = Batch::new(&target, resource, self.archive_policy_name.as_deref(), count);
             let unmeasured = LoadOptions { no_calibration: true, ..self.load.clone() };
@@ -159,17 +155,16 @@ impl Delete {
                 metrics.remove(&target, &self.load);
                 return Ok(findings);
             }
-            if let Some(failure) = &created.outcome.failure {
-                findings
-                    .note(format!("{} metrics could not be created: {failure}", created.outcome.failures));
-            }
+            let Outcome { failure, failures, .. } = &created.outcome;
+            findings.notes.extend(
+                failure.iter().map(|failure| format!("{failures} metrics could not be created: {failure}")),
+            );
             metrics
         } else {
             let requests = paths.iter().map(|path| target.headers.bare("DELETE", path)).collect();
             Deletions(Requests::Listed(requests))
         };
-        let deleted = metrics.delete(&target, &self.load, context)?;
-        let deleted = deleted.require_success()?;
+        let deleted = metrics.delete(&target, &self.load, context)?.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
         deleted.tell_clients(&mut findings);
         tell_deleted(&deleted, &mut findings);

@@ -95,7 +95,8 @@ pub(super) async fn drive(
         let parts = shared.load.requests.parts(index);
         let mut attempts = 0;
         loop {
-            let wanted = shared.load.keep_bodies || shared.load.keep == Keep::Ids || outcome.sample.is_none();
+            let of_bodies = matches!(shared.load.keep, Keep::Bodies | Keep::Ids);
+            let wanted = of_bodies || outcome.sample.is_none();
             scratch.clear();
             outcome.reconnects += u64::from(connection.stream.is_none());
             let result = connection.exchange(&parts, wanted.then_some(&mut scratch)).await;

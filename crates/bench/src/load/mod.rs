@@ -54,10 +54,12 @@ pub const SILENCE_MAX: Duration = Duration::from_mins(2);
 /// A load whose first requests all fail is ended after so many.
 const FAILURES_HOPELESS: u64 = 100;
 
-/// What to keep of requests that succeed, in a few bytes each.
+/// What to keep of requests that succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Nothing,
+    /// The answer's body, with the index of the request.
+    Bodies,
     /// The id in the answer: an answer without one is a failure.
     Ids,
     /// The index of the request.
@@ -75,8 +77,6 @@ pub struct Load<'a> {
     pub threads: usize,
     pub until: Until,
     pub order: Order,
-    /// Keep the bodies of the answers, with the index of their requests.
-    pub keep_bodies: bool,
     pub keep: Keep,
     /// Keep when each request that succeeded began, and how long it took.
     pub keep_calls: bool,
@@ -99,7 +99,6 @@ impl<'a> Load<'a> {
             threads: 1,
             until,
             order: Order::Free,
-            keep_bodies: false,
             keep: Keep::Nothing,
             keep_calls: false,
             stop,
@@ -202,7 +201,7 @@ impl LoadProgress<'_> {
 
     /// Runs connections to their end: how many of them the server has left waiting for too long.
     async fn drive_all(&self, opened: Vec<(u64, Connection)>, outcomes: &mut [Outcome]) -> u64 {
-        const LOOK_DELAY: Duration = Duration::from_millis(100);
+        const POLL_INTERVAL: Duration = Duration::from_millis(100);
         let answered = Cell::new(0);
         let mut running: FuturesUnordered<_> = opened
             .into_iter()
@@ -213,7 +212,7 @@ impl LoadProgress<'_> {
             .collect();
         let (mut seen, mut last_answer, mut stopped) = (0, Instant::now(), None);
         loop {
-            match tokio::time::timeout(LOOK_DELAY, running.next()).await {
+            match tokio::time::timeout(POLL_INTERVAL, running.next()).await {
                 Ok(Some(())) => continue,
                 Ok(None) => return 0,
                 Err(_) => {}
@@ -294,7 +293,7 @@ mod tests {
         let server = NoopServer::start().unwrap();
         let requests = requests("GET", "/v1/metric/x/measures");
         let mut load = load(server.address, &requests, Until::Count(10));
-        load.keep_bodies = true;
+        load.keep = Keep::Bodies;
         let outcome = load.run();
         assert_eq!((outcome.calls, outcome.failures, outcome.reconnects), (10, 0, 0), "{outcome:?}");
         let mut indices: Vec<u64> = outcome.bodies.iter().map(|(index, _)| *index).collect();

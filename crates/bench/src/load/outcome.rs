@@ -64,16 +64,14 @@ impl Outcome {
         body: &mut Vec<u8>,
         load: &Load,
     ) -> Result<(), &'static str> {
-        match load.keep {
-            Keep::Nothing => {}
-            Keep::Ids => self.ids.push(find_id(body).ok_or("an answer without an id")?),
-            Keep::Indices => self.indices.push(index),
-        }
         if self.sample.is_none() {
             self.sample = Some(body.clone());
         }
-        if load.keep_bodies {
-            self.bodies.push((index, std::mem::take(body)));
+        match load.keep {
+            Keep::Nothing => {}
+            Keep::Bodies => self.bodies.push((index, std::mem::take(body))),
+            Keep::Ids => self.ids.push(find_id(body).ok_or("an answer without an id")?),
+            Keep::Indices => self.indices.push(index),
         }
         self.calls += 1;
         self.body_bytes += answer.body_bytes;

@@ -86,23 +86,22 @@ impl Headers {
 
     /// A whole request without a body.
     pub fn bare(&self, method: &str, path: &str) -> Vec<u8> {
-        let mut request = self.open_head(method, path);
-        request.extend_from_slice(b"\r\n");
-        request
+        [self.open_head(method, path).as_slice(), b"\r\n"].concat()
     }
 
     /// A whole POST of JSON.
     pub fn post(&self, path: &str, body: &[u8]) -> Vec<u8> {
-        let mut request = self.open_json_head(path);
-        request.extend_from_slice(&with_length(body, 0));
-        request
+        [self.open_json_head(path), with_length(body, 0)].concat()
+    }
+
+    /// A whole POST of text, of no type.
+    pub fn post_text(&self, path: &str, body: &[u8]) -> Vec<u8> {
+        [self.open_head("POST", path), with_length(body, 0)].concat()
     }
 
     /// The open head of a POST of JSON.
     pub fn open_json_head(&self, path: &str) -> Vec<u8> {
-        let mut request = self.open_head("POST", path);
-        request.extend_from_slice(b"Content-Type: application/json\r\n");
-        request
+        [self.open_head("POST", path).as_slice(), b"Content-Type: application/json\r\n"].concat()
     }
 }
 

@@ -254,12 +254,13 @@ fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The value of a header line of this (lower-case) name.
-fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (found, value) = line.split_at_checked(name.len())?;
     (found.eq_ignore_ascii_case(name) && value.first() == Some(&b':')).then(|| value[1..].trim_ascii())
 }
 
-fn decimal(text: &[u8]) -> Result<u64, BadAnswer> {
+/// A number in digits.
+pub(crate) fn decimal(text: &[u8]) -> Result<u64, BadAnswer> {
     std::str::from_utf8(text)
         .ok()
         .and_then(|text| text.parse().ok())

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use gnudi_bench::random::{xorshift, xorshift_state};
 use gnudi_model::Timestamp;
 
 /// Where the measures of every load begin: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
@@ -17,15 +18,12 @@ pub struct Values {
 
 impl Values {
     pub fn new(seed: u64) -> Self {
-        Values { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, hundredths: 5_000 }
+        Values { state: xorshift_state(seed), hundredths: 5_000 }
     }
 
     /// The next value in hundredths, 0 to 10,000.
     pub fn next_hundredths(&mut self) -> i64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let step = (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % 101;
+        let step = (xorshift(&mut self.state) >> 32) % 101;
         self.hundredths = (self.hundredths + step as i64 - 50).clamp(0, 10_000);
         self.hundredths
     }
@@ -45,6 +43,12 @@ pub struct Span {
 }
 
 impl Span {
+    /// So many measures by the minute, from that minute of every load on.
+    pub fn minutes(first: usize, count: usize) -> Self {
+        const MINUTE_MS: i64 = 60_000;
+        Span { start_ms: START_MS + first as i64 * MINUTE_MS, step_ms: MINUTE_MS, count }
+    }
+
     fn times(self) -> impl Iterator<Item = i64> {
         (0..self.count as i64).map(move |index| self.start_ms + index * self.step_ms)
     }
@@ -81,37 +85,33 @@ impl Span {
     /// `,"values":[1.23,...],"timestamps":[1420070400123,...]}`.
     pub fn write_columns(self, values: &mut Values, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"values\":[");
-        for index in 0..self.count {
-            if index > 0 {
-                out.push(b',');
-            }
+        for _ in 0..self.count {
             values.write(out);
+            out.push(b',');
         }
+        out.pop_if(|last| *last == b',');
         out.extend_from_slice(b"],\"timestamps\":[");
-        for (index, time_ms) in self.times().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            write!(out, "{time_ms}").expect("a Vec takes it");
+        for time_ms in self.times() {
+            write!(out, "{time_ms},").expect("a Vec takes it");
         }
+        out.pop_if(|last| *last == b',');
         out.extend_from_slice(b"]}\n");
     }
 
     /// Lines for VictoriaMetrics' `/api/v1/import/prometheus`: `name 1.23 1420070400123`.
     pub fn write_lines(self, name: &str, values: &mut Values, out: &mut Vec<u8>) {
-        for time_ms in self.times() {
-            out.extend_from_slice(name.as_bytes());
-            out.push(b' ');
-            values.write(out);
-            writeln!(out, " {time_ms}").expect("a Vec takes it");
-        }
+        self.write_text(name, " ", values, out);
     }
 
     /// Lines of InfluxDB's line protocol with times in milliseconds: `series value=1.23 1420070400123`.
     pub fn write_influx(self, series: &str, values: &mut Values, out: &mut Vec<u8>) {
+        self.write_text(series, " value=", values, out);
+    }
+
+    fn write_text(self, name: &str, equals: &str, values: &mut Values, out: &mut Vec<u8>) {
         for time_ms in self.times() {
-            out.extend_from_slice(series.as_bytes());
-            out.extend_from_slice(b" value=");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(equals.as_bytes());
             values.write(out);
             writeln!(out, " {time_ms}").expect("a Vec takes it");
         }

@@ -1,6 +1,6 @@
 //! The experiments of the report: commands of `gnudi-benchmark`, each in the words that repeat it, at two scales.
 //!
-//! A new one is a line in `ALL`.
+//! A new one is three lines in `ALL`.
 
 use crate::{
     commands,
@@ -9,105 +9,66 @@ use crate::{
     rows::counts::Scale,
 };
 
+/// Three lines each: the published table that it repeats (another name stands for none) and a title, then the command's words
+/// behind `gnudi-benchmark` at small and at full scale.
+const ALL: &str = "\
+R1: metric create, as gnocchiclient does it
+versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 500 -a low
+versus gnudi gnocchi --rounds 3 -- metric create -w 48 -n 10000 -a low
+R1: the worker's worst case
+processing --only worst --batches 5000 --gnocchi-divisor 50
+processing --only worst --gnocchi-divisor 10
+R1: a month of raw samples, and what aggregates save
+samples --instances 10 --gnocchi-instances 1
+samples --gnocchi-instances 5
+R3: processing, with the backlog over time
+processing --only fold,stream --gnocchi-divisor 100
+processing --only fold,stream --gnocchi-divisor 20
+R3: who takes which work: sacks and hashing against the front of the queue
+scheduling --metrics 5000 --rounds 20 --workers 1,4,16,64
+scheduling
+R3: objects and omaps of Ceph
+rados write-object write-omap --seconds 1
+rados write-object write-omap --seconds 120
+R5: a placement group splits
+pg-split --seconds 5 --between 3 --after 5
+pg-split --seconds 120,300
+R5: gnudi's own split: sacks are doubled under load
+sack-split --seconds 3 --after 2 --without-ceph
+sack-split
+R4: a queue of samples, drained by notification agents
+notification --messages 5000 --instances 500 --seconds 5
+notification --messages 1000000 --seconds 600
+R3: shared engines, with Gnocchi on the same
+engines --only redis --metrics 5000 --gnocchi-divisor 50 --seconds 1
+engines
+growth: growth: metrics and workers; at full scale also stored points and sacks
+growth --only metrics,workers
+growth --scale full --only metrics,points,sacks,workers
+growth: disk of a metric's history
+growth --only disk
+growth --scale full --only disk
+growth: what the validation of tokens costs, with a warm cache
+authentication --rounds 5 --turn-ms 300
+authentication --rounds 30
+";
+
 /// A command that the report runs.
 pub struct Experiment {
-    /// The published table that it repeats; another name stands for none.
-    table: &'static str,
-    title: &'static str,
-    /// The command's words behind `gnudi-benchmark`.
-    small: &'static str,
-    full: &'static str,
-}
-
-const fn experiment(
     table: &'static str,
     title: &'static str,
     small: &'static str,
     full: &'static str,
-) -> Experiment {
-    Experiment { table, title, small, full }
 }
 
-pub const ALL: [Experiment; 13] = [
-    experiment(
-        "R1",
-        "metric create, as gnocchiclient does it",
-        "versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 500 -a low",
-        "versus gnudi gnocchi --rounds 3 -- metric create -w 48 -n 10000 -a low",
-    ),
-    experiment(
-        "R1",
-        "the worker's worst case",
-        "processing --only worst --batches 5000 --gnocchi-divisor 50",
-        "processing --only worst --gnocchi-divisor 10",
-    ),
-    experiment(
-        "R1",
-        "a month of raw samples, and what aggregates save",
-        "samples --instances 10 --gnocchi-instances 1",
-        "samples --gnocchi-instances 5",
-    ),
-    experiment(
-        "R3",
-        "processing, with the backlog over time",
-        "processing --only fold,stream --gnocchi-divisor 100",
-        "processing --only fold,stream --gnocchi-divisor 20",
-    ),
-    experiment(
-        "R3",
-        "who takes which work: sacks and hashing against the front of the queue",
-        "scheduling --metrics 5000 --rounds 20 --workers 1,4,16,64",
-        "scheduling",
-    ),
-    experiment(
-        "R3",
-        "objects and omaps of Ceph",
-        "rados write-object write-omap --seconds 1",
-        "rados write-object write-omap --seconds 120",
-    ),
-    experiment(
-        "R5",
-        "a placement group splits",
-        "pg-split --seconds 5 --between 3 --after 5",
-        "pg-split --seconds 120,300",
-    ),
-    experiment(
-        "R5",
-        "gnudi's own split: sacks are doubled under load",
-        "sack-split --seconds 3 --after 2 --without-ceph",
-        "sack-split",
-    ),
-    experiment(
-        "R4",
-        "a queue of samples, drained by notification agents",
-        "notification --messages 5000 --instances 500 --seconds 5",
-        "notification --messages 1000000 --seconds 600",
-    ),
-    experiment(
-        "R3",
-        "shared engines, with Gnocchi on the same",
-        "engines --only redis --metrics 5000 --gnocchi-divisor 50 --seconds 1",
-        "engines",
-    ),
-    experiment(
-        "growth",
-        "growth: metrics and workers; at full scale also stored points and sacks",
-        "growth --only metrics,workers",
-        "growth --scale full --only metrics,points,sacks,workers",
-    ),
-    experiment(
-        "growth",
-        "disk of a metric's history",
-        "growth --only disk",
-        "growth --scale full --only disk",
-    ),
-    experiment(
-        "growth",
-        "what the validation of tokens costs, with a warm cache",
-        "authentication --rounds 5 --turn-ms 300",
-        "authentication --rounds 30",
-    ),
-];
+/// Every experiment, in the order of the report.
+pub fn all() -> impl Iterator<Item = Experiment> {
+    let mut lines = ALL.lines();
+    std::iter::from_fn(move || {
+        let (table, title) = lines.next()?.split_once(": ")?;
+        Some(Experiment { table, title, small: lines.next()?, full: lines.next()? })
+    })
+}
 
 impl Experiment {
     /// Its name for `--only`: the command's first word.
@@ -121,10 +82,7 @@ impl Experiment {
         eprintln!("{}: gnudi-benchmark {command}", self.title);
         let outcome =
             commands::run_words(&words(command), context).and_then(|findings| Recorded::new(&findings));
-        let (findings, missing) = match outcome {
-            Ok(findings) => (Some(findings), None),
-            Err(error) => (None, Some(format!("{error:#}"))),
-        };
+        let missing = outcome.as_ref().err().map(|error| format!("{error:#}"));
         if let Some(reason) = &missing {
             eprintln!("missing: {}: {reason}", self.title);
         }
@@ -132,7 +90,7 @@ impl Experiment {
             table: self.table.to_owned(),
             title: self.title.to_owned(),
             command: command.to_owned(),
-            findings,
+            findings: outcome.ok(),
             missing,
         }
     }
@@ -148,7 +106,8 @@ mod tests {
 
     #[test]
     fn every_experiment_is_a_command() {
-        for experiment in &ALL {
+        assert_eq!(all().count(), ALL.lines().count() / 3);
+        for experiment in all() {
             for words in [experiment.small, experiment.full] {
                 assert!(commands::accepts_words(&super::words(words)), "{words}");
                 assert_eq!(words.split(' ').next(), Some(experiment.key()));

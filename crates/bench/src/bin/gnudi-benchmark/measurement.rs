@@ -42,6 +42,12 @@ pub struct Row {
     pub unit: Unit,
 }
 
+impl Row {
+    pub const fn new(key: &'static str, unit: Unit, title: &'static str) -> Self {
+        Row { key, title, unit }
+    }
+}
+
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[expect(clippy::struct_field_names, reason = "these are the names in the results, and units come last")]

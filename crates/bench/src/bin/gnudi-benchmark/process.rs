@@ -17,7 +17,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Processor seconds so far, of ended descendants too; `None` where nobody knows.
+    /// Processor seconds so far, of ended descendants too; `None` where it is unknown.
     pub fn cpu_seconds(&self) -> Option<f64> {
         match self {
             Probe::Processes(roots) => {

@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn results_are_read_back_as_they_were_written() {
-        let mut findings = Findings::new("processing", "how work is taken up");
-        findings.compare("speed", Value::Rate(2.5, "measure"), Better::Higher);
+        let mut findings = Findings::new("how work is taken up");
+        findings.compare("speed", Value::Rate(2.5, "measure"));
         findings.tell("servers", Value::Text("two".to_owned()));
         findings.plots.push(Plot {
             x: Axis::logarithmic("workers"),
-            lines: vec![Line { name: "a".to_owned(), points: vec![(1.0, f64::NAN), (2.0, 3.0)] }],
+            lines: vec![Line::new("a", [(1.0, f64::NAN), (2.0, 3.0)])],
             ..Plot::default()
         });
         let mut results = sample();

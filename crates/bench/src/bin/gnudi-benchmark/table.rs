@@ -1,6 +1,6 @@
 //! The report as text: a block for each row, a line in it for each peer.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use crate::{
     measurement::{Measurement, Row, Unit},
@@ -49,6 +49,16 @@ fn cpu(seconds: f64) -> String {
     if seconds < 0.005 { ABSENT.to_owned() } else { format!("{seconds:.2} s") }
 }
 
+/// `1.20 s`.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.2} s", duration.as_secs_f64())
+}
+
+/// `12.3MB`.
+pub fn bytes(bytes: f64) -> String {
+    short(bytes) + "B"
+}
+
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => ABSENT.to_owned(),
@@ -58,10 +68,9 @@ pub fn times(ratio: f64) -> String {
 
 /// The rate, or the memory, with its unit.
 pub fn figure(measurement: &Measurement) -> String {
-    let figure = short(measurement.figure());
     match measurement.unit {
-        Unit::Bytes => format!("{figure}B"),
-        _ => format!("{figure}/s"),
+        Unit::Bytes => bytes(measurement.figure()),
+        _ => short(measurement.figure()) + "/s",
     }
 }
 
@@ -92,7 +101,7 @@ pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String;
             rate if rate.is_finite() && measurement.unit != Unit::Bytes => short(rate),
             _ => absent(),
         }),
-        measurement.server_memory_bytes.map_or_else(absent, |bytes| format!("{}B", short(bytes as f64))),
+        measurement.server_memory_bytes.map_or_else(absent, |amount| bytes(amount as f64)),
     ]
 }
 
@@ -174,10 +183,7 @@ mod tests {
         ] {
             assert_eq!(short(value), text);
         }
-        assert_eq!(
-            (span(85.0), span(1200.0), span(3e6)),
-            ("85.0 µs".into(), "1.20 ms".into(), "3.00 s".into())
-        );
+        assert_eq!([span(85.0), span(1200.0), span(3e6)], ["85.0 µs", "1.20 ms", "3.00 s"]);
         assert_eq!((times(123.4), times(f64::INFINITY)), ("123x".into(), "-".into()));
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::peers::Programs;
+use crate::peers::{Programs, child::output_of};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Version {
@@ -51,17 +51,14 @@ fn told_by(program: &Path, arguments: &[&str]) -> Option<String> {
 
 /// Of a Debian package, whose program may not know its own: `1.79.5+ds1-2+b5`.
 fn package(name: &str) -> Option<String> {
-    let output = Command::new("dpkg-query")
-        .args(["-W", "-f", "${Version}", name])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    output.status.success().then(|| first_version(&String::from_utf8_lossy(&output.stdout))).flatten()
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Version}", name]);
+    first_version(&output_of(query).ok()?)
 }
 
 fn first_version(text: &str) -> Option<String> {
     let words = text.split(|letter: char| letter.is_whitespace() || "=,()".contains(letter));
-    let versions = words.filter_map(|word| {
+    words.into_iter().find_map(|word| {
         // `victoria-metrics-20221011-...-tags-v1.79.5-0-g...` has it in the middle.
         let from = word.rfind("-v").map_or(word, |place| &word[place + 2..]);
         let from = from.strip_prefix('v').unwrap_or(from);
@@ -71,8 +68,7 @@ fn first_version(text: &str) -> Option<String> {
                 .split('.')
                 .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
         is_version.then(|| version.to_owned())
-    });
-    versions.into_iter().next()
+    })
 }
 
 /// The version by the name of the package's directory: `gnocchi-4.7.1.dist-info`.
@@ -100,14 +96,9 @@ pub fn commit() -> String {
 
 fn repository_commit(directory: &PathBuf) -> Option<String> {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(directory)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let mut command = Command::new("git");
+        command.arg("-C").arg(directory).args(arguments);
+        Some(output_of(command).ok()?.trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;

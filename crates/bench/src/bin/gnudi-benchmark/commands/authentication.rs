@@ -1,8 +1,8 @@
 //! `gnudi-benchmark authentication`: what the validation of tokens costs.
 //!
 //! Two gnudis, one with `auth_mode = basic` and one with `keystone`, get the same requests in short turns, so that a machine
-//! whose speed changes favours nobody. Processor time a request tells the cost also where others use the machine. Keystone is a scripted one within this process that knows one token: what is measured
-//! is gnudi with a warm cache, and not Keystone.
+//! whose speed changes favours nobody. Processor time a request tells the cost also where others use the machine. Keystone is a
+//! scripted one within this process that knows one token: what is measured is gnudi with a warm cache, and not Keystone.
 
 use std::{
     sync::{
@@ -12,18 +12,18 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
+use gnudi_model::MetricId;
 
+use super::report;
 use crate::{
     context::Context,
-    findings::{Better, Findings, Table, Value},
-    load::{Headers, Keep, Load, Requests, Until},
+    findings::{Better, Figure, Findings, Table, Value},
+    load::{Headers, Load, Requests, Until},
+    noop::{self, NoopServer},
     peers::Server,
+    rows::{Bench, setup},
     table::short,
 };
 
@@ -55,25 +55,21 @@ struct RequestPair {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let keystone = Scripted::start(context)?;
-    let mut with_token = Server::start_configured(&keystone.configuration(), context)?;
+    let validations = Arc::new(AtomicU64::new(0));
+    let keystone = NoopServer::start_with(|address| Keystone::new(address.port(), validations.clone()))?;
+    let mut with_token = Server::start_configured(&configuration(keystone.address.port()), context)?;
     with_token.headers.identity = format!("X-Auth-Token: {}\r\n", token());
     let servers = [Server::start_configured("", context)?, with_token];
     let kinds = kinds(&servers, context)?;
-    let mut findings = Findings::new(
-        "authentication",
-        format!(
-            "keystone with a known token against basic: {} rounds of {} ms each",
-            options.rounds, options.turn_ms
-        ),
+    let Options { rounds, turn_ms } = options;
+    let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
+    let mut findings = Findings::new(title);
+    let mut table = Table::new(
+        "medians of requests a second; the ratio is that of keystone's rate to basic's, round by round; µs of processor time \
+         a request, over all rounds",
+        "request | basic | keystone | ratio | least | greatest | basic µs | keystone µs",
+        [],
     );
-    let mut table = Table {
-        title: "medians of requests a second; the ratio is that of keystone's rate to basic's, round by round; µs of processor time \
-                a request, over all rounds"
-            .to_owned(),
-        headings: ["request", "basic", "keystone", "ratio", "least", "greatest", "basic µs", "keystone µs"].map(str::to_owned).to_vec(),
-        rows: Vec::new(),
-    };
     for kind in &kinds {
         let Some(Measured { mut rates, microseconds }) = measured(kind, &servers, options, context)? else {
             findings.partial = Some("interrupted".to_owned());
@@ -86,30 +82,23 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             rates[rates.len() / 2][side]
         };
         let (basic, keystone, ratio) = (median(0), median(1), ratios[ratios.len() / 2]);
-        findings.compare(format!("{}, basic", kind.name), Value::Rate(basic, "request"), Better::Higher);
-        findings.compare(
-            format!("{}, keystone", kind.name),
-            Value::Rate(keystone, "request"),
-            Better::Higher,
-        );
-        findings.compare(
-            format!("{}, keystone to basic", kind.name),
-            Value::Percent(100.0 * ratio),
-            Better::Higher,
-        );
+        let name = kind.name;
+        findings.compare(format!("{name}, basic"), Value::Rate(basic, "request"));
+        findings.compare(format!("{name}, keystone"), Value::Rate(keystone, "request"));
+        findings.compare(format!("{name}, keystone to basic"), Value::Percent(100.0 * ratio));
         let [basic_us, keystone_us] = microseconds;
-        let cost = 100.0 * (keystone_us / basic_us - 1.0);
-        findings.compare(
-            format!("{}, cost in processor time", kind.name),
-            Value::Percent(cost),
-            Better::Lower,
-        );
+        // The one share of which less is better.
+        findings.figures.push(Figure {
+            name: format!("{name}, cost in processor time"),
+            value: Value::Percent(100.0 * (keystone_us / basic_us - 1.0)),
+            better: Some(Better::Lower),
+        });
         let row =
             [basic, keystone, ratio, ratios[0], ratios[ratios.len() - 1], basic_us, keystone_us].map(short);
-        table.rows.push(std::iter::once(kind.name.to_owned()).chain(row).collect());
+        table.rows.push(std::iter::once(name.to_owned()).chain(row).collect());
     }
     findings.tables.push(table);
-    findings.tell("validations", Value::Count(keystone.validations.load(Ordering::Relaxed)));
+    findings.tell("validations", Value::Count(validations.load(Ordering::Relaxed)));
     Ok(findings)
 }
 
@@ -145,7 +134,7 @@ fn measured(
                 return Ok(None);
             }
             if let Some(failure) = outcome.failure {
-                anyhow::bail!("{}: {failure}", kind.name);
+                bail!("{}: {failure}", kind.name);
             }
             pair[side] = outcome.calls as f64 / outcome.elapsed.as_secs_f64();
             if round > 0 {
@@ -162,38 +151,22 @@ fn measured(
 }
 
 fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
-    let metrics = [metric(&servers[0], context)?, metric(&servers[1], context)?];
-    let of = |make: &dyn Fn(&Headers, &str) -> Vec<u8>| {
-        [0, 1].map(|side: usize| Requests::Listed(vec![make(&servers[side].headers, &metrics[side])]))
+    let bench = Bench::new(report::Options::default(), context);
+    let metric = |server| anyhow::Ok(setup::create_metrics(&bench, server, "low", 1)?.0[0]);
+    let metrics = [metric(&servers[0])?, metric(&servers[1])?];
+    let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {
+        [0, 1].map(|side: usize| Requests::Listed(vec![make(&servers[side].headers, metrics[side])]))
     };
     let measures: Vec<String> = (0..MEASURES)
         .map(|index| format!("{{\"timestamp\":{},\"value\":{index}}}", 1_700_000_000 + index))
         .collect();
     let body = format!("[{}]", measures.join(","));
+    let get = of(&|headers, metric| headers.bare("GET", &format!("/v1/metric/{metric}")));
+    let post = of(&|headers, metric| headers.post(&format!("/v1/metric/{metric}/measures"), body.as_bytes()));
     Ok(vec![
-        RequestPair {
-            name: "get a metric",
-            requests: of(&|headers, metric| headers.bare("GET", &format!("/v1/metric/{metric}"))),
-        },
-        RequestPair {
-            name: "post 100 measures",
-            requests: of(&|headers, metric| {
-                headers.post(&format!("/v1/metric/{metric}/measures"), body.as_bytes())
-            }),
-        },
+        RequestPair { name: "get a metric", requests: get },
+        RequestPair { name: "post 100 measures", requests: post },
     ])
-}
-
-/// The id of a new metric.
-fn metric(server: &Server, context: &Context) -> Result<String> {
-    let body = br#"{"archive_policy_name":"low"}"#;
-    let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body)]);
-    let load =
-        Load { keep: Keep::Ids, ..Load::new(server.address, &requests, Until::Count(1), &context.stop) };
-    let outcome = load.run();
-    ensure!(outcome.failure.is_none(), "creating a metric: {}", outcome.failure.unwrap_or_default());
-    let id = outcome.ids.first().context("creating a metric was interrupted")?;
-    Ok(String::from_utf8_lossy(id).into_owned())
 }
 
 fn token() -> String {
@@ -201,76 +174,36 @@ fn token() -> String {
 }
 
 /// A Keystone that knows one user and one token.
-struct Scripted {
-    port: u16,
+struct Keystone {
+    login: Vec<u8>,
+    validation: Vec<u8>,
     validations: Arc<AtomicU64>,
 }
 
-impl Scripted {
-    fn start(context: &Context) -> Result<Self> {
-        let listener = context.runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let port = listener.local_addr()?.port();
-        let validations = Arc::new(AtomicU64::new(0));
-        let counted = validations.clone();
-        context.runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let counted = counted.clone();
-                tokio::spawn(async move {
-                    // Who hangs up needs no answer.
-                    let _ = answer(stream, port, &counted).await;
-                });
-            }
-        });
-        Ok(Scripted { port, validations })
-    }
-
-    /// Lines of gnocchi.conf.
-    fn configuration(&self) -> String {
-        format!(
-            "[api]\nauth_mode = keystone\n[keystone_authtoken]\nauth_url = http://127.0.0.1:{}\nuser_id = u\n\
-             password = p\nproject_id = p\n",
-            self.port
-        )
+impl Keystone {
+    fn new(port: u16, validations: Arc<AtomicU64>) -> Self {
+        let document = document(port);
+        let login = noop::answer("201 Created\r\nX-Subject-Token: own", &document);
+        Keystone { login, validation: noop::answer("200 OK", &document), validations }
     }
 }
 
-/// Answers the requests of a connection: logins, which have a body without line ends, and validations.
-async fn answer(mut stream: TcpStream, port: u16, validations: &AtomicU64) -> std::io::Result<()> {
-    const HEAD_BYTES_MAX: usize = 64 << 10;
-    let mut received: Vec<u8> = Vec::new();
-    loop {
-        let head_end = received.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4);
-        let length = head_end.map(|end| content_length(&received[..end]));
-        if let (Some(end), Some(length)) = (head_end, length)
-            && received.len() >= end + length
-        {
-            let is_login = received.starts_with(b"POST ");
-            received.drain(..end + length);
-            let (status, header) = if is_login {
-                ("201 Created", "X-Subject-Token: own\r\n")
-            } else {
-                validations.fetch_add(1, Ordering::Relaxed);
-                ("200 OK", "")
-            };
-            let body = document(port);
-            let length = body.len();
-            let text = format!("HTTP/1.1 {status}\r\n{header}Content-Length: {length}\r\n\r\n{body}");
-            stream.write_all(text.as_bytes()).await?;
-            continue;
+impl noop::Choice for Keystone {
+    fn choose(&self, head: &[u8]) -> &[u8] {
+        if head.starts_with(b"POST ") {
+            return &self.login;
         }
-        let mut buffer = [0; 4096];
-        let count = stream.read(&mut buffer).await?;
-        if count == 0 || received.len() > HEAD_BYTES_MAX {
-            return Ok(());
-        }
-        received.extend_from_slice(&buffer[..count]);
+        self.validations.fetch_add(1, Ordering::Relaxed);
+        &self.validation
     }
 }
 
-fn content_length(head: &[u8]) -> usize {
-    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-    let value = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+/// Lines of gnocchi.conf for a Keystone on this port.
+fn configuration(port: u16) -> String {
+    format!(
+        "[api]\nauth_mode = keystone\n[keystone_authtoken]\nauth_url = http://127.0.0.1:{port}\nuser_id = u\n\
+         password = p\nproject_id = p\n"
+    )
 }
 
 /// The token's contents, for logins and validations alike: an administrator's, as the user of basic authentication is.
@@ -290,15 +223,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_as_long_as_its_head_says() {
-        assert_eq!(content_length(b"POST / HTTP/1.1\r\nContent-Length: 12\r\n\r\n"), 12);
-        assert_eq!(content_length(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"), 0);
-        assert_eq!(token().len(), TOKEN_BYTES);
-    }
-
-    #[test]
     fn the_scripted_document_is_json() {
         let document: serde_json::Value = serde_json::from_str(&document(1)).unwrap();
         assert_eq!(document["token"]["roles"][0]["name"], "admin");
+        assert_eq!(token().len(), TOKEN_BYTES);
     }
 }

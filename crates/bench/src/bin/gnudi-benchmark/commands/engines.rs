@@ -8,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::{processing, report};
+use super::{check_peers, processing, report};
 use crate::{
     context::Context,
-    findings::{Better, Findings, Table, Value},
+    findings::{Findings, Table, Value},
     measurement::Measurement,
     peers::{
         Peer, Server,
@@ -68,11 +68,8 @@ struct Done {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    for peer in &options.peers {
-        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
-        ensure!(fit, "{} does not use shared engines: choose gnudi, gnocchi", peer.name());
-    }
-    let mut findings = Findings::new("engines", "measures pushed and processed on shared engines");
+    check_peers(&options.peers, "does not use shared engines")?;
+    let mut findings = Findings::new("measures pushed and processed on shared engines");
     let (mut done, mut limits) = (Vec::new(), Vec::new());
     for &engine in &options.only {
         for &peer in &options.peers {
@@ -80,22 +77,19 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
                 break;
             }
             eprintln!("{}: {}", peer.name(), engine.title());
-            let outcome = measure(options, engine, peer, context, &mut limits);
-            match outcome {
+            match measure(options, engine, peer, context, &mut limits) {
                 Ok(measured) => done.push(measured),
                 Err(_) if context.stop.is_set() => {}
-                Err(error) => {
-                    let text = format!("{} on {}: not measured: {error:#}", peer.name(), engine.name());
-                    eprintln!("{text}");
-                    findings.note(text);
-                }
+                Err(error) => findings.note_failure(format!(
+                    "{} on {}: not measured: {error:#}",
+                    peer.name(),
+                    engine.name()
+                )),
             }
         }
     }
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "interrupted");
     tell(&mut findings, &done, &limits);
     if options.peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
         let divisor = options.gnocchi_divisor;
@@ -117,7 +111,7 @@ fn measure(
         seconds: Some(options.seconds),
         ..report::Options::default()
     };
-    let mut bench = Bench::new(&report, context);
+    let mut bench = Bench::new(report, context);
     push::run(&mut bench, &mut server)?;
     let pushed = bench.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
     crate::rows::setup::wait_backlog(context, &server)?;
@@ -125,19 +119,15 @@ fn measure(
         Peer::Gnocchi => options.metrics.div_ceil(options.gnocchi_divisor),
         _ => options.metrics,
     };
-    let counts = processing::Counts {
-        metrics: metrics as usize,
-        points: POINTS,
-        batches: 0,
-        held: 0,
-        connections: CONNECTIONS,
-    };
+    let metrics = metrics as usize;
+    let counts =
+        processing::Counts { metrics, points: POINTS, batches: 0, held: 0, connections: CONNECTIONS };
     let fold = processing::fold(&bench, &server, counts, String::new())?;
     let engines = server.engines().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {
         limits.push((engine, limit(engines, context)?));
     }
-    Ok(Done { engine, peer, pushed, processed: fold.rate(), seconds: fold.elapsed.as_secs_f64() })
+    Ok(Done { engine, peer, pushed, processed: fold.work.rate(), seconds: fold.work.elapsed.as_secs_f64() })
 }
 
 /// What the engine's own tool reaches, in words.
@@ -166,9 +156,9 @@ fn requests_per_second(csv: &str) -> Option<f64> {
 fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
     for done in done {
         let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());
-        findings.compare(name("push"), Value::Rate(done.pushed, "measure"), Better::Higher);
-        findings.compare(name("process"), Value::Rate(done.processed, "measure"), Better::Higher);
-        findings.compare(name("process time"), Value::Seconds(done.seconds), Better::Lower);
+        findings.compare(name("push"), Value::Rate(done.pushed, "measure"));
+        findings.compare(name("process"), Value::Rate(done.processed, "measure"));
+        findings.compare(name("process time"), Value::Seconds(done.seconds));
     }
     let rows = done.iter().map(|one| {
         let gnudi = done.iter().find(|other| other.peer == Peer::Gnudi && other.engine == one.engine);
@@ -183,24 +173,14 @@ fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
             short(one.processed),
             ratio(|done| done.processed),
             format!("{:.2} s", one.seconds),
-            limit.map_or_else(String::new, |(_, text)| text.clone()),
+            limit.map(|(_, text)| text.clone()).unwrap_or_default(),
         ]
     });
-    let headings = [
-        "engines",
-        "",
-        "pushed, measures/s",
-        "gnudi is",
-        "processed, measures/s",
-        "gnudi is",
-        "processed in",
-        "the engine allows",
-    ];
-    findings.tables.push(Table {
-        title: "Batches of 5,000 measures; an hour of points of many metrics, until processed".to_owned(),
-        headings: headings.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    });
+    findings.tables.push(Table::new(
+        "Batches of 5,000 measures; an hour of points of many metrics, until processed",
+        "engines | | pushed, measures/s | gnudi is | processed, measures/s | gnudi is | processed in | the engine allows",
+        rows,
+    ));
 }
 
 #[cfg(test)]

@@ -13,11 +13,15 @@ pub mod samples;
 pub mod scheduling;
 pub mod versus;
 
-use anyhow::{Context as _, Result};
-use clap::{Parser, Subcommand};
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, Parser, Subcommand};
 use gnudi_bench::commands::{Printing, measures, metric};
 
-use crate::{context::Context, findings::Findings, peers::Programs};
+use crate::{
+    context::Context,
+    findings::Findings,
+    peers::{Peer, Programs},
+};
 
 /// Measures gnudi beside other servers, repeats published benchmarks, and writes the report.
 #[derive(Debug, Parser)]
@@ -66,24 +70,39 @@ impl Benchmark {
 impl Command {
     /// `None` where the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
-        match self {
-            Command::Authentication(options) => authentication::run(options, context).map(Some),
-            Command::Engines(options) => engines::run(options, context).map(Some),
-            Command::Growth(options) => growth::run(options, context).map(Some),
-            Command::Measures(options) => measures::run(options, context).map(Some),
-            Command::Metric(options) => metric::run(options, context).map(Some),
-            Command::Notification(options) => notification::run(options, context).map(Some),
-            Command::Scheduling(options) => Ok(Some(scheduling::run(options, context))),
-            Command::SackSplit(options) => sack_split::run(options, context).map(Some),
-            Command::Samples(options) => samples::run(options, context).map(Some),
-            Command::Processing(options) => processing::run(options, context).map(Some),
-            Command::PgSplit(options) => pg_split::run(options, context).map(Some),
-            Command::Rados(options) => rados::run(options, context).map(Some),
-            Command::Versus(options) => versus::run(options, context).map(Some),
+        Ok(Some(match self {
+            Command::Authentication(options) => authentication::run(options, context)?,
+            Command::Engines(options) => engines::run(options, context)?,
+            Command::Growth(options) => growth::run(options, context)?,
+            Command::Measures(options) => measures::run(options, context)?,
+            Command::Metric(options) => metric::run(options, context)?,
+            Command::Notification(options) => notification::run(options, context)?,
+            Command::Scheduling(options) => scheduling::run(options, context),
+            Command::SackSplit(options) => sack_split::run(options, context)?,
+            Command::Samples(options) => samples::run(options, context)?,
+            Command::Processing(options) => processing::run(options, context)?,
+            Command::PgSplit(options) => pg_split::run(options, context)?,
+            Command::Rados(options) => rados::run(options, context)?,
+            Command::Versus(options) => versus::run(options, context)?,
             // It prints row by row, and writes files.
-            Command::Report(options) => report::run(options, context).map(|()| None),
-        }
+            Command::Report(options) => return report::run(options, context).map(|()| None),
+        }))
     }
+}
+
+/// An error where a server was chosen that this work does not suit; `why` follows its name.
+fn check_peers(peers: &[Peer], why: &str) -> Result<()> {
+    for peer in peers {
+        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
+        ensure!(fit, "{} {why}: choose gnudi, gnocchi", peer.name());
+    }
+    Ok(())
+}
+
+/// Options as these words give them; the words are right.
+fn parse_options<A: Args>(words: &[&str]) -> A {
+    let command = A::augment_args(clap::Command::new("options").no_binary_name(true));
+    A::from_arg_matches(&command.get_matches_from(words)).expect("the words are right")
 }
 
 /// A command line behind `gnudi-benchmark`, without the options that all commands share.

@@ -7,7 +7,8 @@ use clap::Args;
 
 use crate::{
     context::Context,
-    findings::{Axis, Better, Findings, Mark, Plot, Table, Value},
+    findings::{Axis, Findings, Line, Mark, Plot, Table, Value},
+    format,
     peers::ceph::CephOptions,
     rados::split::{self, Moments, Plan, Timeline},
     timeline::{self, Call},
@@ -32,8 +33,8 @@ pub struct Options {
 }
 
 const SECONDS_MAX: u64 = 3600;
-/// The states are looked at four times a second: what is seen to end may have ended a little before.
-const LOOK_MARGIN_S: f64 = 1.0;
+/// The states are polled four times a second: an end that is seen may be a little older.
+const POLL_MARGIN_S: f64 = 1.0;
 /// The published table: the setup's seconds; objects, delays of pg and pgp, shuffle, delay after it.
 const PUBLISHED: [(u64, [&str; 5]); 4] = [
     (120, ["95K", "1 s", "12 s", "27 s", "1 s"]),
@@ -53,8 +54,9 @@ impl Options {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let title = "one client creates objects, one at a time, while their placement group is split and moved";
-    let mut findings = Findings::new("pg-split", title);
+    let mut findings = Findings::new(
+        "one client creates objects, one at a time, while their placement group is split and moved",
+    );
     let mut columns = Vec::new();
     for &setup_s in &options.seconds {
         if context.stop.is_set() || findings.partial.is_some() {
@@ -70,141 +72,109 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         };
         findings.partial =
             timeline.failure.as_ref().map(|failure| format!("setup of {setup_s} s: {failure}"));
-        let results = Results::of(&timeline);
-        tell(&mut findings, setup_s, &results);
+        let results = results(&timeline);
+        columns.push((format!("{setup_s} s"), results.iter().map(|value| cell(value.as_ref())).collect()));
+        tell(&mut findings, setup_s, results);
         findings.plots.extend(plots(&format!("{setup_s} s of setup"), &timeline));
-        columns.push((format!("{setup_s} s"), results.cells()));
         if let Some((_, cells)) = PUBLISHED.iter().find(|(published_s, _)| *published_s == setup_s) {
-            let unknown = ["", ""].into_iter();
-            columns.push((
-                format!("{setup_s} s, published"),
-                cells.iter().copied().chain(unknown).map(str::to_owned).collect(),
-            ));
+            let cells = cells.iter().copied().chain(["", ""]).map(str::to_owned);
+            columns.push((format!("{setup_s} s, published"), cells.collect()));
         }
     }
     findings.tables.push(table(columns));
-    if findings.partial.is_none() && context.stop.is_set() {
-        findings.partial = Some("stopped before its time".to_owned());
+    if findings.partial.is_none() {
+        context.mark_partial(&mut findings, "stopped before its time");
     }
     Ok(findings)
 }
 
-/// One setup's row of results; `None` where the run was cut before.
-#[derive(Debug, Default, PartialEq)]
-struct Results {
-    objects: usize,
-    pg_delay_s: Option<f64>,
-    pgp_delay_s: Option<f64>,
-    shuffle_s: Option<f64>,
-    after_delay_s: Option<f64>,
-    rate_before: Option<f64>,
-    rate_shuffle: Option<f64>,
+/// What is found of a setup, in the order of the published table.
+const NAMES: [&str; 7] = [
+    "objects at the split",
+    "longest stall after pg_num",
+    "longest stall after pgp_num",
+    "shuffle, until active+clean",
+    "longest stall after the shuffle",
+    "creates before",
+    "creates during the shuffle",
+];
+
+/// `None` where the run was cut before.
+type Results = [Option<Value>; NAMES.len()];
+
+/// A create belongs to the phase in which it began.
+fn results(timeline: &Timeline) -> Results {
+    let Timeline { creates, moments, .. } = timeline;
+    let Moments { pg_num, pgp_num, copy_begin, copy_end, clean, end, .. } = *moments;
+    let between = |begin: f64, end: f64| {
+        creates.iter().filter(move |create| create.begin_s >= begin && create.begin_s < end)
+    };
+    let longest = |begin: f64, end: f64| timeline::longest_s(creates, begin, end);
+    let rate =
+        |begin: f64, end: f64| (end > begin).then(|| between(begin, end).count() as f64 / (end - begin));
+    let setup_end = pg_num.unwrap_or(end);
+    let ended = |create: &&Call| create.begin_s + create.latency_s < setup_end;
+    let copied_to = copy_end.or(clean).map(|copied| copied - POLL_MARGIN_S);
+    let pg_delay = pg_num.and_then(|begin| longest(begin, pgp_num.unwrap_or(end)));
+    let pgp_delay = pgp_num.and_then(|begin| longest(begin, copy_begin.or(clean).unwrap_or(end)));
+    let shuffle = pgp_num.zip(clean).map(|(begin, end)| end - begin);
+    let after_delay = copied_to.zip(clean).and_then(|(begin, _)| longest(begin, end));
+    let rate_shuffle = copy_begin.or(pgp_num).zip(copied_to).and_then(|(begin, end)| rate(begin, end));
+    let of_rate = |rate: f64| Value::Rate(rate, "create");
+    [
+        Some(Value::Count(creates.iter().filter(ended).count() as u64)),
+        pg_delay.map(Value::Seconds),
+        pgp_delay.map(Value::Seconds),
+        shuffle.map(Value::Seconds),
+        after_delay.map(Value::Seconds),
+        rate(0.0, setup_end).map(of_rate),
+        rate_shuffle.map(of_rate),
+    ]
 }
 
-impl Results {
-    /// A create belongs to the phase in which it began.
-    fn of(timeline: &Timeline) -> Self {
-        let Timeline { creates, moments, .. } = timeline;
-        let Moments { pg_num, pgp_num, copy_begin, copy_end, clean, end, .. } = *moments;
-        let between = |begin: f64, end: f64| {
-            creates.iter().filter(move |create| create.begin_s >= begin && create.begin_s < end)
-        };
-        let longest = |begin: f64, end: f64| timeline::longest_s(creates, begin, end);
-        let rate =
-            |begin: f64, end: f64| (end > begin).then(|| between(begin, end).count() as f64 / (end - begin));
-        let setup_end = pg_num.unwrap_or(end);
-        let ended = |create: &&Call| create.begin_s + create.latency_s < setup_end;
-        let copied_to = copy_end.or(clean).map(|copied| copied - LOOK_MARGIN_S);
-        Results {
-            objects: creates.iter().filter(ended).count(),
-            pg_delay_s: pg_num.and_then(|begin| longest(begin, pgp_num.unwrap_or(end))),
-            pgp_delay_s: pgp_num.and_then(|begin| longest(begin, copy_begin.or(clean).unwrap_or(end))),
-            shuffle_s: pgp_num.zip(clean).map(|(begin, end)| end - begin),
-            after_delay_s: copied_to.zip(clean).and_then(|(begin, _)| longest(begin, end)),
-            rate_before: rate(0.0, setup_end),
-            rate_shuffle: copy_begin.or(pgp_num).zip(copied_to).and_then(|(begin, end)| rate(begin, end)),
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let seconds = |time: Option<f64>| time.map_or_else(String::new, |time| format!("{time:.2} s"));
-        let rate = |rate: Option<f64>| rate.map_or_else(String::new, |rate| format!("{rate:.0}/s"));
-        vec![
-            self.objects.to_string(),
-            seconds(self.pg_delay_s),
-            seconds(self.pgp_delay_s),
-            seconds(self.shuffle_s),
-            seconds(self.after_delay_s),
-            rate(self.rate_before),
-            rate(self.rate_shuffle),
-        ]
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::Seconds(seconds)) => format!("{seconds:.2} s"),
+        Some(Value::Rate(rate, _)) => format!("{rate:.0}/s"),
+        Some(other) => format::shown(other),
+        None => String::new(),
     }
 }
 
-fn tell(findings: &mut Findings, setup_s: u64, results: &Results) {
-    let of = |what: &str| format!("{what} ({setup_s} s)");
-    findings.tell(of("objects at the split"), Value::Count(results.objects as u64));
-    for (name, time) in [
-        ("longest stall after pg_num", results.pg_delay_s),
-        ("longest stall after pgp_num", results.pgp_delay_s),
-        ("shuffle, until active+clean", results.shuffle_s),
-        ("longest stall after the shuffle", results.after_delay_s),
-    ] {
-        if let Some(time) = time {
-            findings.compare(of(name), Value::Seconds(time), Better::Lower);
-        }
-    }
-    for (name, rate) in
-        [("creates before", results.rate_before), ("creates during the shuffle", results.rate_shuffle)]
-    {
-        if let Some(rate) = rate {
-            findings.compare(of(name), Value::Rate(rate, "create"), Better::Higher);
+fn tell(findings: &mut Findings, setup_s: u64, results: Results) {
+    for (name, value) in NAMES.iter().zip(results) {
+        let name = format!("{name} ({setup_s} s)");
+        match value {
+            Some(count @ Value::Count(_)) => findings.tell(name, count),
+            Some(value) => findings.compare(name, value),
+            None => {}
         }
     }
 }
 
 /// The published table's rows, a column for each setup.
 fn table(columns: Vec<(String, Vec<String>)>) -> Table {
-    let names = [
-        "objects at the split",
-        "longest stall after pg_num",
-        "longest stall after pgp_num",
-        "shuffle, until active+clean",
-        "longest stall after the shuffle",
-        "creates before",
-        "creates during the shuffle",
-    ];
-    let mut rows: Vec<Vec<String>> = names.iter().map(|name| vec![(*name).to_owned()]).collect();
-    let mut headings = vec!["setup".to_owned()];
-    for (heading, cells) in columns {
-        headings.push(heading);
-        for (row, cell) in rows.iter_mut().zip(cells) {
-            row.push(cell);
-        }
-    }
-    Table { title: "A placement group is split and moved".to_owned(), headings, rows }
+    let rows = NAMES.iter().enumerate().map(|(row, name)| {
+        let cells = columns.iter().map(|(_, cells)| cells[row].clone());
+        std::iter::once((*name).to_owned()).chain(cells).collect()
+    });
+    let mut table = Table::new("A placement group is split and moved", "setup", rows.collect::<Vec<_>>());
+    table.headings.extend(columns.into_iter().map(|(heading, _)| heading));
+    table
 }
 
 /// The client's latency and rate over time.
 fn plots(setup: &str, timeline: &Timeline) -> [Plot; 2] {
     let Timeline { creates, moments, .. } = timeline;
     let [latency, rate] = timeline::lines(["longest create", "creates"], creates, moments.end, 0.0);
-    let marks = marks(moments);
+    let plot = |title: String, y: Axis, line: Line| Plot {
+        marks: marks(moments),
+        ..Plot::new(title, Axis::linear("seconds"), y, vec![line])
+    };
+    let milliseconds = Axis::logarithmic("milliseconds");
     [
-        Plot {
-            title: format!("The longest create under way, {setup}"),
-            x: Axis::linear("seconds"),
-            y: Axis::logarithmic("milliseconds"),
-            lines: vec![latency],
-            marks: marks.clone(),
-        },
-        Plot {
-            title: format!("Creates, {setup}"),
-            x: Axis::linear("seconds"),
-            y: Axis::linear("creates/s"),
-            lines: vec![rate],
-            marks,
-        },
+        plot(format!("The longest create under way, {setup}"), milliseconds, latency),
+        plot(format!("Creates, {setup}"), Axis::linear("creates/s"), rate),
     ]
 }
 
@@ -216,7 +186,7 @@ fn marks(moments: &Moments) -> Vec<Mark> {
         (moments.copy_begin, "copying"),
         (moments.clean, "active+clean"),
     ];
-    moments.into_iter().filter_map(|(at, label)| Some(Mark { x: at?, label: label.to_owned() })).collect()
+    moments.into_iter().filter_map(|(at, label)| Some(Mark::new(at?, label))).collect()
 }
 
 #[cfg(test)]
@@ -249,15 +219,12 @@ mod tests {
 
     #[test]
     fn each_stall_belongs_to_its_phase() {
-        let results = Results::of(&timeline());
-        assert!((299..=301).contains(&results.objects), "{}", results.objects);
-        assert_eq!(results.pg_delay_s, Some(1.5));
-        assert_eq!(results.pgp_delay_s, Some(3.0));
-        assert_eq!(results.shuffle_s, Some(22.0));
-        assert_eq!(results.after_delay_s, Some(2.0));
-        let near = |found: Option<f64>, rate: f64| assert!((found.unwrap() - rate).abs() < 0.3, "{found:?}");
-        near(results.rate_before, 10.0);
-        near(results.rate_shuffle, 10.0);
+        let [objects, pg, pgp, shuffle, after, before, during] = results(&timeline()).map(Option::unwrap);
+        assert!((299.0..=301.0).contains(&objects.number().unwrap()), "{objects:?}");
+        assert_eq!([pg, pgp, shuffle, after], [1.5, 3.0, 22.0, 2.0].map(Value::Seconds));
+        for rate in [before, during] {
+            assert!((rate.number().unwrap() - 10.0).abs() < 0.3, "{rate:?}");
+        }
     }
 
     #[test]
@@ -265,12 +232,10 @@ mod tests {
         let mut timeline = timeline();
         timeline.moments = Moments { pg_num: Some(30.0), end: 40.0, ..Moments::default() };
         timeline.creates.retain(|create| create.begin_s < 40.0);
-        let results = Results::of(&timeline);
-        assert_eq!(results.pg_delay_s, Some(1.5));
-        assert_eq!(results.pgp_delay_s, None);
-        assert_eq!(results.shuffle_s, None);
-        assert_eq!(results.after_delay_s, None);
-        assert_eq!(results.cells().len(), 7);
+        let results = results(&timeline);
+        assert_eq!(results[1], Some(Value::Seconds(1.5)));
+        assert_eq!(results[2..5], [None, None, None]);
+        assert_eq!(cell(results[2].as_ref()), "");
     }
 
     #[test]

@@ -4,25 +4,23 @@
 //! number of metrics, and the worst case of a worker: batches of one measure for one metric that holds many.
 //! After each the counts in the aggregates are checked: measures that were lost are not fast.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::report;
+use super::{check_peers, report};
 use crate::{
     backlog::{self, Watched},
     body::{START_MS, Span, Values},
     context::Context,
-    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
-    measurement::Work,
+    findings::{Axis, Findings, Line, Mark, Plot, Table, Value},
     peers::{Peer, Server},
     rows::{
         Bench,
         batch::{self, Metrics},
-        process, setup,
+        process::{self, Processed},
+        setup,
     },
-    table::{short, times},
+    table::{bytes, seconds, short, times},
 };
 
 /// Measure how fast measures are folded into aggregates, and what waits meanwhile.
@@ -72,7 +70,6 @@ pub enum Workload {
 const MEASURES_MAX: u64 = 20_000_000;
 
 const POLICY: &str = "medium";
-const MINUTE_MS: i64 = 60_000;
 const FOLD_BATCH_METRICS: usize = 100;
 const STREAM_BATCH_METRICS: usize = 1_000;
 
@@ -90,6 +87,14 @@ impl Workload {
             Workload::Fold => "fold",
             Workload::Stream => "stream",
             Workload::Worst => "worst",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Workload::Fold => "Many points of many metrics",
+            Workload::Stream => "Single measures streamed over many metrics",
+            Workload::Worst => "The worst case of a worker: batches of one measure for one metric",
         }
     }
 }
@@ -133,20 +138,8 @@ pub struct Done {
     part: Workload,
     peer: Peer,
     text: String,
-    /// Fewer than planned where the run was interrupted.
-    measures: f64,
-    /// Until the last answer, and until nothing waited.
-    pub pushed: Duration,
-    pub elapsed: Duration,
+    pub work: Processed,
     pub watched: Watched,
-    cpu_seconds: Option<f64>,
-}
-
-impl Done {
-    /// Measures processed a second.
-    pub fn rate(&self) -> f64 {
-        self.measures / self.elapsed.as_secs_f64()
-    }
 }
 
 /// Measures every server in turn; what does not start or fails is noted, and the others go on.
@@ -155,8 +148,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     if let Some(endpoint) = &options.endpoint {
         context.programs.gnudi_url = Some(endpoint.clone());
     }
-    let title = "measures pushed until nothing waits, with what waits meanwhile";
-    let mut findings = Findings::new("processing", title);
+    let mut findings = Findings::new("measures pushed until nothing waits, with what waits meanwhile");
     let mut done = Vec::new();
     for &peer in &peers {
         if context.stop.is_set() {
@@ -164,15 +156,11 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         }
         // What a stop cuts short fails its checks.
         if let (Err(error), false) = (measure(options, peer, context, &mut done), context.stop.is_set()) {
-            let text = format!("{}: not measured, or not all of it: {error:#}", peer.name());
-            eprintln!("{text}");
-            findings.note(text);
+            findings.note_failure(format!("{}: not measured, or not all of it: {error:#}", peer.name()));
         }
     }
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "interrupted");
     tell(&done, peers.len() > 1, &mut findings);
     if peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
         let divisor = options.gnocchi_divisor;
@@ -189,17 +177,13 @@ fn check(options: &Options) -> Result<Vec<Peer>> {
     if options.endpoint.is_some() {
         return Ok(vec![Peer::Gnudi]);
     }
-    for peer in &options.peers {
-        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
-        ensure!(fit, "{} tells of no backlog: choose gnudi, gnocchi", peer.name());
-    }
+    check_peers(&options.peers, "tells of no backlog")?;
     Ok(options.peers.clone())
 }
 
 /// All parts on a server of its own: the worst case first, while its memory holds nothing else.
 fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let defaults = report::Options::default();
-    let bench = Bench::new(&defaults, context);
+    let bench = Bench::new(report::Options::default(), context);
     let server = Server::start(peer, context)?;
     let counts = Counts::of(options, peer);
     for part in [Workload::Worst, Workload::Fold, Workload::Stream] {
@@ -219,10 +203,9 @@ fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done
 /// Gives each metric all of its points, many metrics a call.
 pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
-    let span = Span { start_ms: START_MS, step_ms: MINUTE_MS, count: counts.points };
+    let span = Span::minutes(0, counts.points);
     let requests = metrics.requests(server, FOLD_BATCH_METRICS, span, &mut Values::new(1));
-    let measures = counts.metrics * counts.points;
-    let load = (requests, counts.connections, measures);
+    let load = (requests, counts.connections, counts.metrics * counts.points);
     let done = push(bench, server, Workload::Fold, text, load)?;
     check_counts(bench, server, &metrics, counts.points)?;
     Ok(done)
@@ -238,16 +221,14 @@ pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> R
     let mut values = Values::new(1);
     let mut requests = Vec::with_capacity(counts.points * batches);
     for round in 0..counts.points {
-        // Nothing of it is sent any more.
+        // An interrupted run would not send the rest.
         if round > 0 && bench.context.stop.is_set() {
             break;
         }
-        let start_ms = START_MS + round as i64 * MINUTE_MS;
-        let span = Span { start_ms, step_ms: MINUTE_MS, count: 1 };
-        for index in 0..batches {
-            let range = index * counts.metrics / batches..(index + 1) * counts.metrics / batches;
-            requests.push(metrics.request(server, range, span, &mut values));
-        }
+        let bound = |index: usize| index * counts.metrics / batches;
+        requests.extend((0..batches).map(|index| {
+            metrics.request(server, bound(index)..bound(index + 1), Span::minutes(round, 1), &mut values)
+        }));
     }
     let load = (requests, connections, counts.metrics * counts.points);
     let done = push(bench, server, Workload::Stream, text, load)?;
@@ -258,7 +239,7 @@ pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> R
 fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     const HELD_CALL: usize = 5_000;
     let context = bench.context;
-    setup::create_policy_of(context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
+    setup::create_policy(context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
     let metrics = batch::metrics(bench, server, WORST_POLICY, 1)?;
     let mut values = Values::new(1);
     let mut post = |first: usize, count: usize| {
@@ -282,24 +263,10 @@ fn push(
     text: String,
     (requests, connections, measures): (Vec<Vec<u8>>, usize, usize),
 ) -> Result<Done> {
-    let (calls, before) = (requests.len(), server.probe.cpu_seconds());
-    let ((work, cpu_seconds), watched) = backlog::watch(bench.context, server, || {
-        let work = process::until_processed(bench, server, requests, connections, measures)?;
-        let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
-        Ok((work, cpu_seconds))
+    let (work, watched) = backlog::watch(bench.context, server, || {
+        process::processed(bench, server, requests, connections, measures)
     })?;
-    let Work { elapsed, outcome, .. } = work;
-    let measures = measures as f64 * outcome.calls as f64 / calls as f64;
-    Ok(Done {
-        part,
-        peer: server.peer,
-        text,
-        measures,
-        pushed: outcome.elapsed,
-        elapsed,
-        watched,
-        cpu_seconds,
-    })
+    Ok(Done { part, peer: server.peer, text, work, watched })
 }
 
 /// An interrupted run has fewer measures.
@@ -320,14 +287,13 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
             let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
             format!("{peer}{} {figure}", done.part.name())
         };
-        findings.tell(name("measures"), Value::Count(done.measures as u64));
-        findings.compare(name("time"), Value::Seconds(done.elapsed.as_secs_f64()), Better::Lower);
-        findings.compare(name("speed"), Value::Rate(done.rate(), "measure"), Better::Higher);
-        let drained = done.elapsed.saturating_sub(done.pushed).as_secs_f64();
-        findings.compare(name("drained after"), Value::Seconds(drained), Better::Lower);
-        findings.compare(name("backlog peak"), Value::Count(done.watched.peak_measures()), Better::Lower);
+        findings.tell(name("measures"), Value::Count(done.work.measures as u64));
+        findings.compare(name("time"), Value::Seconds(done.work.elapsed.as_secs_f64()));
+        findings.compare(name("speed"), Value::Rate(done.work.rate(), "measure"));
+        findings.compare(name("drained after"), Value::Seconds(done.work.drained_after().as_secs_f64()));
+        findings.compare(name("backlog peak"), Value::Count(done.watched.peak_measures()));
         if let Some(bytes) = done.watched.peak_memory_bytes() {
-            findings.compare(name("memory peak"), Value::Bytes(bytes), Better::Lower);
+            findings.compare(name("memory peak"), Value::Bytes(bytes));
         }
     }
     for part in parts {
@@ -337,81 +303,49 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     }
 }
 
-fn title(part: Workload) -> &'static str {
-    match part {
-        Workload::Fold => "Many points of many metrics",
-        Workload::Stream => "Single measures streamed over many metrics",
-        Workload::Worst => "The worst case of a worker: batches of one measure for one metric",
-    }
-}
-
 /// A line for each server.
 fn table(part: Workload, done: &[&Done]) -> Table {
-    let headings = [
-        "",
-        "work",
-        "pushed in",
-        "drained after",
-        "together",
-        "measures/s",
-        "gnudi is",
-        "a cpu s",
-        "backlog peak",
-        "memory peak",
-    ];
     let gnudi = done.iter().find(|done| done.peer == Peer::Gnudi);
-    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
     let rows = done.iter().map(|done| {
-        let ratio = gnudi.filter(|_| done.peer != Peer::Gnudi).map(|gnudi| gnudi.rate() / done.rate());
-        let per_cpu =
-            done.cpu_seconds.filter(|seconds| *seconds > 0.0).map(|seconds| done.measures / seconds);
-        let memory = done.watched.peak_memory_bytes();
+        let ratio =
+            gnudi.filter(|_| done.peer != Peer::Gnudi).map(|gnudi| gnudi.work.rate() / done.work.rate());
+        let per_cpu = done
+            .work
+            .cpu_seconds
+            .filter(|seconds| *seconds > 0.0)
+            .map(|seconds| done.work.measures / seconds);
         vec![
             done.peer.name().to_owned(),
             done.text.clone(),
-            seconds(done.pushed),
-            seconds(done.elapsed.saturating_sub(done.pushed)),
-            seconds(done.elapsed),
-            short(done.rate()),
-            ratio.map_or_else(String::new, times),
-            per_cpu.map_or_else(String::new, short),
+            seconds(done.work.pushed),
+            seconds(done.work.drained_after()),
+            seconds(done.work.elapsed),
+            short(done.work.rate()),
+            ratio.map(times).unwrap_or_default(),
+            per_cpu.map(short).unwrap_or_default(),
             done.watched.peak_measures().to_string(),
-            memory.map_or_else(String::new, |bytes| format!("{}B", short(bytes as f64))),
+            done.watched.peak_memory_bytes().map(|memory| bytes(memory as f64)).unwrap_or_default(),
         ]
     });
-    Table {
-        title: title(part).to_owned(),
-        headings: headings.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    let headings = "| work | pushed in | drained after | together | measures/s | gnudi is | a cpu s | backlog peak | memory peak";
+    Table::new(part.title(), headings, rows)
 }
 
 /// The backlog over time. Each server has its own: they differ too much in time and in what they got.
 fn plot(done: &Done) -> Plot {
-    let line = Line { name: done.peer.name().to_owned(), points: done.watched.points() };
-    Plot {
-        title: format!("{}: what waits, {}", done.text, done.peer.name()),
-        x: Axis::linear("seconds"),
-        y: Axis::linear("measures waiting"),
-        lines: vec![line],
-        marks: vec![crate::findings::Mark { x: done.pushed.as_secs_f64(), label: "all pushed".to_owned() }],
-    }
+    let title = format!("{}: what waits, {}", done.text, done.peer.name());
+    let line = Line::new(done.peer.name(), done.watched.points());
+    let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
+    let marks = vec![Mark::new(done.work.pushed.as_secs_f64(), "all pushed")];
+    Plot { marks, ..Plot::new(title, x, y, vec![line]) }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use super::{super::parse_options, *};
 
-    use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn parse(arguments: &[&str]) -> Options {
-        Command::try_parse_from(std::iter::once(&"processing").chain(arguments)).unwrap().options
+    fn parse(words: &[&str]) -> Options {
+        parse_options(words)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gnudi_rados::{Cluster, ConnectOptions, Librados};
 
 use crate::{
     context::Context,
-    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
+    findings::{Axis, Findings, Line, Plot, Table, Value},
     peers::ceph::{Ceph, CephOptions, check_installed, create_pool},
     rados::{
         Load, Outcome, RadosWrite, load,
@@ -68,6 +68,8 @@ const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 const PUBLISHED: [(RadosWrite, &str, &str, &str); 2] =
     [(RadosWrite::WriteObject, "10156", "3.15", "2600"), (RadosWrite::WriteOmap, "13388", "2.39", "980")];
 
+const KINDS: [RadosWrite; 2] = [RadosWrite::WriteObject, RadosWrite::WriteOmap];
+
 /// Who put a load on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Generator {
@@ -94,11 +96,7 @@ struct Measured {
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
-    let kinds = if options.kinds.is_empty() {
-        vec![RadosWrite::WriteObject, RadosWrite::WriteOmap]
-    } else {
-        options.kinds.clone()
-    };
+    let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };
     let mut measured = Vec::new();
     let rounds = 0..usize::from(options.rounds);
     let mut turns =
@@ -122,8 +120,8 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     if let Some(reason) = peer_missing {
         findings.note(format!("rados bench was not measured: {reason}"));
     }
-    if findings.partial.is_none() && context.stop.is_set() {
-        findings.partial = Some("stopped before its time".to_owned());
+    if findings.partial.is_none() {
+        context.mark_partial(&mut findings, "stopped before its time");
     }
     Ok(findings)
 }
@@ -181,13 +179,8 @@ impl Place {
         let Some(conf) = &options.ceph_conf else {
             let own = Ceph::start(librados, &options.ceph, &context.leftovers).context("starting Ceph")?;
             let access = Access { conf: own.conf(), user: "admin".to_owned(), keyring: None };
-            return Ok(Place {
-                cluster: own.cluster().clone(),
-                access,
-                pool: None,
-                keep: true,
-                _own: Some(own),
-            });
+            let cluster = own.cluster().clone();
+            return Ok(Place { cluster, access, pool: None, keep: true, _own: Some(own) });
         };
         ensure!(conf.is_file(), "{} is not a file", conf.display());
         let (user, keyring) = (options.ceph_user.clone(), options.ceph_keyring.clone());
@@ -235,33 +228,33 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
     let title = format!(
         "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
     );
-    let mut findings = Findings::new("rados", title);
+    let mut findings = Findings::new(title);
     let all = measured;
     let measured = &medians(all)[..];
     for Measured { kind, generator, outcome } in measured {
         let of = |what: &str| format!("{} {} {what}", kind.name(), generator.name());
         let own = *generator == Generator::Gnudi;
-        let mut figure = |what: &str, value: Value, better: Better| {
+        let mut figure = |what: &str, value: Value| {
             if own {
-                findings.compare(of(what), value, better);
+                findings.compare(of(what), value);
             } else {
                 findings.tell(of(what), value);
             }
         };
-        figure("speed", Value::Rate(outcome.rate(), "write"), Better::Higher);
+        figure("speed", Value::Rate(outcome.rate(), "write"));
         let bytes = outcome.rate() * f64::from(*block_size);
-        figure("data", Value::Rate(bytes / BYTES_PER_MIB, "MiB"), Better::Higher);
+        figure("data", Value::Rate(bytes / BYTES_PER_MIB, "MiB"));
         for (what, latency) in latencies(outcome) {
             if let Some(latency) = latency {
-                figure(what, Value::Latency(latency.as_secs_f64()), Better::Lower);
+                figure(what, Value::Latency(latency.as_secs_f64()));
             }
         }
         findings.tell(of("writes"), Value::Count(outcome.writes));
     }
-    for kind in [RadosWrite::WriteObject, RadosWrite::WriteOmap] {
+    for kind in KINDS {
         if let Some(ratio) = ratio(all, kind) {
             let name = format!("{} speed, gnudi to rados bench", kind.name());
-            findings.compare(name, Value::Percent(ratio * 100.0), Better::Higher);
+            findings.compare(name, Value::Percent(ratio * 100.0));
         }
     }
     findings.tables.push(table(measured, f64::from(*block_size)));
@@ -272,16 +265,13 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
 /// For each kind and generator the load with the median speed; of two the slower one.
 fn medians(measured: &[Measured]) -> Vec<Measured> {
     let mut medians = Vec::new();
-    for kind in [RadosWrite::WriteObject, RadosWrite::WriteOmap] {
+    for kind in KINDS {
         for generator in [Generator::Gnudi, Generator::RadosBench] {
             let mut outcomes = outcomes(measured, kind, generator);
             outcomes.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-            let middle = outcomes.len().saturating_sub(1) / 2;
-            medians.extend(outcomes.get(middle).map(|&outcome| Measured {
-                kind,
-                generator,
-                outcome: outcome.clone(),
-            }));
+            let middle = outcomes.get(outcomes.len().saturating_sub(1) / 2);
+            let outcome = middle.map(|&outcome| outcome.clone());
+            medians.extend(outcome.map(|outcome| Measured { kind, generator, outcome }));
         }
     }
     medians
@@ -318,8 +308,6 @@ fn latencies(outcome: &Outcome) -> [(&'static str, Option<Duration>); 6] {
 }
 
 fn table(measured: &[Measured], block_bytes: f64) -> Table {
-    let headings = ["kind", "generator", "IOPS", "MiB/s", "avg ms", "min ms", "p50 ms", "p95 ms", "p99 ms"];
-    let headings = headings.into_iter().chain(["max ms"]).map(str::to_owned).collect();
     let rows = measured.iter().map(|Measured { kind, generator, outcome }| {
         let rate = outcome.rate();
         let mut row = vec![kind.name().to_owned(), generator.name().to_owned(), format!("{rate:.0}")];
@@ -328,14 +316,15 @@ fn table(measured: &[Measured], block_bytes: f64) -> Table {
         row.extend(latencies(outcome).map(|(_, latency)| latency.map_or_else(String::new, ms)));
         row
     });
-    let mut rows: Vec<Vec<String>> = rows.collect();
+    let headings = "kind | generator | IOPS | MiB/s | avg ms | min ms | p50 ms | p95 ms | p99 ms | max ms";
+    let mut table = Table::new("Small writes to Ceph", headings, rows);
     for (kind, iops, avg, max) in PUBLISHED {
         if measured.iter().any(|one| one.kind == kind) {
             let cells = [kind.name(), "published", iops, "", avg, "", "", "", "", max];
-            rows.push(cells.map(str::to_owned).to_vec());
+            table.rows.push(cells.map(str::to_owned).to_vec());
         }
     }
-    Table { title: "Small writes to Ceph".to_owned(), headings, rows }
+    table
 }
 
 fn plot(measured: &[Measured]) -> Plot {
@@ -343,18 +332,11 @@ fn plot(measured: &[Measured]) -> Plot {
         // A last second that was not full says nothing.
         let full = (outcome.elapsed.as_secs() as usize).min(outcome.per_second.len());
         let points = outcome.per_second[..full].iter().enumerate();
-        Line {
-            name: format!("{}, {}", kind.name(), generator.name()),
-            points: points.map(|(second, writes)| ((second + 1) as f64, *writes as f64)).collect(),
-        }
+        let points = points.map(|(second, writes)| ((second + 1) as f64, *writes as f64));
+        Line::new(format!("{}, {}", kind.name(), generator.name()), points)
     };
-    Plot {
-        title: "Writes in each second".to_owned(),
-        x: Axis::linear("seconds"),
-        y: Axis::linear("writes/s"),
-        lines: measured.iter().map(line).collect(),
-        marks: Vec::new(),
-    }
+    let (x, y) = (Axis::linear("seconds"), Axis::linear("writes/s"));
+    Plot::new("Writes in each second", x, y, measured.iter().map(line).collect())
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use clap::{Args, FromArgMatches as _};
+use clap::Args;
 
+use super::parse_options;
 use crate::{
     context::Context,
     experiments,
@@ -54,9 +55,7 @@ pub struct Options {
 impl Default for Options {
     /// As without any option.
     fn default() -> Self {
-        let command = Self::augment_args(clap::Command::new("report").no_binary_name(true));
-        let matches = command.get_matches_from(std::iter::empty::<&str>());
-        Self::from_arg_matches(&matches).expect("every option has a default")
+        parse_options(&[])
     }
 }
 
@@ -88,7 +87,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<()> {
     println!("{}", preface(options));
     let start = Instant::now();
     let mut results = begin(options, context);
-    let mut bench = Bench::new(options, context);
+    let mut bench = Bench::new(options.clone(), context);
     bench.run();
     let Bench { measurements, missing, failures, .. } = bench;
     for (peer, reason) in missing {
@@ -97,7 +96,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<()> {
     }
     (results.measurements, results.failures) = (measurements, failures);
     write(&mut results, start, options)?;
-    for experiment in experiments::ALL.iter().filter(|experiment| options.wants(experiment.key())) {
+    for experiment in experiments::all().filter(|experiment| options.wants(experiment.key())) {
         if context.stop.is_set() {
             break;
         }
@@ -167,7 +166,7 @@ fn outcome(results: &Results) -> String {
     servers.chain(experiments).chain(failures).chain(partial).collect()
 }
 
-/// This program's command line, so that a shell takes it.
+/// This program's command line, quoted for a shell.
 fn command_line() -> String {
     let mut words = std::env::args();
     let program = words.next().unwrap_or_default();
@@ -189,11 +188,7 @@ fn preface(options: &Options) -> String {
     let mut text =
         format!("{}; load generator included.\nWhat an accepted request is worth:\n", Machine::here());
     for peer in &options.peers {
-        text += "  ";
-        text += peer.name();
-        text += ": ";
-        text += peer.durability();
-        text.push('\n');
+        text.extend(["  ", peer.name(), ": ", peer.durability(), "\n"]);
     }
     text += "cpu: processor seconds during the row, of the server with all its processes and of the load generator;\n\
              per cpu s: work for each of the server's processor seconds, which a busy machine disturbs least.\n";
@@ -202,22 +197,11 @@ fn preface(options: &Options) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn parse(arguments: &[&str]) -> Options {
-        Line::try_parse_from(std::iter::once(&"report").chain(arguments)).unwrap().options
-    }
 
     #[test]
     fn rows_are_chosen_by_name_or_first_word() {
+        let parse = parse_options::<Options>;
         assert!(parse(&[]).wants("push-1"));
         let options = parse(&["--only", "stream,push-1000", "--peers", "gnudi,victoria-metrics"]);
         assert!(options.wants("stream") && options.wants("stream-single") && options.wants("push-1000"));
@@ -226,6 +210,7 @@ mod tests {
         assert!(!options.wants("rados") && parse(&["--only", "rados"]).wants("rados"));
         assert_eq!(parse(&["--seconds", "7"]).counts(Peer::Limit).load, Duration::from_secs(7));
     }
+
     #[test]
     fn a_command_line_can_be_typed_again() {
         for (word, text) in [("report", "report"), ("a b", "'a b'"), ("", "''"), ("it's", "'it'\\''s'")] {

@@ -17,7 +17,7 @@ use super::report;
 use crate::{
     body::{START_MS, Span, Values},
     context::{Context, Stop},
-    findings::{Axis, Better, Findings, Mark, Plot, Table, Value},
+    findings::{Axis, Findings, Mark, Plot, Table, Value},
     load::{Load, Order, Outcome, Requests, Until, requests::with_length},
     peers::{
         Peer, Server,
@@ -77,7 +77,7 @@ struct Moment {
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
-    let mut findings = Findings::new("sack-split", title);
+    let mut findings = Findings::new(title);
     let (calls, moments) = of_gnudi(options, context, &mut findings)?;
     let first = moments.first().map_or(0.0, |moment| moment.begin_s);
     let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
@@ -95,38 +95,21 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         }
     }
     let marks = moments.iter().flat_map(|moment| {
-        let mark = |x: f64, label: &str| Mark { x: x - first, label: label.to_owned() };
-        [mark(moment.begin_s, "split"), mark(moment.settled_s, "settled")]
+        [Mark::new(moment.begin_s - first, "split"), Mark::new(moment.settled_s - first, "settled")]
     });
     let marks: Vec<Mark> = marks.collect();
-    findings.plots.push(Plot {
-        title: "The longest call under way, with the split at 0".to_owned(),
-        x: Axis::linear("seconds"),
-        y: Axis::logarithmic("milliseconds"),
-        lines,
-        marks: marks.clone(),
-    });
-    findings.plots.push(Plot {
-        title: "Posts to gnudi".to_owned(),
-        x: Axis::linear("seconds"),
-        y: Axis::linear("posts/s"),
-        lines: vec![rate],
-        marks,
-    });
-    let headings = [
-        "",
-        "longest before",
-        "longest from the split on",
-        "until settled",
-        "calls/s before",
-        "calls/s meanwhile",
-    ];
-    let headings = headings.map(str::to_owned).to_vec();
-    findings.tables.push(Table { title: "Split under load".to_owned(), headings, rows });
-    findings.note(AIM);
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
+    for (title, y, lines) in [
+        ("The longest call under way, with the split at 0", Axis::logarithmic("milliseconds"), lines),
+        ("Posts to gnudi", Axis::linear("posts/s"), vec![rate]),
+    ] {
+        let plot = Plot::new(title, Axis::linear("seconds"), y, lines);
+        findings.plots.push(Plot { marks: marks.clone(), ..plot });
     }
+    let headings =
+        "| longest before | longest from the split on | until settled | calls/s before | calls/s meanwhile";
+    findings.tables.push(Table::new("Split under load", headings, rows));
+    findings.note(AIM);
+    context.mark_partial(&mut findings, "interrupted");
     Ok(findings)
 }
 
@@ -137,9 +120,8 @@ fn of_gnudi(
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
     let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
-    let defaults = report::Options::default();
-    let bench = Bench::new(&defaults, context);
-    setup::create_policy(context, &server, POLICY, &[(60, STEPS)])?;
+    let bench = Bench::new(report::Options::default(), context);
+    setup::create_policy(context, &server, POLICY, &[(60, STEPS)], None)?;
     let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
     let mut moments = Vec::new();
@@ -159,10 +141,10 @@ fn of_gnudi(
     findings.tell("refused for now", Value::Count(outcome.refused));
     let begin = moments.first().map_or(f64::MAX, |moment: &Moment| moment.begin_s);
     if let Some(stall) = timeline::longest_s(&outcome.timeline, begin, f64::MAX) {
-        findings.compare("longest stall", Value::Seconds(stall), Better::Lower);
+        findings.compare("longest stall", Value::Seconds(stall));
     }
     if let Some(before) = timeline::longest_s(&outcome.timeline, 0.0, begin) {
-        findings.compare("longest call before", Value::Seconds(before), Better::Lower);
+        findings.compare("longest call before", Value::Seconds(before));
     }
     let mut calls = outcome.timeline;
     calls.sort_by(|one, other| one.begin_s.total_cmp(&other.begin_s));
@@ -236,8 +218,7 @@ fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Re
     let log = configuration.with_file_name("split-sacks.log");
     let mut process = Guarded::start(command, &log, Signal::Term, &context.leftovers)?;
     let begin = Instant::now();
-    let status = process.wait_end(|| cut() || begin.elapsed() > SPLIT_MAX)?;
-    match status {
+    match process.wait_end(|| cut() || begin.elapsed() > SPLIT_MAX)? {
         Some(status) if !status.success() => {
             bail!("gnudi split-sacks ended with {status}: {}", process.log_end())
         }
@@ -281,15 +262,12 @@ fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
             String::new()
         }
     };
+    let until_settled = moments.iter().map(|moment| format!("{:.2} s", moment.settled_s - moment.begin_s));
     vec![
         name.to_owned(),
         ms(timeline::longest_s(calls, 0.0, begin)),
         ms(timeline::longest_s(calls, begin, f64::MAX)),
-        moments
-            .iter()
-            .map(|moment| format!("{:.2} s", moment.settled_s - moment.begin_s))
-            .collect::<Vec<_>>()
-            .join(", "),
+        until_settled.collect::<Vec<_>>().join(", "),
         rate(0.0, begin),
         rate(begin, settled),
     ]

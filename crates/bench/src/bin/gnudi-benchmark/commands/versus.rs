@@ -132,8 +132,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             }
         }
     }
-    let mut findings =
-        Findings::new("versus", format!("{} (A) against {} (B): {command}", options.a, options.b));
+    let mut findings = Findings::new(format!("{} (A) against {} (B): {command}", options.a, options.b));
     findings.partial = partial;
     tell(&pairs, &mut findings);
     if pairs.is_empty() {
@@ -198,43 +197,28 @@ impl Compared<'_> {
 
 /// The figures that every run of both sides tells.
 fn compared(pairs: &[[Findings; 2]]) -> Vec<Compared<'_>> {
+    fn value_of<'a>(findings: &'a Findings, name: &str) -> Option<&'a Value> {
+        findings.figures.iter().find(|figure| figure.name == name).map(|figure| &figure.value)
+    }
     let Some([first, _]) = pairs.first() else { return Vec::new() };
-    let of = |findings: &'_ Findings, name: &str| -> Option<usize> {
-        findings.figures.iter().position(|figure| figure.name == name)
-    };
-    let comparable = |figure: &'_ Figure| figure.better.filter(|_| figure.value.number().is_some());
-    first
-        .figures
-        .iter()
-        .filter_map(|figure| {
-            let better = comparable(figure)?;
-            let values = pairs
-                .iter()
-                .map(|[a, b]| {
-                    let values = [(a, of(a, &figure.name)?), (b, of(b, &figure.name)?)];
-                    Some(values.map(|(findings, index)| &findings.figures[index].value))
-                })
-                .collect::<Option<Vec<_>>>()?;
-            Some(Compared { name: &figure.name, better, values })
+    let figures = first.figures.iter().filter(|figure| figure.value.number().is_some());
+    figures
+        .filter_map(|Figure { name, better, .. }| {
+            let values = pairs.iter().map(|[a, b]| Some([value_of(a, name)?, value_of(b, name)?]));
+            Some(Compared { name, better: (*better)?, values: values.collect::<Option<_>>()? })
         })
         .collect()
 }
 
 fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
-    let mut table = Table {
-        title: format!(
-            "medians of {} rounds; the ratio is how many times better A is, pair by pair",
-            pairs.len()
-        ),
-        headings: ["figure", "A", "B", "ratio", "least", "greatest"].map(str::to_owned).to_vec(),
-        rows: Vec::new(),
-    };
-    let mut plot = Plot {
-        title: "How many times better A is, round by round".to_owned(),
-        x: Axis::linear("round"),
-        y: Axis::linear("times"),
-        ..Plot::default()
-    };
+    let rounds = pairs.len();
+    let mut table = Table::new(
+        format!("medians of {rounds} rounds; the ratio is how many times better A is, pair by pair"),
+        "figure | A | B | ratio | least | greatest",
+        [],
+    );
+    let (x, y) = (Axis::linear("round"), Axis::linear("times"));
+    let mut plot = Plot::new("How many times better A is, round by round", x, y, Vec::new());
     for figure in compared(pairs) {
         let by_round = figure.ratios();
         let mut ratios = by_round.clone();
@@ -253,18 +237,14 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
         findings.tell(format!("{}, A", figure.name), a);
         findings.tell(format!("{}, B", figure.name), b);
         if let Some(median) = median {
-            findings.compare(
-                format!("{}, A to B", figure.name),
-                Value::Percent(100.0 * median),
-                Better::Higher,
-            );
+            findings.compare(format!("{}, A to B", figure.name), Value::Percent(100.0 * median));
         }
-        // Rates tell enough: latencies would make it a thicket.
+        // Only rates: with latencies too the plot would be unreadable.
         if !matches!(figure.values[0][0], Value::Rate(..)) {
             continue;
         }
-        let points = by_round.iter().enumerate().map(|(round, ratio)| ((round + 1) as f64, *ratio)).collect();
-        plot.lines.push(Line { name: figure.name.to_owned(), points });
+        let points = by_round.iter().enumerate().map(|(round, ratio)| ((round + 1) as f64, *ratio));
+        plot.lines.push(Line::new(figure.name, points));
     }
     if table.rows.is_empty() {
         return;
@@ -286,9 +266,9 @@ mod tests {
     use super::*;
 
     fn run_of(speed: f64, seconds: f64) -> Findings {
-        let mut findings = Findings::new("metric create", "");
-        findings.compare("create speed", Value::Rate(speed, "create"), Better::Higher);
-        findings.compare("create runtime", Value::Seconds(seconds), Better::Lower);
+        let mut findings = Findings::default();
+        findings.compare("create speed", Value::Rate(speed, "create"));
+        findings.compare("create runtime", Value::Seconds(seconds));
         findings.tell("client workers", Value::Count(8));
         findings
     }

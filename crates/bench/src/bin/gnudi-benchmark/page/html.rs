@@ -1,5 +1,7 @@
 //! The few elements that the page is made of. All text that comes from elsewhere passes `escape`.
 
+use crate::findings::Table;
+
 /// Text as it stands in HTML and SVG, between tags or in an attribute. Control characters, which neither may hold, become spaces.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -100,7 +102,7 @@ fn cell_element(cell: &Cell) -> String {
 }
 
 /// A table of texts as the findings have it: columns of figures stand right.
-pub fn plain_table(caption: &str, headings: &[String], rows: &[Vec<String>]) -> String {
+pub fn plain_table(Table { title, headings, rows }: &Table) -> String {
     let is_figure = |text: &str| {
         let text = text.trim_start_matches(['-', '+', '~', '<', '>', ' ']);
         // Two words: a number with its unit.
@@ -122,7 +124,7 @@ pub fn plain_table(caption: &str, headings: &[String], rows: &[Vec<String>]) -> 
         ours: row.first().is_some_and(|name| name == "gnudi"),
     };
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    table(caption, &headings, &rows.iter().map(line).collect::<Vec<_>>())
+    table(title, &headings, &rows.iter().map(line).collect::<Vec<_>>())
 }
 
 /// Checks that every element is closed, every attribute quoted and every `&` an entity.
@@ -190,7 +192,7 @@ mod tests {
             warning(nasty, nasty),
             list(&[nasty.to_owned()]),
             commands(&[nasty]),
-            plain_table(nasty, &[nasty.to_owned(), "n".to_owned()], &[row]),
+            plain_table(&Table::new(nasty, &format!("{nasty} | n"), [row])),
             table(nasty, &[nasty], &[Line { cells: vec![Cell::Remark(nasty.to_owned())], ours: true }]),
         ] {
             well_formed(&html).unwrap_or_else(|error| panic!("{error}: {html}"));
@@ -210,14 +212,9 @@ mod tests {
 
     #[test]
     fn figures_stand_right_and_bars_have_a_share() {
-        let html = plain_table(
-            "",
-            &["server".into(), "rate".into(), "word".into()],
-            &[
-                vec!["gnudi".into(), "1.5k/s".into(), "7 batches of 1".into()],
-                vec!["gnocchi".into(), "-".into(), "9 batches of 1".into()],
-            ],
-        );
+        let rows = [["gnudi", "1.5k/s", "7 batches of 1"], ["gnocchi", "-", "9 batches of 1"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let html = plain_table(&Table::new("", "server | rate | word", rows));
         assert!(html.contains("<td>1.5k/s</td><td class=\"text\">7 batches of 1</td>"), "{html}");
         assert!(html.contains("<tr class=\"ours\"><td class=\"text\">gnudi</td>"), "{html}");
         let bar = |share| table("", &["bar"], &[Line { cells: vec![Cell::Bar(share)], ours: false }]);

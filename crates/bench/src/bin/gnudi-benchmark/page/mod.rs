@@ -10,13 +10,15 @@ mod words;
 use gnudi_model::Timestamp;
 
 use html::{Cell, Line, commands, element, escape, list, plain_table, table, warning};
-use published::Published;
+use published::{Lines, Published};
 
 use crate::{
+    findings::Table,
     measurement::Measurement,
     peers::Peer,
     results::{Experiment, Recorded, RecordedFigure, Results},
-    rows as measured_rows, table as text,
+    rows::counts::Scale,
+    table as text,
 };
 
 const STYLE: &str = include_str!("style.css");
@@ -51,15 +53,11 @@ pub fn render(results: &Results) -> String {
 fn head(results: &Results) -> String {
     let when = Timestamp::from_secs(results.written_at as i64);
     let mut out = element("h1", "gnudi and its peers, side by side");
+    let scale = if results.scale == Scale::Small { "small" } else { "full" };
+    let (minutes, seconds) = ((results.seconds / 60.0).floor(), (results.seconds % 60.0).floor());
     let line = format!(
-        "<p class=\"dim\">{} · {} scale · {} · commit {}</p>\n",
+        "<p class=\"dim\">{} · {scale} scale · took {minutes:.0} min {seconds:02.0} s · commit {}</p>\n",
         escape(&when.to_iso()),
-        if results.scale == measured_rows::counts::Scale::Small { "small" } else { "full" },
-        escape(&format!(
-            "took {:.0} min {:02.0} s",
-            (results.seconds / 60.0).floor(),
-            (results.seconds % 60.0).floor()
-        )),
         escape(&results.commit),
     );
     out += &line;
@@ -111,29 +109,25 @@ fn peers(results: &Results) -> Vec<Peer> {
 fn the_run(results: &Results) -> String {
     let mut out = String::from("<h2 id=\"run\">The run</h2>\n");
     out += &element("p", &format!("{}; load generator included.", results.machine));
-    let versions: Vec<Line> = results
+    let versions = results
         .versions
         .iter()
-        .map(|version| Line {
-            cells: vec![
-                Cell::Text(version.name.clone()),
-                Cell::Text(version.version.clone().unwrap_or_else(|| "not here".to_owned())),
-            ],
-            ours: version.name == "gnudi",
-        })
-        .collect();
-    out += &table("versions", &["program", "version"], &versions);
-    let promises: Vec<Line> = results
-        .servers
-        .iter()
-        .map(|server| Line {
-            cells: vec![Cell::Text(server.name.clone()), Cell::Text(server.durability.clone())],
-            ours: server.name == "gnudi",
-        })
-        .collect();
-    out += &table("what an accepted request is worth when the power goes", &["server", "promise"], &promises);
+        .map(|version| (version.name.as_str(), version.version.as_deref().unwrap_or("not here")));
+    out += &pairs("versions", ["program", "version"], versions);
+    let promises = results.servers.iter().map(|server| (server.name.as_str(), server.durability.as_str()));
+    let caption = "what an accepted request is worth when the power goes";
+    out += &pairs(caption, ["server", "promise"], promises);
     out += &element("p", "To repeat the run, and to make this page again from its raw results:");
     out + &commands(&[&results.command, "gnudi-benchmark report --from target/bench/results.json"])
+}
+
+/// A table of names and what is to be said of each.
+fn pairs<'a>(caption: &str, headings: [&str; 2], rows: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let line = |(name, text): (&str, &str)| Line {
+        cells: [name, text].map(|text| Cell::Text(text.to_owned())).into(),
+        ours: name == "gnudi",
+    };
+    table(caption, &headings, &rows.map(line).collect::<Vec<_>>())
 }
 
 fn side_by_side(results: &Results) -> String {
@@ -176,11 +170,13 @@ fn repeated(published: &Published, results: &Results) -> String {
         out +=
             &commands(&[&format!("gnudi-benchmark report --only {} --peers gnudi,gnocchi", published.rows)]);
     }
-    for lines in published.tables {
-        let headings: Vec<String> = lines.headings.iter().map(|&heading| heading.to_owned()).collect();
-        let rows: Vec<Vec<String>> =
-            lines.rows.iter().map(|row| row.iter().map(|&cell| cell.to_owned()).collect()).collect();
-        out += &plain_table(&format!("published: {}", lines.title), &headings, &rows);
+    let cells = |row: &&str| row.split('|').map(|cell| cell.trim().to_owned()).collect();
+    for Lines { title, headings, rows } in published.tables {
+        out += &plain_table(&Table::new(
+            format!("published: {title}"),
+            headings,
+            rows.iter().map(cells).collect::<Vec<_>>(),
+        ));
     }
     if published.figures.is_empty() && !published.rows.is_empty() {
         out += &commands(&[&format!("gnudi-benchmark report --only {}", published.rows)]);
@@ -245,9 +241,7 @@ fn shown(findings: &Recorded) -> String {
         out += &warning("Partial:", reason);
     }
     out += &element("p", &findings.title);
-    for table in &findings.tables {
-        out += &plain_table(&table.title, &table.headings, &table.rows);
-    }
+    out.extend(findings.tables.iter().map(plain_table));
     out.extend(findings.plots.iter().map(rows::figure));
     out += &list(&findings.notes);
     if findings.figures.is_empty() {
@@ -268,7 +262,7 @@ fn shown(findings: &Recorded) -> String {
 mod tests {
     use super::*;
     use crate::{
-        findings::{Axis, Findings, Line as PlotLine, Plot, Table, Value},
+        findings::{Axis, Findings, Line as PlotLine, Plot, Value},
         measurement::{Unit, sample as measurement},
         results::{Failure, ServerNote, sample},
     };
@@ -291,21 +285,14 @@ mod tests {
                 results.measurements.push(measurement(row, peer, Unit::Measures, rate, 1.0));
             }
         }
-        let mut findings = Findings::new("rados", "objects");
+        let mut findings = Findings::new("objects");
         findings.tell("writes", Value::Count(7));
         findings.note("noted");
-        findings.tables.push(Table {
-            title: "kinds".to_owned(),
-            headings: vec!["kind".to_owned(), "rate".to_owned()],
-            rows: vec![vec!["omap".to_owned(), "11.7k/s".to_owned()]],
-        });
-        findings.plots.push(Plot {
-            title: "over time".to_owned(),
-            x: Axis::linear("seconds"),
-            y: Axis::linear("writes/s"),
-            lines: vec![PlotLine { name: "omap".to_owned(), points: vec![(0.0, 1.0), (1.0, 2.0)] }],
-            marks: Vec::new(),
-        });
+        let row = ["omap", "11.7k/s"].map(str::to_owned).to_vec();
+        findings.tables.push(Table::new("kinds", "kind | rate", [row]));
+        let (x, y) = (Axis::linear("seconds"), Axis::linear("writes/s"));
+        let line = PlotLine::new("omap", [(0.0, 1.0), (1.0, 2.0)]);
+        findings.plots.push(Plot::new("over time", x, y, vec![line]));
         results.experiments.push(Experiment {
             table: "R3".to_owned(),
             title: "objects and omaps".to_owned(),

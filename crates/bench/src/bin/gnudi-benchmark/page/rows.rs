@@ -15,13 +15,11 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
         .map(|found| found.figure())
         .filter(|figure| figure.is_finite())
         .fold(0.0, f64::max);
-    let lines: Vec<Line> = measurements
-        .iter()
-        .map(|measurement| Line {
-            cells: cells(measurement, measurements, greatest),
-            ours: measurement.peer == Peer::Gnudi,
-        })
-        .collect();
+    let line = |measurement: &&Measurement| Line {
+        cells: cells(measurement, measurements, greatest),
+        ours: measurement.peer == Peer::Gnudi,
+    };
+    let lines: Vec<Line> = measurements.iter().map(line).collect();
     let figure = if row.unit == Unit::Bytes { "memory" } else { row.unit.name() };
     let headings = ["server", figure, "", "gnudi is", "p50", "p99", "cpu", "per cpu s", "memory", "remarks"];
     format!("<h3 id=\"{}\">{}</h3>\n{}", escape(row.key), escape(row.title), table("", &headings, &lines))
@@ -31,18 +29,10 @@ fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<
     let gnudi = text::counterpart(measurement, all);
     let remarks = text::remarks(measurement).join("; ");
     let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = text::cells(measurement, gnudi);
-    vec![
-        Cell::Text(name),
-        Cell::Figure(figure),
-        Cell::Bar(measurement.figure() / greatest),
-        Cell::Figure(times),
-        Cell::Figure(p50),
-        Cell::Figure(p99),
-        Cell::Figure(cpu),
-        Cell::Figure(per_cpu),
-        Cell::Figure(memory),
-        Cell::Remark(remarks),
-    ]
+    let mut cells = vec![Cell::Text(name), Cell::Figure(figure), Cell::Bar(measurement.figure() / greatest)];
+    cells.extend([times, p50, p99, cpu, per_cpu, memory].map(Cell::Figure));
+    cells.push(Cell::Remark(remarks));
+    cells
 }
 
 /// All rows that were measured, in their order.
@@ -67,20 +57,14 @@ pub fn push_plot(measurements: &[Measurement], peers: &[Peer]) -> String {
     let line = |&peer: &Peer| {
         let sizes = [1, 10, 100, 500, 1000, 2000, 3000, 4000, 5000];
         let points = sizes.map(|size| (f64::from(size), rate(peer, size)));
-        let points: Vec<(f64, f64)> = points.into_iter().filter(|point| point.1 > 0.0).collect();
-        PlotLine { name: peer.name().to_owned(), points }
+        PlotLine::new(peer.name(), points.into_iter().filter(|point| point.1 > 0.0))
     };
     let lines: Vec<PlotLine> = peers.iter().map(line).filter(|line| line.points.len() > 1).collect();
     if lines.is_empty() {
         return String::new();
     }
-    figure(&Plot {
-        title: "Pushes, 8 connections: measures a second by measures a call".to_owned(),
-        x: Axis::logarithmic("measures a call"),
-        y: Axis::logarithmic("measures a second"),
-        lines,
-        marks: Vec::new(),
-    })
+    let (x, y) = (Axis::logarithmic("measures a call"), Axis::logarithmic("measures a second"));
+    figure(&Plot::new("Pushes, 8 connections: measures a second by measures a call", x, y, lines))
 }
 
 /// A plot with its title above.

@@ -22,7 +22,8 @@ pub struct Pair<'a> {
     pub times: f64,
 }
 
-/// gnudi (`ours`: with a sync for each request or without) against a peer, row by row: gnudi's plain figure against the best way in which the peer can be spoken to.
+/// gnudi (`ours`: with a sync for each request or without) against a peer, row by row: gnudi's plain figure against the peer's
+/// best variant.
 pub fn pairs(measurements: &[Measurement], ours: Peer, peer: Peer) -> Vec<Pair<'_>> {
     rows::all()
         .filter_map(|row| {
@@ -108,53 +109,45 @@ fn loss(pair: &Pair) -> String {
     )
 }
 
+/// Which gnudi, against which peer, how many times better it should be, that in words, and how a ratio is shown.
+type Aim = (Peer, Peer, f64, &'static str, fn(f64) -> String);
+
 /// Which aims hold, as sentences, and which rows miss them. The aims are about work, not about memory.
 pub fn aims(measurements: &[Measurement]) -> Vec<String> {
-    let aim = |ours: Peer, peer: Peer, wanted: f64, what: &str, shown: fn(f64) -> String| {
-        let pairs: Vec<Pair> =
-            pairs(measurements, ours, peer).into_iter().filter(|pair| pair.row.unit != Unit::Bytes).collect();
-        let missed: Vec<String> = pairs
-            .iter()
-            .filter(|pair| pair.times < wanted)
-            .map(|pair| format!("{} ({})", pair.row.key, shown(pair.times)))
-            .collect();
-        let met = pairs.len() - missed.len();
-        (!pairs.is_empty()).then(|| {
-            if missed.is_empty() {
-                return format!("Aim: {what}. Met in all {met} rows.");
-            }
-            format!("Aim: {what}. Met in {met} of {} rows; missed in {}.", pairs.len(), missed.join(", "))
-        })
-    };
     let times = |times: f64| format!("{} times", table::short(times));
     let share = |times: f64| format!("{:.0} %", 100.0 * times);
-    [
-        aim(Peer::Gnudi, Peer::Gnocchi, GNOCCHI_TIMES, "a hundred times Gnocchi", times),
-        aim(
-            Peer::Gnudi,
-            Peer::VictoriaMetrics,
-            1.0 / LEVEL,
-            "level with VictoriaMetrics or ahead of it",
-            times,
-        ),
-        aim(
+    let aims: [Aim; 4] = [
+        (Peer::Gnudi, Peer::Gnocchi, GNOCCHI_TIMES, "a hundred times Gnocchi", times),
+        (Peer::Gnudi, Peer::VictoriaMetrics, 1.0 / LEVEL, "level with VictoriaMetrics or ahead of it", times),
+        (
             Peer::GnudiOs,
             Peer::VictoriaMetrics,
             1.0 / LEVEL,
             "the same where neither waits for the disk (gnudi-os)",
             times,
         ),
-        aim(
+        (
             Peer::Gnudi,
             Peer::Limit,
             LIMIT_SHARE,
             "half of what the load generator reaches against a server that does nothing",
             share,
         ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    let sentence = |(ours, peer, wanted, what, shown): Aim| {
+        let mut pairs = pairs(measurements, ours, peer);
+        pairs.retain(|pair| pair.row.unit != Unit::Bytes);
+        let missed = pairs.iter().filter(|pair| pair.times < wanted);
+        let missed: Vec<String> =
+            missed.map(|pair| format!("{} ({})", pair.row.key, shown(pair.times))).collect();
+        let (met, all) = (pairs.len() - missed.len(), pairs.len());
+        match (all, missed.is_empty()) {
+            (0, _) => None,
+            (_, true) => Some(format!("Aim: {what}. Met in all {met} rows.")),
+            _ => Some(format!("Aim: {what}. Met in {met} of {all} rows; missed in {}.", missed.join(", "))),
+        }
+    };
+    aims.into_iter().filter_map(sentence).collect()
 }
 
 #[cfg(test)]

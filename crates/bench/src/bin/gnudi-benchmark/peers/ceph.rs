@@ -34,6 +34,41 @@ const PACKAGES: [(&str, &str); 4] = [
     ("ceph-mgr", "ceph-mgr"),
 ];
 
+/// What does not depend on where the cluster runs.
+const SETTINGS: &str = "\
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+# radosgw asks for more than a cluster without authentication offers.
+ms mon client mode = crc
+auth cluster required = none
+auth service required = none
+auth client required = none
+# One copy of each object, in pools whose placement groups only the run itself changes.
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 1
+osd pool default pgp num = 1
+osd pool default pg autoscale mode = off
+mon allow pool size one = true
+mon allow pool delete = true
+mon max pg per osd = 1000
+# Two OSDs of one host.
+osd crush chooseleaf type = 0
+osd objectstore = memstore
+memstore device bytes = 4294967296
+# The monitor's own disk must not stand in the way, and backfill goes as fast as it can.
+paxos propose interval = 0.05
+paxos min wait = 0.01
+mon data avail warn = 1
+mon data avail crit = 0
+# The manager acts on a pool's targets at its ticks, by what the OSDs have reported.
+mgr tick period = 1
+mgr stats period = 1
+osd recovery sleep = 0
+osd recovery sleep hdd = 0
+admin socket =
+";
+
 /// How a cluster is started and spoken to.
 #[derive(Clone, Debug, Args)]
 pub struct CephOptions {
@@ -95,16 +130,15 @@ impl Ceph {
         for name in ["mon", "mgr", "osd0", "osd1"] {
             std::fs::create_dir(root.join(name))?;
         }
-        let mut daemons = Daemons(vec![start_monitor(root, &conf, &fsid, &monitor, leftovers)?]);
+        let site = CephSite { root, conf: &conf, leftovers };
+        let mut daemons = Daemons(vec![site.start_monitor(&fsid, &monitor)?]);
         let connect = ConnectOptions { conf: Some(conf.clone()), ..ConnectOptions::default() };
         let cluster = Cluster::connect(librados, &connect)
             .with_context(|| format!("the monitor says: {}", daemons.0[0].log_end()))?;
         for number in 0..OSDS {
-            daemons.0.push(start_osd(root, &conf, &cluster, number, leftovers)?);
+            daemons.0.push(site.start_osd(&cluster, number)?);
         }
-        let mut command = Command::new("ceph-mgr");
-        command.arg("-f").args(["-i", "x"]).arg("-c").arg(&conf);
-        daemons.0.push(Guarded::start(command, &root.join("mgr.out"), Signal::Kill, leftovers)?);
+        daemons.0.push(site.start("ceph-mgr", "x", "mgr.out")?);
         let mut ceph = Ceph { cluster, daemons, directory };
         ceph.wait_up()?;
         Ok(ceph)
@@ -178,111 +212,71 @@ pub fn check_installed(programs: &[(&str, &str)]) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =
         |program: &str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
-    let missing: Vec<&(&str, &str)> = programs.iter().filter(|(program, _)| !is_there(program)).collect();
+    let missing: Vec<_> = programs.iter().copied().filter(|(program, _)| !is_there(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let names = |of: fn(&(&str, &str)) -> String| {
-        missing.iter().map(|missing| of(missing)).collect::<Vec<_>>().join(", ")
-    };
-    bail!(
-        "not installed: {} (Debian's packages: {})",
-        names(|(program, _)| (*program).to_owned()),
-        names(|(_, package)| (*package).to_owned()),
-    )
+    let (programs, packages): (Vec<&str>, Vec<&str>) = missing.into_iter().unzip();
+    bail!("not installed: {} (Debian's packages: {})", programs.join(", "), packages.join(", "))
 }
 
-fn start_monitor(
-    root: &Path,
-    conf: &Path,
-    fsid: &str,
-    address: &str,
-    leftovers: &Leftovers,
-) -> Result<Guarded> {
-    let map = root.join("monmap");
-    let mut command = Command::new("monmaptool");
-    command.args(["--create", "--fsid", fsid, "--addv", "a", address]).arg(&map);
-    run_to_end(command)?;
-    let mut command = Command::new("ceph-mon");
-    command.args(["--mkfs", "-i", "a", "--monmap"]).arg(&map).arg("-c").arg(conf);
-    run_to_end(command)?;
-    let mut command = Command::new("ceph-mon");
-    command.arg("-f").args(["-i", "a"]).arg("-c").arg(conf);
-    Guarded::start(command, &root.join("mon.out"), Signal::Kill, leftovers)
+/// Where daemons are started.
+struct CephSite<'a> {
+    root: &'a Path,
+    conf: &'a Path,
+    leftovers: &'a Leftovers,
 }
 
-fn start_osd(
-    root: &Path,
-    conf: &Path,
-    cluster: &Cluster,
-    number: usize,
-    leftovers: &Leftovers,
-) -> Result<Guarded> {
-    let id = uuid::Uuid::new_v4().to_string();
-    let answer = monitor_command(cluster, &json!({"prefix": "osd new", "uuid": id}))?;
-    ensure!(answer["osdid"].as_u64() == Some(number as u64), "OSD {number} is called {answer}");
-    let number = number.to_string();
-    let mut command = Command::new("ceph-osd");
-    command.args(["-i", &number, "--mkfs", "--osd-uuid", &id]).arg("-c").arg(conf);
-    run_to_end(command)?;
-    let mut command = Command::new("ceph-osd");
-    command.arg("-f").args(["-i", &number]).arg("-c").arg(conf);
-    Guarded::start(command, &root.join(format!("osd{number}.out")), Signal::Kill, leftovers)
+impl CephSite<'_> {
+    /// A program as the daemon of this name.
+    fn command(&self, program: &str, id: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(["-i", id]).arg("-c").arg(self.conf);
+        command
+    }
+
+    fn start(&self, program: &str, id: &str, log: &str) -> Result<Guarded> {
+        let mut command = self.command(program, id);
+        command.arg("-f");
+        Guarded::start(command, &self.root.join(log), Signal::Kill, self.leftovers)
+    }
+
+    fn start_monitor(&self, fsid: &str, address: &str) -> Result<Guarded> {
+        let map = self.root.join("monmap");
+        let mut command = Command::new("monmaptool");
+        command.args(["--create", "--fsid", fsid, "--addv", "a", address]).arg(&map);
+        run_to_end(command)?;
+        let mut command = self.command("ceph-mon", "a");
+        command.args(["--mkfs", "--monmap"]).arg(&map);
+        run_to_end(command)?;
+        self.start("ceph-mon", "a", "mon.out")
+    }
+
+    fn start_osd(&self, cluster: &Cluster, number: usize) -> Result<Guarded> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let answer = monitor_command(cluster, &json!({"prefix": "osd new", "uuid": id}))?;
+        ensure!(answer["osdid"].as_u64() == Some(number as u64), "OSD {number} is called {answer}");
+        let mut command = self.command("ceph-osd", &number.to_string());
+        command.args(["--mkfs", "--osd-uuid", &id]);
+        run_to_end(command)?;
+        self.start("ceph-osd", &number.to_string(), &format!("osd{number}.out"))
+    }
 }
 
 fn configuration(root: &Path, fsid: &str, monitor: &str, more: &[(String, String)]) -> Result<String> {
     let first_port = free_address()?.port().min(u16::MAX - DAEMON_PORTS);
-    let mut text = "[global]\n".to_owned();
-    let mut set = |option: &str, value: &str| {
-        writeln!(text, "{option} = {value}").expect("a String takes it");
-    };
-    set("fsid", fsid);
-    set("mon host", monitor);
-    set("ms bind port min", &first_port.to_string());
-    set("ms bind port max", &(first_port + DAEMON_PORTS).to_string());
-    for option in ["public addr", "cluster addr"] {
-        set(option, "127.0.0.1");
-    }
-    // radosgw asks for more than a cluster without authentication offers.
-    set("ms mon client mode", "crc");
-    for option in ["auth cluster required", "auth service required", "auth client required"] {
-        set(option, "none");
-    }
-    // One copy of each object, in pools whose placement groups only the run itself changes.
-    set("osd pool default size", "1");
-    set("osd pool default min size", "1");
-    set("osd pool default pg num", "1");
-    set("osd pool default pgp num", "1");
-    set("osd pool default pg autoscale mode", "off");
-    set("mon allow pool size one", "true");
-    set("mon allow pool delete", "true");
-    set("mon max pg per osd", "1000");
-    // Two OSDs of one host.
-    set("osd crush chooseleaf type", "0");
-    set("osd objectstore", "memstore");
-    set("memstore device bytes", &(4_u64 << 30).to_string());
-    // The monitor's own disk must not stand in the way, and backfill goes as fast as it can.
-    set("paxos propose interval", "0.05");
-    set("paxos min wait", "0.01");
-    set("mon data avail warn", "1");
-    set("mon data avail crit", "0");
-    // The manager acts on a pool's targets at its ticks, by what the OSDs have reported.
-    set("mgr tick period", "1");
-    set("mgr stats period", "1");
-    set("osd recovery sleep", "0");
-    set("osd recovery sleep hdd", "0");
-    set("admin socket", "");
-    set("run dir", &root.display().to_string());
-    set("log file", &root.join("$name.log").display().to_string());
-    set("mon data", &root.join("mon").display().to_string());
-    set("mgr data", &root.join("mgr").display().to_string());
-    set("osd data", &root.join("osd$id").display().to_string());
+    let last_port = first_port + DAEMON_PORTS;
+    let root = root.display();
+    let mut text = format!(
+        "[global]\nfsid = {fsid}\nmon host = {monitor}\nms bind port min = {first_port}\nms bind port max = {last_port}\n\
+         run dir = {root}\nlog file = {root}/$name.log\nmon data = {root}/mon\nmgr data = {root}/mgr\n\
+         osd data = {root}/osd$id\n{SETTINGS}"
+    );
     for (option, value) in more {
-        set(option, value);
+        writeln!(text, "{option} = {value}").expect("a String takes it");
     }
     // Through this socket's thread an OSD also answers commands that come over the network.
-    text += "[osd]\n";
-    writeln!(text, "admin socket = {}", root.join("$name.asok").display()).expect("a String takes it");
+    writeln!(text, "[osd]\nadmin socket = {root}/$name.asok").expect("a String takes it");
     Ok(text)
 }
 

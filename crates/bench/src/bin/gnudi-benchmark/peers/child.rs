@@ -15,6 +15,9 @@ use anyhow::{Context as _, Result, bail};
 /// How long a process may take to stop before it is killed.
 const STOP_DELAY_MAX: Duration = Duration::from_secs(20);
 
+/// How often a process that is waited for is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// A signal, by the name that `kill` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -43,7 +46,7 @@ impl Leftovers {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A directory to remove, should nobody else come to it.
+    /// A directory to remove if its owner does not get to it.
     pub fn add_directory(&self, directory: &Path) {
         self.with(|(_, directories)| directories.push(directory.to_owned()));
     }
@@ -92,7 +95,6 @@ impl Guarded {
 
     /// Waits until `ready` says so; the error shows the end of the log.
     pub fn wait_ready(&mut self, timeout: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
-        const LOOK_DELAY: Duration = Duration::from_millis(20);
         let start = Instant::now();
         while !ready() {
             if let Some(status) = self.child.try_wait()? {
@@ -101,14 +103,13 @@ impl Guarded {
             if start.elapsed() > timeout {
                 bail!("{} is not ready after {} s: {}", self.name, timeout.as_secs(), self.log_end());
             }
-            std::thread::sleep(LOOK_DELAY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// Waits until the process ends; `None` if `cut` said before that it must not go on (it is not stopped here).
     pub fn wait_end(&mut self, mut cut: impl FnMut() -> bool) -> Result<Option<ExitStatus>> {
-        const LOOK_DELAY: Duration = Duration::from_millis(20);
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(Some(status));
@@ -116,7 +117,7 @@ impl Guarded {
             if cut() {
                 return Ok(None);
             }
-            std::thread::sleep(LOOK_DELAY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -128,10 +129,7 @@ impl Guarded {
     fn end(&mut self) -> io::Result<()> {
         signal_group(self.child.id(), self.stop);
         let start = Instant::now();
-        while self.child.try_wait()?.is_none() {
-            if start.elapsed() > STOP_DELAY_MAX {
-                break;
-            }
+        while self.child.try_wait()?.is_none() && start.elapsed() <= STOP_DELAY_MAX {
             std::thread::sleep(Duration::from_millis(5));
         }
         // Also those that outlive their parent.
@@ -159,12 +157,7 @@ pub fn log_end(path: &Path) -> String {
 
 /// Signals a process group by the shell's own `kill`; it does not matter if the group is gone.
 fn signal_group(group: u32, signal: Signal) {
-    let _ = Command::new("sh")
-        .args(["-c", &format!("kill -{} -{group}", signal.name())])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let _ = Command::new("sh").args(["-c", &format!("kill -{} -{group}", signal.name())]).output();
 }
 
 /// Runs a command to its end; the error shows what it wrote.

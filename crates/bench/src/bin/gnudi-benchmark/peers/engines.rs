@@ -4,7 +4,6 @@
 //! Started for one server, with places of its own; what each promises is said by its settings: Redis syncs every write.
 
 use std::{
-    fmt::Write as _,
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
@@ -16,9 +15,9 @@ use clap::ValueEnum;
 use gnudi_rados::Librados;
 
 use super::{
-    Programs, START_DELAY_MAX, answers_anything,
+    Site, ask,
     ceph::{Ceph, CephOptions, check_installed, create_pool},
-    child::{Guarded, Leftovers, Signal, run_to_end},
+    child::{Guarded, Signal, run_to_end},
     free_address,
     postgres::Postgres,
 };
@@ -68,25 +67,22 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// `directory` must be one that PostgreSQL's user may enter.
-    pub fn start(
-        engine: Engine,
-        programs: &Programs,
-        ceph: &CephOptions,
-        directory: &Path,
-        leftovers: &Leftovers,
-    ) -> Result<Self> {
-        let postgres = Postgres::start(programs, directory, "gnudi", leftovers)?;
+    /// The site's directory must be one that PostgreSQL's user may enter.
+    pub(super) fn start(engine: Engine, ceph: &CephOptions, site: &Site) -> Result<Self> {
+        let postgres = Postgres::start(site, "gnudi")?;
         let mut engines = Engines { engine, postgres, redis: None, gateway: None, ceph: None };
         if engine == Engine::Redis {
-            engines.redis = Some(start_redis(directory, leftovers)?);
+            check_installed(&[("redis-server", "redis-server")])?;
+            // It syncs every write.
+            engines.redis = Some(start_redis(site, &["--appendonly", "yes", "--appendfsync", "always"])?);
             return Ok(engines);
         }
         let librados = Librados::load(&ceph.librados)?;
-        let ceph = engines.ceph.insert(Ceph::start(&librados, ceph, leftovers).context("starting Ceph")?);
+        let ceph = Ceph::start(&librados, ceph, site.leftovers).context("starting Ceph")?;
+        let ceph = engines.ceph.insert(ceph);
         create_pool(ceph.cluster(), POOL, PLACEMENT_GROUPS)?;
         if engine == Engine::S3 {
-            engines.gateway = Some(start_gateway(&ceph.conf(), directory, leftovers)?);
+            engines.gateway = Some(start_gateway(&ceph.conf(), site)?);
         }
         Ok(engines)
     }
@@ -117,25 +113,21 @@ impl Engines {
 
     /// The sections [indexer], [incoming] and [storage] of a gnocchi.conf, the same for gnudi and for Gnocchi.
     pub fn configuration(&self) -> String {
-        let mut options = format!("driver = {}\n", self.engine.name());
-        let mut set = |name: &str, value: &str| {
-            writeln!(options, "{name} = {value}").expect("a String takes it");
+        let name = self.engine.name();
+        let options = match (self.engine, &self.ceph, &self.gateway) {
+            (Engine::Ceph, Some(ceph), _) => format!(
+                "driver = {name}\nceph_pool = {POOL}\nceph_username = admin\nceph_conffile = {}\n",
+                ceph.conf().display()
+            ),
+            (Engine::S3, _, Some((_, address))) => format!(
+                "driver = {name}\ns3_endpoint_url = http://{address}\ns3_region_name = default\n\
+                 s3_access_key_id = {ACCESS_KEY}\ns3_secret_access_key = {SECRET_KEY}\ns3_bucket_prefix = measured\n"
+            ),
+            _ => {
+                let url = self.redis_url().expect("Redis runs where nothing else does");
+                format!("driver = {name}\nredis_url = {url}\n")
+            }
         };
-        match (self.engine, &self.ceph, &self.gateway) {
-            (Engine::Ceph, Some(ceph), _) => {
-                set("ceph_pool", POOL);
-                set("ceph_username", "admin");
-                set("ceph_conffile", &ceph.conf().display().to_string());
-            }
-            (Engine::S3, _, Some((_, address))) => {
-                set("s3_endpoint_url", &format!("http://{address}"));
-                set("s3_region_name", "default");
-                set("s3_access_key_id", ACCESS_KEY);
-                set("s3_secret_access_key", SECRET_KEY);
-                set("s3_bucket_prefix", "measured");
-            }
-            _ => set("redis_url", &self.redis_url().expect("Redis runs where nothing else does")),
-        }
         format!("[indexer]\nurl = {}\n[incoming]\n{options}[storage]\n{options}", self.database())
     }
 }
@@ -148,34 +140,27 @@ impl Drop for Engines {
     }
 }
 
-/// A Redis that syncs every write.
-fn start_redis(directory: &Path, leftovers: &Leftovers) -> Result<(Guarded, SocketAddr)> {
-    check_installed(&[("redis-server", "redis-server")])?;
+/// A Redis without snapshots, in a directory of its own.
+pub(super) fn start_redis(site: &Site, more: &[&str]) -> Result<(Guarded, SocketAddr)> {
     let address = free_address()?;
-    let data = directory.join("redis");
+    let data = site.directory.join("redis");
     std::fs::create_dir(&data)?;
     let mut command = Command::new("redis-server");
-    command
-        .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", ""])
-        .args(["--appendonly", "yes", "--appendfsync", "always", "--dir"])
-        .arg(data);
-    let log = directory.join("redis.log");
-    let mut redis = Guarded::start(command, &log, Signal::Term, leftovers)?;
-    redis.wait_ready(START_DELAY_MAX, || TcpStream::connect(address).is_ok())?;
-    Ok((redis, address))
+    command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(more).arg("--dir").arg(data);
+    let ready = || TcpStream::connect(address).is_ok();
+    Ok((site.start(command, "redis.log", Signal::Term, ready)?, address))
 }
 
-fn start_gateway(conf: &Path, directory: &Path, leftovers: &Leftovers) -> Result<(Guarded, SocketAddr)> {
+fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     check_installed(&[("radosgw", "radosgw"), ("radosgw-admin", "radosgw")])?;
     let address = free_address()?;
     let mut command = Command::new("radosgw");
-    command
-        .args(["-f", "-n", "client.rgw.a", "-c"])
-        .arg(conf)
-        .arg(format!("--rgw-frontends=beast endpoint={address}"));
-    let log = directory.join("radosgw.log");
-    let mut gateway = Guarded::start(command, &log, Signal::Kill, leftovers)?;
-    gateway.wait_ready(START_DELAY_MAX, || answers_anything(address))?;
+    command.args(["-f", "-n", "client.rgw.a", "-c"]).arg(conf);
+    command.arg(format!("--rgw-frontends=beast endpoint={address}"));
+    // Any answer will do.
+    let ready = || ask(address, "GET", "/").is_ok();
+    let gateway = site.start(command, "radosgw.log", Signal::Kill, ready)?;
     let mut command = Command::new("radosgw-admin");
     command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=0"]);
     command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);

@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 use super::{
-    DATA, Programs, START_DELAY_MAX, answers,
-    child::{Guarded, Leftovers, Signal},
+    DATA, Programs, Site, answers,
+    child::{Guarded, Signal},
     engines::Engines,
 };
 
@@ -23,34 +23,21 @@ pub(super) const UNSYNCED: &str = "[incoming]\ndurability = os\n";
 /// Where its aggregates lie in its directory.
 pub(super) const AGGREGATES: &str = "data/aggregates";
 
-pub(super) fn start(
-    programs: &Programs,
-    directory: &Path,
-    address: SocketAddr,
-    leftovers: &Leftovers,
-) -> Result<Vec<Guarded>> {
-    let mut command = serve(programs, address)?;
-    command.arg("--data-dir").arg(directory.join(DATA));
-    let configuration = directory.join(CONFIGURATION);
-    if configuration.exists() {
-        command.arg("--config-file").arg(configuration);
-    }
-    started(command, directory, address, leftovers)
+pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
+    serve(site, |command, configuration| {
+        command.arg("--data-dir").arg(site.directory.join(DATA));
+        if configuration.exists() {
+            command.arg("--config-file").arg(configuration);
+        }
+    })
 }
 
 /// `gnudi serve` on engines that others could share.
-pub(super) fn start_on(
-    engines: &Engines,
-    programs: &Programs,
-    directory: &Path,
-    address: SocketAddr,
-    leftovers: &Leftovers,
-) -> Result<Vec<Guarded>> {
-    let configuration = directory.join(CONFIGURATION);
-    std::fs::write(&configuration, engines.configuration())?;
-    let mut command = serve(programs, address)?;
-    command.arg("--config-file").arg(configuration);
-    started(command, directory, address, leftovers)
+pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
+    std::fs::write(site.directory.join(CONFIGURATION), engines.configuration())?;
+    serve(site, |command, configuration| {
+        command.arg("--config-file").arg(configuration);
+    })
 }
 
 /// The program to measure: as told, or the `gnudi` beside this one.
@@ -63,21 +50,13 @@ pub fn program(programs: &Programs) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn serve(programs: &Programs, address: SocketAddr) -> Result<Command> {
-    let mut command = Command::new(program(programs)?);
-    command.args(["serve", "--listen", &address.to_string(), "--without", "host"]);
-    Ok(command)
-}
-
-fn started(
-    command: Command,
-    directory: &Path,
-    address: SocketAddr,
-    leftovers: &Leftovers,
-) -> Result<Vec<Guarded>> {
-    let mut process = Guarded::start(command, &directory.join("gnudi.log"), Signal::Term, leftovers)?;
-    process.wait_ready(START_DELAY_MAX, || answers(address, "/healthcheck"))?;
-    Ok(vec![process])
+/// Starts the program with further arguments, which may name the configuration.
+fn serve(site: &Site, configure: impl FnOnce(&mut Command, &Path)) -> Result<Vec<Guarded>> {
+    let mut command = Command::new(program(site.programs)?);
+    command.args(["serve", "--listen", &site.address.to_string(), "--without", "host"]);
+    configure(&mut command, &site.directory.join(CONFIGURATION));
+    let ready = || answers(site.address, "/healthcheck");
+    Ok(vec![site.start(command, "gnudi.log", Signal::Term, ready)?])
 }
 
 /// The address and the path prefix of a URL.

@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use super::{
-    DATA, Programs, START_DELAY_MAX, answers_to,
-    child::{Guarded, Leftovers, Signal},
+    DATA, Site, answers_to,
+    child::{Guarded, Signal},
     free_address,
 };
 
@@ -29,16 +29,7 @@ pub fn read_path(index: usize, start_ms: Option<i64>) -> String {
 }
 
 fn query_path(statement: &str) -> String {
-    let escaped: String = statement
-        .chars()
-        .map(|char| match char {
-            ' ' => "%20".to_owned(),
-            '=' => "%3D".to_owned(),
-            '>' => "%3E".to_owned(),
-            '\'' => "%27".to_owned(),
-            char => char.to_string(),
-        })
-        .collect();
+    let escaped = statement.replace(' ', "%20").replace('=', "%3D").replace('>', "%3E").replace('\'', "%27");
     format!("/query?db={DATABASE}&epoch=ms&q={escaped}")
 }
 
@@ -47,30 +38,22 @@ pub fn points(answer: &serde_json::Value) -> usize {
     answer["results"][0]["series"][0]["values"].as_array().map_or(0, Vec::len)
 }
 
-pub(super) fn start(
-    programs: &Programs,
-    directory: &Path,
-    address: SocketAddr,
-    leftovers: &Leftovers,
-) -> Result<Vec<Guarded>> {
-    let program = &programs.influxdb;
-    if !program.exists() {
-        bail!("{} is missing", program.display());
-    }
-    let config = directory.join("influxdb.conf");
-    std::fs::write(&config, configuration(directory, address, free_address()?))?;
+pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
+    let program = &site.programs.influxdb;
+    ensure!(program.exists(), "{} is missing", program.display());
+    let config = site.directory.join("influxdb.conf");
+    std::fs::write(&config, configuration(site.directory, site.address, free_address()?))?;
     let mut command = Command::new(program);
-    command.arg("-config").arg(&config).env("HOME", directory);
+    command.arg("-config").arg(&config).env("HOME", site.directory);
     // What stands in the environment would win over the file.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("INFLUXDB_") {
             command.env_remove(name);
         }
     }
-    let mut process = Guarded::start(command, &directory.join("influxdb.log"), Signal::Term, leftovers)?;
     let create = query_path(&format!("CREATE DATABASE {DATABASE}"));
-    process.wait_ready(START_DELAY_MAX, || answers_to(address, "POST", &create))?;
-    Ok(vec![process])
+    let ready = || answers_to(site.address, "POST", &create);
+    Ok(vec![site.start(command, "influxdb.log", Signal::Term, ready)?])
 }
 
 fn configuration(directory: &Path, address: SocketAddr, rpc_address: SocketAddr) -> String {

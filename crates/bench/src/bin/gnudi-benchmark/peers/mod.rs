@@ -13,20 +13,22 @@ mod victoria_metrics;
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use gnudi_client::{Client, ClientOptions};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::{context::Context, disk, load::Headers, noop::NoopServer, process::Probe};
 pub use gnudi::program;
 
 use ceph::CephOptions;
-use child::{Guarded, Leftovers};
+use child::{Guarded, Leftovers, Signal};
 use engines::{Engine, Engines};
 
 /// How long a server may take to answer its first request.
@@ -36,32 +38,19 @@ const START_DELAY_MAX: Duration = Duration::from_mins(1);
 const DATA: &str = "data";
 
 /// A server to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Peer {
     /// A server that does nothing: what the load generator itself reaches.
     Limit,
     Gnudi,
     /// gnudi without a sync for each request: what the other servers do.
-    #[value(name = "gnudi-os")]
     GnudiOs,
     Gnocchi,
     VictoriaMetrics,
+    #[serde(rename = "influxdb")]
     #[value(name = "influxdb")]
     InfluxDb,
-}
-
-impl serde::Serialize for Peer {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Peer {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Peer::from_name(&name)
-            .ok_or_else(|| serde::de::Error::custom(format!("{name:?} is no server that is measured")))
-    }
 }
 
 impl Peer {
@@ -69,32 +58,34 @@ impl Peer {
         Peer::value_variants().iter().copied().find(|peer| peer.name() == name)
     }
 
+    /// As options and results call it.
     pub fn name(self) -> &'static str {
-        match self {
-            Peer::Limit => "limit",
-            Peer::Gnudi => "gnudi",
-            Peer::GnudiOs => "gnudi-os",
-            Peer::Gnocchi => "gnocchi",
-            Peer::VictoriaMetrics => "victoria-metrics",
-            Peer::InfluxDb => "influxdb",
-        }
+        self.description().0
     }
 
     /// What an accepted request is worth when the power goes.
     pub fn durability(self) -> &'static str {
+        self.description().1
+    }
+
+    fn description(self) -> (&'static str, &'static str) {
         match self {
-            Peer::Limit => "none: answers and forgets",
-            Peer::Gnudi => "every accepted measure is on disk (fdatasync) before its 202",
-            Peer::GnudiOs => {
-                "gnudi with `[incoming] durability = os`: measures outlive the process, and the machine once the system has written them"
-            }
-            Peer::Gnocchi => {
-                "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync"
-            }
-            Peer::VictoriaMetrics => "measures are on disk after up to about 5 s",
-            Peer::InfluxDb => {
-                "every accepted measure is in the log on disk (fsync, wal-fsync-delay 0s) before its 204"
-            }
+            Peer::Limit => ("limit", "none: answers and forgets"),
+            Peer::Gnudi => ("gnudi", "every accepted measure is on disk (fdatasync) before its 202"),
+            Peer::GnudiOs => (
+                "gnudi-os",
+                "gnudi with `[incoming] durability = os`: measures outlive the process, and the machine once the system has \
+                 written them",
+            ),
+            Peer::Gnocchi => (
+                "gnocchi",
+                "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync",
+            ),
+            Peer::VictoriaMetrics => ("victoria-metrics", "measures are on disk after up to about 5 s"),
+            Peer::InfluxDb => (
+                "influxdb",
+                "every accepted measure is in the log on disk (fsync, wal-fsync-delay 0s) before its 204",
+            ),
         }
     }
 
@@ -106,6 +97,26 @@ impl Peer {
     /// Whether it speaks Gnocchi's API.
     pub fn speaks_gnocchi(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb)
+    }
+
+    /// Where its aggregates lie in its directory.
+    fn store(self) -> &'static str {
+        match self {
+            Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
+            Peer::Gnocchi => gnocchi::STORE,
+            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb => DATA,
+        }
+    }
+
+    /// Starts its processes with an empty store, or with what lies in the directory.
+    fn start_processes(self, site: &Site) -> Result<Vec<Guarded>> {
+        match self {
+            Peer::Gnudi | Peer::GnudiOs => gnudi::start(site),
+            Peer::Gnocchi => gnocchi::start(site),
+            Peer::VictoriaMetrics => victoria_metrics::start(site),
+            Peer::InfluxDb => influxdb::start(site),
+            Peer::Limit => unreachable!("the no-op server has no process"),
+        }
     }
 }
 
@@ -152,46 +163,54 @@ enum Running {
 impl Server {
     /// Starts a server with an empty store.
     pub fn start(peer: Peer, context: &Context) -> Result<Self> {
-        let Context { programs, leftovers, .. } = context;
         if peer == Peer::Limit {
             let noop = NoopServer::start()?;
             let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
             return Ok(Server::new(peer, address, "", probe, Running::Noop(noop)));
         }
-        if let (Peer::Gnudi, Some(url)) = (peer, &programs.gnudi_url) {
+        if let (Peer::Gnudi, Some(url)) = (peer, &context.programs.gnudi_url) {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
-        let directory = directory(leftovers)?;
-        if peer == Peer::GnudiOs {
-            std::fs::write(directory.path().join(gnudi::CONFIGURATION), gnudi::UNSYNCED)?;
-        }
-        Server::start_in(directory, peer, context)
+        Server::start_in(peer, (peer == Peer::GnudiOs).then_some(gnudi::UNSYNCED), context)
     }
 
     /// Starts a gnudi of its own with these lines of gnocchi.conf, even where a running one is to be measured.
     pub fn start_configured(configuration: &str, context: &Context) -> Result<Self> {
+        Server::start_in(Peer::Gnudi, Some(configuration), context)
+    }
+
+    fn start_in(peer: Peer, configuration: Option<&str>, context: &Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
-        std::fs::write(directory.path().join(gnudi::CONFIGURATION), configuration)?;
-        Server::start_in(directory, Peer::Gnudi, context)
+        if let Some(configuration) = configuration {
+            std::fs::write(directory.path().join(gnudi::CONFIGURATION), configuration)?;
+        }
+        let site = Site::new(directory.path(), context)?;
+        let (address, processes) = (site.address, peer.start_processes(&site)?);
+        Ok(Server::of_processes(peer, address, processes, directory, None))
     }
 
     /// Starts gnudi or Gnocchi on engines that many processes can share, which end with it.
     pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &Context) -> Result<Self> {
-        let Context { programs, leftovers, .. } = context;
-        let directory = directory(leftovers)?;
-        let engines = Engines::start(engine, programs, ceph, directory.path(), leftovers)?;
-        let address = free_address()?;
-        let path = directory.path();
-        let processes = if peer == Peer::Gnocchi {
-            gnocchi::start_on(&engines, programs, path, address, leftovers)?
-        } else {
-            gnudi::start_on(&engines, programs, path, address, leftovers)?
-        };
-        let pids = processes.iter().map(Guarded::pid).chain(engines.pids());
-        let probe = Probe::Processes(pids.collect());
-        let running = Running::Processes { processes, directory, engines: Some(Box::new(engines)) };
-        Ok(Server::new(peer, address, "", probe, running))
+        let directory = directory(&context.leftovers)?;
+        let engines = Engines::start(engine, ceph, &Site::new(directory.path(), context)?)?;
+        // An address that the engines' own daemons have left free.
+        let site = Site::new(directory.path(), context)?;
+        let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };
+        let (address, processes) = (site.address, start(&engines, &site)?);
+        Ok(Server::of_processes(peer, address, processes, directory, Some(Box::new(engines))))
+    }
+
+    fn of_processes(
+        peer: Peer,
+        address: SocketAddr,
+        processes: Vec<Guarded>,
+        directory: TempDir,
+        engines: Option<Box<Engines>>,
+    ) -> Self {
+        let of_engines = engines.iter().flat_map(|engines| engines.pids());
+        let probe = Probe::Processes(processes.iter().map(Guarded::pid).chain(of_engines).collect());
+        Server::new(peer, address, "", probe, Running::Processes { processes, directory, engines })
     }
 
     /// Those that it was started on.
@@ -202,21 +221,17 @@ impl Server {
         }
     }
 
-    /// Its configuration file, where it runs here.
-    pub fn configuration(&self) -> Option<PathBuf> {
+    /// Its directory, where it runs here.
+    fn directory(&self) -> Option<&Path> {
         match &self.running {
-            Running::Processes { directory, .. } => Some(directory.path().join(gnudi::CONFIGURATION)),
+            Running::Processes { directory, .. } => Some(directory.path()),
             _ => None,
         }
     }
 
-    fn start_in(directory: TempDir, peer: Peer, context: &Context) -> Result<Self> {
-        let Context { programs, leftovers, .. } = context;
-        let address = free_address()?;
-        let processes = processes(peer, programs, &directory, address, leftovers)?;
-        let probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
-        let running = Running::Processes { processes, directory, engines: None };
-        Ok(Server::new(peer, address, "", probe, running))
+    /// Its configuration file, where it runs here.
+    pub fn configuration(&self) -> Option<PathBuf> {
+        Some(self.directory()?.join(gnudi::CONFIGURATION))
     }
 
     fn new(peer: Peer, address: SocketAddr, prefix: &str, probe: Probe, running: Running) -> Self {
@@ -233,34 +248,27 @@ impl Server {
 
     /// Stops the server and starts it again on the same store; `false` where that cannot be done.
     pub fn restart(&mut self, context: &Context) -> Result<bool> {
-        let Context { programs, leftovers, .. } = context;
-        let Running::Processes { processes: old, directory, .. } = &mut self.running else {
+        let Running::Processes { processes, directory, .. } = &mut self.running else {
             return Ok(false);
         };
         if self.peer == Peer::Gnocchi {
             return Ok(false);
         }
-        old.clear();
-        *old = processes(self.peer, programs, directory, self.address, leftovers)?;
-        self.probe = Probe::Processes(old.iter().map(Guarded::pid).collect());
+        processes.clear();
+        let site = Site { address: self.address, ..Site::new(directory.path(), context)? };
+        *processes = self.peer.start_processes(&site)?;
+        self.probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
         Ok(true)
     }
 
-    /// What its aggregates take on disk, without what waits to be processed; `None` where nobody knows.
+    /// What its aggregates take on disk, without what waits to be processed; `None` where it is unknown.
     pub fn disk_bytes(&self) -> Option<u64> {
-        let Running::Processes { directory, .. } = &self.running else { return None };
-        let store = match self.peer {
-            Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
-            Peer::Gnocchi => gnocchi::STORE,
-            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb => DATA,
-        };
-        disk::used_bytes(&directory.path().join(store)).ok()
+        disk::used_bytes(&self.directory()?.join(self.peer.store())).ok()
     }
 
-    /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where nobody knows.
+    /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where it is unknown.
     pub fn aggregates_bytes(&self) -> Option<u64> {
-        let Running::Processes { directory, .. } = &self.running else { return None };
-        disk::written_bytes(&directory.path().join(gnudi::AGGREGATES)).ok()
+        disk::written_bytes(&self.directory()?.join(gnudi::AGGREGATES)).ok()
     }
 
     /// A client of Gnocchi's API.
@@ -287,19 +295,32 @@ impl Drop for Server {
     }
 }
 
-fn processes(
-    peer: Peer,
-    programs: &Programs,
-    directory: &TempDir,
+/// Where a server is started: its directory, its address, and what ends its processes.
+struct Site<'a> {
+    programs: &'a Programs,
+    directory: &'a Path,
     address: SocketAddr,
-    leftovers: &Leftovers,
-) -> Result<Vec<Guarded>> {
-    match peer {
-        Peer::Gnudi | Peer::GnudiOs => gnudi::start(programs, directory.path(), address, leftovers),
-        Peer::Gnocchi => gnocchi::start(programs, directory.path(), address, leftovers),
-        Peer::VictoriaMetrics => victoria_metrics::start(programs, directory.path(), address, leftovers),
-        Peer::InfluxDb => influxdb::start(programs, directory.path(), address, leftovers),
-        Peer::Limit => unreachable!("the no-op server has no process"),
+    leftovers: &'a Leftovers,
+}
+
+impl<'a> Site<'a> {
+    /// A site with an address that nobody listens on.
+    fn new(directory: &'a Path, context: &'a Context) -> Result<Self> {
+        let Context { programs, leftovers, .. } = context;
+        Ok(Site { programs, directory, address: free_address()?, leftovers })
+    }
+
+    /// Starts a process whose output goes to `log` in the directory, and waits until it is ready.
+    fn start(
+        &self,
+        command: Command,
+        log: &str,
+        stop: Signal,
+        ready: impl FnMut() -> bool,
+    ) -> Result<Guarded> {
+        let mut process = Guarded::start(command, &self.directory.join(log), stop, self.leftovers)?;
+        process.wait_ready(START_DELAY_MAX, ready)?;
+        Ok(process)
     }
 }
 
@@ -317,18 +338,18 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Whether a GET of `/` is answered, with whatever status.
-fn answers_anything(address: SocketAddr) -> bool {
+/// The start of the answer to a request without a body, up to its status.
+fn ask(address: SocketAddr, method: &str, path: &str) -> std::io::Result<[u8; 12]> {
     const TIMEOUT: Duration = Duration::from_secs(2);
-    let ask = || -> std::io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(
-            format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
-        )?;
-        stream.read_exact(&mut [0; 12])
-    };
-    ask().is_ok()
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(
+        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic YWRtaW46\r\nConnection: close\r\n\r\n")
+            .as_bytes(),
+    )?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status)?;
+    Ok(status)
 }
 
 /// Whether a GET of the path is answered with 200.
@@ -338,17 +359,5 @@ fn answers(address: SocketAddr, path: &str) -> bool {
 
 /// Whether a request without a body is answered with 200.
 fn answers_to(address: SocketAddr, method: &str, path: &str) -> bool {
-    const TIMEOUT: Duration = Duration::from_secs(2);
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(
-            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic YWRtaW46\r\nConnection: close\r\n\r\n")
-                .as_bytes(),
-        )?;
-        let mut status = [0; 12];
-        stream.read_exact(&mut status)?;
-        Ok(&status[8..] == b" 200")
-    };
-    ask().unwrap_or(false)
+    ask(address, method, path).is_ok_and(|status| status.ends_with(b" 200"))
 }

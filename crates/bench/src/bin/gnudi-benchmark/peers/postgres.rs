@@ -7,12 +7,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
 
 use super::{
-    Programs, START_DELAY_MAX,
-    child::{Guarded, Leftovers, Signal, run_to_end},
-    free_address,
+    Programs, START_DELAY_MAX, Site,
+    child::{Guarded, Signal, run_to_end},
+    directory, free_address,
 };
+use crate::context::Context;
 
 /// Where Debian's packages put each version.
 const INSTALLED: &str = "/usr/lib/postgresql";
@@ -26,15 +28,16 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server in `directory`/pg, which another user may have to enter, and creates the database.
-    pub fn start(
-        programs: &Programs,
-        directory: &Path,
-        database: &'static str,
-        leftovers: &Leftovers,
-    ) -> Result<Self> {
-        let programs = self::programs(programs)?;
-        let directory = directory.join("pg");
+    /// Starts a server in a directory of its own, which goes with the answer.
+    pub fn start_alone(context: &Context, database: &'static str) -> Result<(Self, TempDir)> {
+        let directory = directory(&context.leftovers)?;
+        Ok((Self::start(&Site::new(directory.path(), context)?, database)?, directory))
+    }
+
+    /// Starts a server in the site's directory, which another user may have to enter, and creates the database.
+    pub(super) fn start(site: &Site, database: &'static str) -> Result<Self> {
+        let programs = self::programs(site.programs)?;
+        let directory = site.directory.join("pg");
         std::fs::create_dir(&directory)?;
         let as_root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -66,25 +69,16 @@ impl Postgres {
             .arg(&data)
             .args(["-p", &port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-k"])
             .arg(&directory);
-        let log = directory.join("log");
-        let mut process = Guarded::start(server, &log, Signal::Quit, leftovers)?;
         let socket = directory.join(format!(".s.PGSQL.{port}"));
-        process.wait_ready(START_DELAY_MAX, || {
-            socket.exists() && std::net::TcpStream::connect(address).is_ok()
-        })?;
+        let ready = || socket.exists() && std::net::TcpStream::connect(address).is_ok();
+        let mut process = site.start(server, "pg/log", Signal::Quit, ready)?;
         let create = || {
             let mut createdb = command("createdb");
             createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database]);
             run_to_end(createdb)
         };
         // The port is open a moment before the server takes work.
-        let mut created = create();
-        process.wait_ready(START_DELAY_MAX, || {
-            if created.is_err() {
-                created = create();
-            }
-            created.is_ok()
-        })?;
+        process.wait_ready(START_DELAY_MAX, || create().is_ok())?;
         Ok(Postgres { process, address, database })
     }
 

@@ -21,6 +21,9 @@ const START_DELAY_MAX: Duration = Duration::from_mins(3);
 /// How long the broker may take to answer: one that has just begun to listen may never answer a connection.
 const ANSWER_DELAY_MAX: Duration = Duration::from_secs(10);
 
+/// It listens on loopback only, and an idle scheduler does not spin.
+const ERLANG_ARGUMENTS: &str = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none";
+
 /// A broker that ends with this.
 pub struct RabbitMq {
     pub port: u16,
@@ -34,9 +37,9 @@ impl RabbitMq {
     pub fn start(context: &Context) -> Result<Self> {
         ensure!(Path::new(SERVER).exists(), "{SERVER} is missing: crates/bench/install-peers installs it");
         let directory = directory(&context.leftovers)?;
-        let [port, distribution, mapper_port] = ports()?;
-        let (mapper, server) =
-            start(directory.path(), [port, distribution, mapper_port], &context.leftovers)?;
+        let free_port = || anyhow::Ok(free_address()?.port());
+        let ports @ [port, ..] = [free_port()?, free_port()?, free_port()?];
+        let (mapper, server) = start(directory.path(), ports, &context.leftovers)?;
         let mut broker = RabbitMq { port, server, _mapper: mapper, _directory: directory };
         let runtime = &context.runtime;
         let url = broker.url();
@@ -76,10 +79,6 @@ pub async fn depth(channel: &Channel, queue: &str) -> Result<u64> {
     Ok(u64::from(queue.message_count()))
 }
 
-fn ports() -> Result<[u16; 3]> {
-    Ok([free_address()?.port(), free_address()?.port(), free_address()?.port()])
-}
-
 fn start(
     directory: &Path,
     [port, distribution, mapper_port]: [u16; 3],
@@ -99,7 +98,7 @@ fn start(
     mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
     let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::Term, leftovers)?;
     let mut server = Command::new(SERVER);
-    for (name, value) in [
+    server.envs([
         ("HOME", path("")),
         ("RABBITMQ_NODENAME", format!("bench{port}@localhost")),
         ("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf")),
@@ -111,13 +110,8 @@ fn start(
         ("RABBITMQ_DIST_PORT", distribution.to_string()),
         ("ERL_EPMD_PORT", mapper_port.to_string()),
         ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
-        (
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-            "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none".to_owned(),
-        ),
-    ] {
-        server.env(name, value);
-    }
+        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS.to_owned()),
+    ]);
     let server = Guarded::start(server, &directory.join("rabbitmq.log"), Signal::Term, leftovers)?;
     Ok((mapper, server))
 }

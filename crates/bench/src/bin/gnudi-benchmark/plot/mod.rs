@@ -66,12 +66,7 @@ pub fn svg(plot: &Plot) -> String {
     let marks_top = 8.0 + ROW * legend_rows as f64;
     for placed in &marks {
         let (at, baseline) = (placed.at, marks_top + ROW * placed.row as f64 + 14.0);
-        write!(
-            out,
-            "<line class=\"mark\" x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>",
-            baseline + 3.0
-        )
-        .expect("a String takes it");
+        out += &stroke_between("mark", "", (at, baseline + 3.0), (at, bottom));
         out += &text(placed.text_at, baseline, placed.anchor, "label", &placed.label);
     }
     for (number, line) in plot.lines.iter().enumerate() {
@@ -85,6 +80,11 @@ fn text(x: f64, y: f64, anchor: &str, class: &str, content: &str) -> String {
         "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
         escape(content)
     )
+}
+
+/// A straight line; `style` are further attributes.
+fn stroke_between(class: &str, style: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
+    format!("<line class=\"{class}\"{style} x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>")
 }
 
 fn width_of(text: &str) -> f64 {
@@ -109,13 +109,8 @@ fn legend(lines: &[Line]) -> (String, usize) {
         }
         let middle = 8.0 + ROW * row as f64 + 10.0;
         let (colour, dash) = stroke(number);
-        write!(
-            out,
-            "<line class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" x1=\"{left:.1}\" y1=\"{middle:.1}\" \
-             x2=\"{:.1}\" y2=\"{middle:.1}\"/>",
-            left + SAMPLE
-        )
-        .expect("a String takes it");
+        let style = format!(" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\"");
+        out += &stroke_between("line", &style, (left, middle), (left + SAMPLE, middle));
         out += &dot(number, left + SAMPLE / 2.0, middle, "");
         out += &text(left + SAMPLE + 8.0, middle + 4.0, "start", "label", &line.name);
         left += width;
@@ -148,24 +143,15 @@ fn dot(number: usize, x: f64, y: f64, says: &str) -> String {
 
 fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
     let mut out = String::new();
-    let (left, right) = (x.range.0, x.range.1);
-    let (bottom, top) = (y.range.0, y.range.1);
+    let ((left, right), (bottom, top)) = (x.range, y.range);
     for tick in y.ticks() {
         let at = y.place(tick.value);
-        write!(
-            out,
-            "<line class=\"grid\" x1=\"{left:.1}\" y1=\"{at:.1}\" x2=\"{right:.1}\" y2=\"{at:.1}\"/>"
-        )
-        .expect("a String takes it");
+        out += &stroke_between("grid", "", (left, at), (right, at));
         out += &text(left - 8.0, at + 4.0, "end", "tick", &tick.label);
     }
     for tick in x.ticks() {
         let at = x.place(tick.value);
-        write!(
-            out,
-            "<line class=\"grid\" x1=\"{at:.1}\" y1=\"{bottom:.1}\" x2=\"{at:.1}\" y2=\"{top:.1}\"/>"
-        )
-        .expect("a String takes it");
+        out += &stroke_between("grid", "", (at, bottom), (at, top));
         out += &text(at, bottom + 17.0, "middle", "tick", &tick.label);
     }
     write!(
@@ -195,13 +181,8 @@ fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> S
     );
     if shown.len() <= DOTS_MAX {
         for &(at, value) in &shown {
-            let says = format!(
-                "{}: {} at {} {}",
-                line.name,
-                axis::label_exactly(value),
-                axis::label_exactly(at),
-                plot.x.label
-            );
+            let [exact_at, exact_value] = [at, value].map(axis::label_exactly);
+            let says = format!("{}: {exact_value} at {exact_at} {}", line.name, plot.x.label);
             out += &dot(number, x.place(at), y.place(value), &says);
         }
     }
@@ -266,16 +247,12 @@ mod tests {
     };
 
     fn plot(lines: &[(&str, &[(f64, f64)])]) -> Plot {
-        Plot {
-            title: "backlog <of> \"20,000\" & more".to_owned(),
-            x: Axis::linear("seconds"),
-            y: Axis::linear("measures waiting"),
-            lines: lines
-                .iter()
-                .map(|(name, points)| Line { name: (*name).to_owned(), points: points.to_vec() })
-                .collect(),
-            marks: Vec::new(),
-        }
+        Plot::new(
+            "backlog <of> \"20,000\" & more",
+            Axis::linear("seconds"),
+            Axis::linear("measures waiting"),
+            lines.iter().map(|(name, points)| Line::new(*name, points.iter().copied())).collect(),
+        )
     }
 
     #[test]
@@ -292,7 +269,7 @@ mod tests {
             for logarithmic in [false, true] {
                 let mut plot = plot(lines);
                 (plot.x.logarithmic, plot.y.logarithmic) = (logarithmic, logarithmic);
-                plot.marks.push(Mark { x: 2.0, label: "pg_num & 2".to_owned() });
+                plot.marks.push(Mark::new(2.0, "pg_num & 2"));
                 let svg = svg(&plot);
                 well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -315,7 +292,7 @@ mod tests {
     #[test]
     fn labels_of_close_marks_stand_in_rows_of_their_own() {
         let mut plot = plot(&[("a", &[(0.0, 0.0), (1000.0, 1.0)])]);
-        plot.marks = [500.0, 501.0, 999.0].map(|x| Mark { x, label: "the group splits".to_owned() }).to_vec();
+        plot.marks = [500.0, 501.0, 999.0].map(|x| Mark::new(x, "the group splits")).to_vec();
         let x = Scale::new([0.0, 1000.0].into_iter(), false, (LEFT, WIDTH - RIGHT)).unwrap();
         let (marks, rows) = place_marks(&plot, &x);
         assert_eq!((marks.iter().map(|mark| mark.row).collect::<Vec<_>>(), rows), (vec![0, 1, 0], 2));

@@ -11,8 +11,8 @@ use crate::{context::Stop, histogram::Histogram};
 
 /// The key that an omap write sets.
 const OMAP_KEY: &str = "bench-omap-key-0";
-/// How long a cluster that answers nothing can hide ctrl-C.
-const STOP_LOOK_DELAY: Duration = Duration::from_millis(100);
+/// Ctrl-C is noticed within this time even if the cluster does not answer.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Objects that are read back, evenly spread over those that were written.
 const CHECKS: u64 = 16;
 
@@ -70,7 +70,7 @@ async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> 
     let mut last = start;
     let mut cut = false;
     loop {
-        let next = match tokio::time::timeout(STOP_LOOK_DELAY, running.next()).await {
+        let next = match tokio::time::timeout(STOP_POLL_INTERVAL, running.next()).await {
             Ok(Some(next)) => Some(next),
             Ok(None) => break,
             Err(_) => None,

@@ -20,10 +20,10 @@ use crate::{
     timeline::Call,
 };
 
-/// How often the placement groups are looked at.
-const LOOK_DELAY: Duration = Duration::from_millis(250);
-/// What a placement group may take to answer a look; it answers nothing while it is moved.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the placement groups are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// A placement group does not answer a query while it is moved.
+const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pools tried until the two groups of one lie apart: each does by a chance of one half.
 const POOLS_MAX: usize = 40;
 
@@ -70,7 +70,7 @@ pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Time
     let pool = ceph.cluster().open_pool(&name)?;
     let connect = ConnectOptions {
         conf: Some(ceph.conf()),
-        operation_timeout: LOOK_TIMEOUT,
+        operation_timeout: POLL_TIMEOUT,
         ..ConnectOptions::default()
     };
     let observer = Observer {
@@ -232,7 +232,7 @@ impl Observer {
             }
             let now_s = self.now_s();
             let Ok((now, last_change, groups)) = self.look() else {
-                std::thread::sleep(LOOK_DELAY);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             };
             let states: Vec<&str> = groups.iter().map(|group| group.state.as_str()).collect();
@@ -252,7 +252,7 @@ impl Observer {
             if now == numbers && groups.iter().all(clean) {
                 return Ok(Some(groups));
             }
-            std::thread::sleep(LOOK_DELAY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         bail!("after {} s the pool's placement groups are: {last_told}", wait_max.as_secs())
     }
@@ -295,7 +295,7 @@ pub fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
         if cut() {
             return false;
         }
-        std::thread::sleep(left.min(LOOK_DELAY / 5));
+        std::thread::sleep(left.min(POLL_INTERVAL / 5));
     }
     !cut()
 }

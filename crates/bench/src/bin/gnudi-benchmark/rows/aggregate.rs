@@ -2,20 +2,16 @@
 
 use anyhow::{Result, ensure};
 
-use super::{
-    Bench,
-    batch::{self, Metrics},
-    setup,
-};
+use super::{Bench, batch, setup};
 use crate::{
-    body::{START_MS, Span},
+    body::Span,
     load::{Requests, Until},
     measurement::{Row, Unit, Work},
     peers::{Peer, Server},
 };
 
 pub const ROWS: [Row; 1] =
-    [Row { key: "aggregate", title: "mean of many metrics over a day, 1 connection", unit: Unit::Points }];
+    [Row::new("aggregate", Unit::Points, "mean of many metrics over a day, 1 connection")];
 
 const POLICY: &str = "gnudi-bench-day";
 /// A day by the minute.
@@ -24,11 +20,13 @@ const GROUP_SECONDS: usize = 300;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let metrics = fill(bench, server, counts.aggregate_metrics)?;
+    setup::create_policy(bench.context, server, POLICY, &[(60, 7 * POINTS)], None)?;
+    let metrics = batch::metrics(bench, server, POLICY, counts.aggregate_metrics)?;
+    // A day each.
+    metrics.fill(bench, server, &[Span::minutes(0, POINTS)])?;
     let ids = metrics.ids();
-    let references: Vec<_> = ids.iter().map(|id| serde_json::json!([id, "mean"])).collect();
-    let mut metric = vec![serde_json::json!("metric")];
-    metric.extend(references);
+    let references = ids.iter().map(|id| serde_json::json!([id, "mean"]));
+    let metric: Vec<_> = std::iter::once("metric".into()).chain(references).collect();
     let operations = serde_json::json!(["aggregate", "mean", ["resample", "mean", GROUP_SECONDS, metric]]);
     let body = serde_json::json!({ "operations": operations }).to_string();
     let path = "/v1/aggregates?granularity=60";
@@ -43,19 +41,11 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Metrics that hold a day each.
-fn fill(bench: &Bench, server: &Server, metrics: usize) -> Result<Metrics> {
-    setup::create_policy(bench.context, server, POLICY, &[(60, 7 * POINTS)])?;
-    let metrics = batch::metrics(bench, server, POLICY, metrics)?;
-    metrics.fill(bench, server, &[Span { start_ms: START_MS, step_ms: 60_000, count: POINTS }])?;
-    Ok(metrics)
-}
-
 fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let answer: serde_json::Value = serde_json::from_slice(&setup::first_answer(bench, server, requests)?)?;
+    let answer: serde_json::Value = serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
     let found = answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
     ensure!(found == POINTS * 60 / GROUP_SECONDS, "{found} points aggregated");
     Ok(())

@@ -8,7 +8,7 @@ use gnudi_model::MetricId;
 use super::{Bench, setup};
 use crate::{
     body::{Span, Values},
-    load::{Requests, Until, requests::with_length},
+    load::{Requests, Until},
     peers::{Peer, Server, influxdb},
 };
 
@@ -50,17 +50,13 @@ impl Metrics {
                 for metric in within(numbers, &range) {
                     span.write_influx(&influxdb::series_name(metric), values, &mut body);
                 }
-                let mut request = server.headers.open_head("POST", influxdb::WRITE_PATH);
-                request.extend_from_slice(&with_length(&body, 0));
-                request
+                server.headers.post_text(influxdb::WRITE_PATH, &body)
             }
             Metrics::Numbered(numbers) if span.count == 1 => {
                 for metric in within(numbers, &range) {
                     span.write_lines(&setup::series_name(metric), values, &mut body);
                 }
-                let mut request = server.headers.open_head("POST", "/api/v1/import/prometheus");
-                request.extend_from_slice(&with_length(&body, 0));
-                request
+                server.headers.post_text("/api/v1/import/prometheus", &body)
             }
             Metrics::Numbered(numbers) => {
                 for metric in within(numbers, &range) {
@@ -112,7 +108,7 @@ mod tests {
 
     /// The requests' lines: of the head, then of the body.
     fn requests(peer: Peer, metrics: &Metrics, count: usize) -> Vec<Vec<String>> {
-        let span = Span { start_ms: START_MS, step_ms: 60_000, count };
+        let span = Span::minutes(0, count);
         let requests = metrics.requests(&Server::nowhere(peer), 2, span, &mut Values::new(1));
         let lines = |request: &Vec<u8>| String::from_utf8_lossy(request).lines().map(str::to_owned).collect();
         requests.iter().map(lines).collect()

@@ -6,29 +6,24 @@ use anyhow::Result;
 
 use super::{Bench, batch, process, setup};
 use crate::{
-    body::{START_MS, Span, Values},
+    body::{Span, Values},
     measurement::{Row, Unit},
     peers::Server,
 };
 
 pub const ROWS: [Row; 2] = [
-    Row {
-        key: "many-few",
-        title: "5 measures a metric and call over 1,000 metrics (medium), until processed",
-        unit: Unit::Measures,
-    },
-    Row {
-        key: "many",
-        title: "the same number of measures over many metrics, until processed",
-        unit: Unit::Measures,
-    },
+    Row::new(
+        "many-few",
+        Unit::Measures,
+        "5 measures a metric and call over 1,000 metrics (medium), until processed",
+    ),
+    Row::new("many", Unit::Measures, "the same number of measures over many metrics, until processed"),
 ];
 
 const POINTS: usize = 5;
 /// The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
 const BATCH: usize = 50;
 const CONNECTIONS: usize = 4;
-const STEP_MS: i64 = 60_000;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
@@ -42,9 +37,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let rounds = (counts.many_measures / (count * POINTS)).max(1);
         let mut values = Values::new(1);
         let mut round = |round: usize| {
-            let start_ms = START_MS + (round * POINTS) as i64 * STEP_MS;
-            let span = Span { start_ms, step_ms: STEP_MS, count: POINTS };
-            metrics.requests(server, BATCH, span, &mut values)
+            metrics.requests(server, BATCH, Span::minutes(round * POINTS, POINTS), &mut values)
         };
         process::until_processed(bench, server, round(0), CONNECTIONS, count * POINTS)?;
         let requests: Vec<Vec<u8>> = (1..=rounds).flat_map(round).collect();
@@ -55,11 +48,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         })?;
         rates.push(measurement.figure());
         if let [few, many] = rates[..] {
-            measurement.notes.push(format!(
-                "{:.0} % of the rate with {}",
-                100.0 * many / few,
-                counts.few_metrics
-            ));
+            let percent = 100.0 * many / few;
+            measurement.notes.push(format!("{percent:.0} % of the rate with {}", counts.few_metrics));
         }
         setup::check_counts(bench, server, metrics.ids(), POINTS * (rounds + 1))?;
     }

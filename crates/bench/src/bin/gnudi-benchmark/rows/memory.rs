@@ -12,12 +12,12 @@ use crate::{
 };
 
 pub const ROWS: [Row; 2] = [
-    Row { key: "memory", title: "memory with 20,000 idle metrics (medium)", unit: Unit::Bytes },
-    Row { key: "memory-restart", title: "memory of the same after a restart", unit: Unit::Bytes },
+    Row::new("memory", Unit::Bytes, "memory with 20,000 idle metrics (medium)"),
+    Row::new("memory-restart", Unit::Bytes, "memory of the same after a restart"),
 ];
 
 const BATCH: usize = 1_000;
-/// What a server may use up to come to rest.
+/// Time for a server's background work, before its memory and disk are read.
 const REST: Duration = Duration::from_secs(2);
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -36,7 +36,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Nothing to do but to look; a server whose memory cannot be seen gets no line.
+/// Records the memory; a server whose memory is unknown gets no line.
 fn measure(bench: &mut Bench, server: &Server, row: &Row, note: &str) -> Result<()> {
     let Some(bytes) = server.probe.memory_bytes() else { return Ok(()) };
     bench.measure(server, row, None, |_| Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;

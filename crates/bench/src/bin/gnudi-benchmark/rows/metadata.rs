@@ -10,9 +10,9 @@ use crate::{
 };
 
 pub const ROWS: [Row; 3] = [
-    Row { key: "create", title: "create metric, 48 connections", unit: Unit::Metrics },
-    Row { key: "show", title: "show metric, 48 connections", unit: Unit::Metrics },
-    Row { key: "delete", title: "delete metric, 48 connections", unit: Unit::Metrics },
+    Row::new("create", Unit::Metrics, "create metric, 48 connections"),
+    Row::new("show", Unit::Metrics, "show metric, 48 connections"),
+    Row::new("delete", Unit::Metrics, "delete metric, 48 connections"),
 ];
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -24,25 +24,15 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         ids = created;
         Ok(Work::of(outcome, 1).note(format!("{} metrics", ids.len())))
     })?;
-    let requests = |method: &str| {
-        Requests::Listed(
-            ids.iter().map(|id| server.headers.bare(method, &format!("/v1/metric/{id}"))).collect(),
-        )
-    };
-    if bench.options.wants(show.key) {
-        let (requests, until) = (requests("GET"), Until::Elapsed(counts.load));
-        bench.measure(server, show, None, |bench| {
-            Ok(Work::of(bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run(), 1))
-        })?;
+    for (row, method, until) in
+        [(show, "GET", Until::Elapsed(counts.load)), (delete, "DELETE", Until::Count(ids.len() as u64))]
+    {
+        if bench.options.wants(row.key) {
+            let request = |id| server.headers.bare(method, &format!("/v1/metric/{id}"));
+            let requests = Requests::Listed(ids.iter().map(request).collect());
+            bench.measure_load(server, row, &requests, setup::METADATA_CONNECTIONS, until)?;
+        }
     }
-    if bench.options.wants(delete.key) {
-        let (requests, until) = (requests("DELETE"), Until::Count(ids.len() as u64));
-        bench.measure(server, delete, None, |bench| {
-            Ok(Work::of(bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run(), 1))
-        })?;
-    }
-    if !bench.options.wants(create.key) {
-        bench.measurements.retain(|measurement| measurement.row != create.key);
-    }
+    bench.forget_unless_wanted(create);
     Ok(())
 }

@@ -46,17 +46,18 @@ const GROUPS: [Group; 9] = [
     Group { rows: &aggregate::ROWS, suits: manages_metrics, run: aggregate::run },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
-    Group {
-        rows: &memory::ROWS,
-        suits: |peer| !matches!(peer, Peer::Limit | Peer::GnudiOs),
-        run: memory::run,
-    },
+    Group { rows: &memory::ROWS, suits: has_memory, run: memory::run },
     Group { rows: &many::ROWS, suits: |_| true, run: many::run },
 ];
 
 /// For work on metrics and resources, where it does not matter how durable a measure is when it is answered.
 fn manages_metrics(peer: Peer) -> bool {
     peer.speaks_gnocchi() && peer != Peer::GnudiOs
+}
+
+/// For work that a server keeps something of, where durability does not matter.
+fn has_memory(peer: Peer) -> bool {
+    !matches!(peer, Peer::Limit | Peer::GnudiOs)
 }
 
 /// Every row, in the order of the report.
@@ -66,7 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
 
 /// A run in progress.
 pub struct Bench<'a> {
-    pub options: &'a Options,
+    pub options: Options,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
     /// The next metric's number, on servers that give no ids.
@@ -78,15 +79,9 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(options: &'a Options, context: &'a Context) -> Self {
-        Bench {
-            options,
-            context,
-            measurements: Vec::new(),
-            number: Cell::new(0),
-            missing: Vec::new(),
-            failures: Vec::new(),
-        }
+    pub fn new(options: Options, context: &'a Context) -> Self {
+        let (measurements, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
+        Bench { options, context, measurements, number: Cell::new(0), missing, failures }
     }
 
     /// Measures everything that was asked for, until the run is told to stop; prints each group's rows as they are done.
@@ -129,11 +124,8 @@ impl<'a> Bench<'a> {
                 group.rows.iter().map(|row| row.key).filter(|key| self.options.wants(key)).collect();
             let work = of_group.join(", ");
             eprintln!("{}: {work} failed: {error:#}", peer.name());
-            self.failures.push(Failure {
-                work,
-                server: peer.name().to_owned(),
-                reason: format!("{error:#}"),
-            });
+            let (server, reason) = (peer.name().to_owned(), format!("{error:#}"));
+            self.failures.push(Failure { work, server, reason });
         }
     }
 
@@ -158,6 +150,27 @@ impl<'a> Bench<'a> {
     ) -> Load<'b> {
         let threads = self.options.threads.min(connections);
         Load { connections, threads, ..Load::new(server.address, requests, until, &self.context.stop) }
+    }
+
+    /// Puts a load on the server, whose every call counts as one, and keeps what it cost.
+    pub fn measure_load(
+        &mut self,
+        server: &Server,
+        row: &Row,
+        requests: &Requests,
+        connections: usize,
+        until: Until,
+    ) -> Result<&mut Measurement> {
+        self.measure(server, row, None, |bench| {
+            Ok(Work::of(bench.load(server, requests, connections, until).run(), 1))
+        })
+    }
+
+    /// Forgets a row that was measured only because others build on it.
+    pub fn forget_unless_wanted(&mut self, row: &Row) {
+        if !self.options.wants(row.key) {
+            self.measurements.retain(|measurement| measurement.row != row.key);
+        }
     }
 
     /// Does a piece of work, and keeps what it cost.

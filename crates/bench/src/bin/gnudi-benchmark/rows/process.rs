@@ -3,36 +3,37 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use gnudi_model::MetricId;
 
 use super::{Bench, batch, setup};
 use crate::{
-    body::{START_MS, Span, Values},
+    body::{Span, Values},
     load::{Order, Requests, Until},
     measurement::{Row, Unit, Work},
     peers::{Peer, Server},
+    table::seconds,
 };
 
-pub const FOLD_ROWS: [Row; 1] = [Row {
-    key: "process",
-    title: "20,000 metrics x 60 points (medium), batches of 100 metrics, 4 connections, until processed",
-    unit: Unit::Measures,
-}];
+pub const FOLD_ROWS: [Row; 1] = [Row::new(
+    "process",
+    Unit::Measures,
+    "20,000 metrics x 60 points (medium), batches of 100 metrics, 4 connections, until processed",
+)];
 
 pub const STREAM_ROWS: [Row; 2] = [
-    Row {
-        key: "stream",
-        title: "single measures over 20,000 metrics (medium), batches of 1,000 metrics, 4 connections, until processed",
-        unit: Unit::Measures,
-    },
-    Row {
-        key: "stream-single",
-        title: "single measures over 20,000 metrics (medium), a call each, 64 connections, until processed",
-        unit: Unit::Measures,
-    },
+    Row::new(
+        "stream",
+        Unit::Measures,
+        "single measures over 20,000 metrics (medium), batches of 1,000 metrics, 4 connections, until processed",
+    ),
+    Row::new(
+        "stream-single",
+        Unit::Measures,
+        "single measures over 20,000 metrics (medium), a call each, 64 connections, until processed",
+    ),
 ];
 
 const POLICY: &str = "medium";
-const MINUTE_MS: i64 = 60_000;
 const POINTS: usize = 60;
 const FOLD_BATCH: usize = 100;
 const STREAM_BATCH: usize = 1_000;
@@ -41,8 +42,7 @@ const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = batch::metrics(bench, server, POLICY, bench.counts(server.peer).process_metrics)?;
-    let span = Span { start_ms: START_MS, step_ms: MINUTE_MS, count: POINTS };
-    let requests = metrics.requests(server, FOLD_BATCH, span, &mut Values::new(1));
+    let requests = metrics.requests(server, FOLD_BATCH, Span::minutes(0, POINTS), &mut Values::new(1));
     let measures = metrics.len() * POINTS;
     bench.measure(server, &FOLD_ROWS[0], None, |bench| {
         let work = until_processed(bench, server, requests, CONNECTIONS, measures)?;
@@ -63,13 +63,12 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
         }
         let metrics = batch::metrics(bench, server, POLICY, counts.stream_metrics)?;
         let mut values = Values::new(1);
-        let requests = (0..rounds as i64)
-            .flat_map(|round| {
-                let span = Span { start_ms: START_MS + round * MINUTE_MS, step_ms: MINUTE_MS, count: 1 };
-                match (batch, &metrics) {
-                    (1, batch::Metrics::Ids(ids)) => single_calls(server, ids, span, &mut values),
-                    _ => metrics.requests(server, batch, span, &mut values),
+        let requests = (0..rounds)
+            .flat_map(|round| match (batch, &metrics) {
+                (1, batch::Metrics::Ids(ids)) => {
+                    single_calls(server, ids, Span::minutes(round, 1), &mut values)
                 }
+                _ => metrics.requests(server, batch, Span::minutes(round, 1), &mut values),
             })
             .collect();
         bench.measure(server, row, None, |bench| {
@@ -82,19 +81,58 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
 }
 
 /// A POST to each metric's own URL.
-fn single_calls(
+fn single_calls(server: &Server, ids: &[MetricId], span: Span, values: &mut Values) -> Vec<Vec<u8>> {
+    let call = |id| {
+        let mut body = Vec::new();
+        span.write_gnocchi(values, &mut body);
+        server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
+    };
+    ids.iter().map(call).collect()
+}
+
+/// Measures that were pushed until nothing waited, and what that cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Processed {
+    /// Fewer than planned where the run was interrupted.
+    pub measures: f64,
+    /// Until the last answer.
+    pub pushed: Duration,
+    /// Until nothing waited.
+    pub elapsed: Duration,
+    /// Of the server, during the work.
+    pub cpu_seconds: Option<f64>,
+}
+
+impl Processed {
+    /// Measures accepted a second.
+    pub fn accepted(&self) -> f64 {
+        self.measures / self.pushed.as_secs_f64()
+    }
+
+    /// Measures processed a second.
+    pub fn rate(&self) -> f64 {
+        self.measures / self.elapsed.as_secs_f64()
+    }
+
+    /// From the last answer until nothing waited.
+    pub fn drained_after(&self) -> Duration {
+        self.elapsed.saturating_sub(self.pushed)
+    }
+}
+
+/// As [`until_processed`], with the server's processor time.
+pub fn processed(
+    bench: &Bench,
     server: &Server,
-    ids: &[gnudi_model::MetricId],
-    span: Span,
-    values: &mut Values,
-) -> Vec<Vec<u8>> {
-    ids.iter()
-        .map(|id| {
-            let mut body = Vec::new();
-            span.write_gnocchi(values, &mut body);
-            server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
-        })
-        .collect()
+    requests: Vec<Vec<u8>>,
+    connections: usize,
+    measures: usize,
+) -> Result<Processed> {
+    let before = server.probe.cpu_seconds();
+    let Work { done: measures, elapsed, outcome, .. } =
+        until_processed(bench, server, requests, connections, measures)?;
+    let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
+    Ok(Processed { measures, pushed: outcome.elapsed, elapsed, cpu_seconds })
 }
 
 /// Sends all requests, request `i` by connection `i` modulo their number, and waits until the server has processed what they brought.
@@ -112,26 +150,17 @@ pub fn until_processed(
     let start = Instant::now();
     let outcome = load.run();
     setup::check(&outcome)?;
-    let pushed = outcome.elapsed;
-    let waited = setup::wait_processed(bench, server)?;
+    let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(bench, server)?));
     // A load that was told to stop has sent a part.
     let share = outcome.calls as f64 / requests.distinct() as f64;
     let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };
     Ok(work.note(match server.peer {
-        Peer::InfluxDb => format!("accepted in {}: nothing is processed", seconds(pushed)),
+        Peer::InfluxDb => format!("accepted in {pushed}: nothing is processed"),
         Peer::VictoriaMetrics => {
-            format!(
-                "accepted in {}, made searchable {} later: nothing is processed",
-                seconds(pushed),
-                seconds(waited)
-            )
+            format!("accepted in {pushed}, made searchable {waited} later: nothing is processed")
         }
         Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => {
-            format!("pushed in {}, processed {} later", seconds(pushed), seconds(waited))
+            format!("pushed in {pushed}, processed {waited} later")
         }
     }))
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{:.2} s", duration.as_secs_f64())
 }

@@ -18,26 +18,8 @@ use crate::{
     peers::{Peer, Server, influxdb},
 };
 
-const fn row(key: &'static str, title: &'static str) -> Row {
-    Row { key, title, unit: Unit::Measures }
-}
-
-pub const ROWS: [Row; 12] = [
-    row("push-1", "push, 1 measure a call, 8 connections"),
-    row("push-1-c64", "push, 1 measure a call, 64 connections"),
-    row("push-10", "push, 10 measures a call, 8 connections"),
-    row("push-10-c64", "push, 10 measures a call, 64 connections"),
-    row("push-100", "push, 100 measures a call, 8 connections"),
-    row("push-100-c64", "push, 100 measures a call, 64 connections"),
-    row("push-500", "push, 500 measures a call, 8 connections"),
-    row("push-1000", "push, 1,000 measures a call, 8 connections"),
-    row("push-2000", "push, 2,000 measures a call, 8 connections"),
-    row("push-3000", "push, 3,000 measures a call, 8 connections"),
-    row("push-4000", "push, 4,000 measures a call, 8 connections"),
-    row("push-5000", "push, 5,000 measures a call, 8 connections"),
-];
-
 /// A row's calls.
+#[derive(Clone, Copy)]
 struct Shape {
     measures: usize,
     /// Distinct bodies, each later than the one before: enough that time does not start again within a run.
@@ -45,20 +27,36 @@ struct Shape {
     connections: usize,
 }
 
-const SHAPES: [Shape; 12] = [
-    Shape { measures: 1, steps: 4096, connections: 8 },
-    Shape { measures: 1, steps: 4096, connections: 64 },
-    Shape { measures: 10, steps: 2048, connections: 8 },
-    Shape { measures: 10, steps: 2048, connections: 64 },
-    Shape { measures: 100, steps: 1024, connections: 8 },
-    Shape { measures: 100, steps: 1024, connections: 64 },
-    Shape { measures: 500, steps: 512, connections: 8 },
-    Shape { measures: 1000, steps: 256, connections: 8 },
-    Shape { measures: 2000, steps: 160, connections: 8 },
-    Shape { measures: 3000, steps: 128, connections: 8 },
-    Shape { measures: 4000, steps: 112, connections: 8 },
-    Shape { measures: 5000, steps: 96, connections: 8 },
+const fn step(key: &'static str, title: &'static str, shape: [usize; 3]) -> (Row, Shape) {
+    let [measures, steps, connections] = shape;
+    (Row::new(key, Unit::Measures, title), Shape { measures, steps, connections })
+}
+
+/// Each row with its measures a call, steps and connections.
+const LADDER: [(Row, Shape); 12] = [
+    step("push-1", "push, 1 measure a call, 8 connections", [1, 4096, 8]),
+    step("push-1-c64", "push, 1 measure a call, 64 connections", [1, 4096, 64]),
+    step("push-10", "push, 10 measures a call, 8 connections", [10, 2048, 8]),
+    step("push-10-c64", "push, 10 measures a call, 64 connections", [10, 2048, 64]),
+    step("push-100", "push, 100 measures a call, 8 connections", [100, 1024, 8]),
+    step("push-100-c64", "push, 100 measures a call, 64 connections", [100, 1024, 64]),
+    step("push-500", "push, 500 measures a call, 8 connections", [500, 512, 8]),
+    step("push-1000", "push, 1,000 measures a call, 8 connections", [1000, 256, 8]),
+    step("push-2000", "push, 2,000 measures a call, 8 connections", [2000, 160, 8]),
+    step("push-3000", "push, 3,000 measures a call, 8 connections", [3000, 128, 8]),
+    step("push-4000", "push, 4,000 measures a call, 8 connections", [4000, 112, 8]),
+    step("push-5000", "push, 5,000 measures a call, 8 connections", [5000, 96, 8]),
 ];
+
+pub const ROWS: [Row; LADDER.len()] = {
+    let mut rows = [LADDER[0].0; LADDER.len()];
+    let mut index = 1;
+    while index < rows.len() {
+        rows[index] = LADDER[index].0;
+        index += 1;
+    }
+    rows
+};
 
 /// Steps of the published ladder between those that tell the most: measured at full scale, or when they are named.
 const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
@@ -67,7 +65,7 @@ const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 const STEP_MS: i64 = 1000;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    for (row, shape) in ROWS.iter().zip(&SHAPES) {
+    for (row, shape) in &LADDER {
         let left_out = BETWEEN.contains(&row.key)
             && bench.options.scale == Scale::Small
             && !bench.options.only.iter().any(|only| only == row.key);

@@ -13,13 +13,9 @@ use crate::{
 };
 
 pub const ROWS: [Row; 3] = [
-    Row { key: "read", title: "get 43,200 points of a metric, 4 connections", unit: Unit::Points },
-    Row { key: "read-year", title: "get a year by the minute of a metric, 1 connection", unit: Unit::Points },
-    Row {
-        key: "read-day",
-        title: "get the last day by the minute of 280 metrics, 4 connections",
-        unit: Unit::Points,
-    },
+    Row::new("read", Unit::Points, "get 43,200 points of a metric, 4 connections"),
+    Row::new("read-year", Unit::Points, "get a year by the minute of a metric, 1 connection"),
+    Row::new("read-day", Unit::Points, "get the last day by the minute of 280 metrics, 4 connections"),
 ];
 
 const POLICY: &str = "gnudi-bench-minute";
@@ -43,13 +39,12 @@ struct Shape {
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let month =
-        Shape { metrics: counts.read_metrics, stored: noop::POINTS, read: noop::POINTS, connections: 4 };
-    let year = Shape { metrics: 1, stored: counts.year_points, read: counts.year_points, connections: 1 };
-    let days =
-        Shape { metrics: counts.day_metrics, stored: 2 * DAY_POINTS, read: DAY_POINTS, connections: 4 };
+    let shape = |metrics, stored, read, connections| Shape { metrics, stored, read, connections };
+    let month = shape(counts.read_metrics, noop::POINTS, noop::POINTS, 4);
+    let year = shape(1, counts.year_points, counts.year_points, 1);
+    let days = shape(counts.day_metrics, 2 * DAY_POINTS, DAY_POINTS, 4);
     if server.peer.speaks_gnocchi() {
-        setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)])?;
+        setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)], None)?;
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {
         if bench.options.wants(row.key) {
@@ -63,7 +58,7 @@ fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Resu
     let metrics = batch::metrics(bench, server, POLICY, shape.metrics)?;
     metrics.fill(bench, server, &pieces(shape.stored))?;
     let requests = requests(server, shape, &metrics);
-    let answer = setup::first_answer(bench, server, &requests)?;
+    let (answer, _) = setup::first_answer(bench, server, &requests)?;
     let points = points(server.peer, &answer)?;
     // The server that does nothing has no year to answer with.
     ensure!(points == shape.read || server.peer == Peer::Limit, "{points} points, not {}", shape.read);
@@ -84,12 +79,7 @@ fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Resu
 
 /// A metric's measures in pieces.
 fn pieces(points: usize) -> Vec<Span> {
-    let piece = |start: usize| Span {
-        start_ms: START_MS + start as i64 * STEP_MS,
-        step_ms: STEP_MS,
-        count: BATCH.min(points - start),
-    };
-    (0..points).step_by(BATCH).map(piece).collect()
+    (0..points).step_by(BATCH).map(|start| Span::minutes(start, BATCH.min(points - start))).collect()
 }
 
 /// A GET for each metric.
@@ -101,9 +91,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
     let requests = match metrics {
         Metrics::Ids(ids) => {
             let start = start_ms.map_or_else(String::new, |start_ms| {
-                let mut text = b"&start=".to_vec();
-                Timestamp(start_ms * 1_000_000).write_iso(&mut text);
-                String::from_utf8_lossy(&text).replace('+', "%2B")
+                "&start=".to_owned() + &Timestamp(start_ms * 1_000_000).to_iso().replace('+', "%2B")
             });
             let path = |id| format!("/v1/metric/{id}/measures?aggregation=mean&granularity=60{start}");
             ids.iter().map(|id| get(path(id))).collect()
@@ -113,13 +101,12 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
         }
         Metrics::Numbered(numbers) => {
             let start = start_ms.map_or_else(String::new, |start_ms| format!("&start={}", start_ms / 1000));
-            let name = |metric| {
-                setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22")
+            let path = |metric| {
+                let name =
+                    setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
+                format!("/api/v1/export?match[]={name}{start}")
             };
-            numbers
-                .clone()
-                .map(|metric| get(format!("/api/v1/export?match[]={}{start}", name(metric))))
-                .collect()
+            numbers.clone().map(|metric| get(path(metric))).collect()
         }
     };
     Requests::Listed(requests)

@@ -10,18 +10,10 @@ use crate::{
 };
 
 pub const ROWS: [Row; 4] = [
-    Row { key: "resource-create", title: "create generic resource, 48 connections", unit: Unit::Resources },
-    Row {
-        key: "resource-create-typed",
-        title: "create resource with 4 attributes, 48 connections",
-        unit: Unit::Resources,
-    },
-    Row { key: "resource-show", title: "show resource, 48 connections", unit: Unit::Resources },
-    Row {
-        key: "resource-search",
-        title: "search resources by an attribute, 1 connection",
-        unit: Unit::Searches,
-    },
+    Row::new("resource-create", Unit::Resources, "create generic resource, 48 connections"),
+    Row::new("resource-create-typed", Unit::Resources, "create resource with 4 attributes, 48 connections"),
+    Row::new("resource-show", Unit::Resources, "show resource, 48 connections"),
+    Row::new("resource-search", Unit::Searches, "search resources by an attribute, 1 connection"),
 ];
 
 const TYPE: &str = "bench_instance";
@@ -31,69 +23,49 @@ const RESOURCES_PER_HOST: usize = 10;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let [create_generic, create, show, search] = &ROWS;
+    let resources = counts.resources;
+    let [create_generic, create_typed, show, search] = &ROWS;
     if bench.options.wants(create_generic.key) {
-        measure_generic(bench, server, create_generic)?;
+        create(bench, server, create_generic, "/v1/resource/generic", generic_resource)?;
     }
-    if ![create, show, search].iter().any(|row| bench.options.wants(row.key)) {
+    if ![create_typed, show, search].iter().any(|row| bench.options.wants(row.key)) {
         return Ok(());
     }
     create_type(bench, server)?;
     let path = format!("/v1/resource/{TYPE}");
-    let resources = counts.resources;
-    let requests = Requests::Listed(
-        (0..resources).map(|index| server.headers.post(&path, resource(index).as_bytes())).collect(),
-    );
-    bench.measure(server, create, None, |bench| {
-        let until = Until::Count(resources as u64);
-        let outcome = bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run();
-        setup::check(&outcome)?;
-        Ok(Work::of(outcome, 1).note(format!("{resources} resources")))
-    })?;
+    create(bench, server, create_typed, &path, resource)?;
+    let until = Until::Elapsed(counts.load);
     if bench.options.wants(show.key) {
-        let requests = Requests::Listed(
-            (0..resources)
-                .map(|index| server.headers.bare("GET", &format!("{path}/{}", id(index))))
-                .collect(),
-        );
-        bench.measure(server, show, None, |bench| {
-            let until = Until::Elapsed(counts.load);
-            Ok(Work::of(bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run(), 1))
-        })?;
+        let get = |index| server.headers.bare("GET", &format!("{path}/{}", id(index)));
+        let requests = Requests::Listed((0..resources).map(get).collect());
+        bench.measure_load(server, show, &requests, setup::METADATA_CONNECTIONS, until)?;
     }
     if bench.options.wants(search.key) {
         let hosts = resources.div_ceil(RESOURCES_PER_HOST);
         let path = format!("/v1/search/resource/{TYPE}");
         let body = |host: usize| format!("{{\"=\": {{\"host\": \"{}\"}}}}", host_name(host));
-        let requests = Requests::Listed(
-            (0..hosts).map(|host| server.headers.post(&path, body(host).as_bytes())).collect(),
-        );
+        let post = |host| server.headers.post(&path, body(host).as_bytes());
+        let requests = Requests::Listed((0..hosts).map(post).collect());
         check_search(bench, server, &requests)?;
-        bench.measure(server, search, None, |bench| {
-            let until = Until::Elapsed(counts.load);
-            let outcome = bench.load(server, &requests, 1, until).run();
-            Ok(Work::of(outcome, 1)
-                .note(format!("{RESOURCES_PER_HOST} of {resources} resources found each time")))
-        })?;
+        let measurement = bench.measure_load(server, search, &requests, 1, until)?;
+        let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
+        measurement.notes.insert(0, note);
     }
-    if !bench.options.wants(create.key) {
-        bench.measurements.retain(|measurement| measurement.row != create.key);
-    }
+    bench.forget_unless_wanted(create_typed);
     Ok(())
 }
 
-fn measure_generic(bench: &mut Bench, server: &Server, row: &Row) -> Result<()> {
+/// Creates as many resources as the counts say, each of which must succeed.
+fn create(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    path: &str,
+    body: fn(index: usize, resources: usize) -> String,
+) -> Result<()> {
     let resources = bench.counts(server.peer).resources;
-    let body = |index: usize| {
-        let project_id = format!("project-{}", index % 97);
-        // Other ids than those of the resources with attributes.
-        serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
-    };
-    let requests = Requests::Listed(
-        (0..resources)
-            .map(|index| server.headers.post("/v1/resource/generic", body(index).as_bytes()))
-            .collect(),
-    );
+    let post = |index| server.headers.post(path, body(index, resources).as_bytes());
+    let requests = Requests::Listed((0..resources).map(post).collect());
     bench.measure(server, row, None, |bench| {
         let until = Until::Count(resources as u64);
         let outcome = bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run();
@@ -124,7 +96,13 @@ fn host_name(host: usize) -> String {
     format!("compute-{host}.example.org")
 }
 
-fn resource(index: usize) -> String {
+fn generic_resource(index: usize, resources: usize) -> String {
+    let project_id = format!("project-{}", index % 97);
+    // Other ids than those of the resources with attributes.
+    serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
+}
+
+fn resource(index: usize, _resources: usize) -> String {
     serde_json::json!({
         "id": id(index),
         "project_id": format!("project-{}", index % 97),
@@ -142,7 +120,7 @@ fn check_search(bench: &Bench, server: &Server, requests: &Requests) -> Result<(
         return Ok(());
     }
     let found: Vec<serde_json::Value> =
-        serde_json::from_slice(&setup::first_answer(bench, server, requests)?)?;
+        serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
     ensure!(found.len() == RESOURCES_PER_HOST, "a search finds {} resources", found.len());
     Ok(())
 }

@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
-use serde::Deserialize;
+use uuid::Uuid;
 
 use super::Bench;
 use crate::{
     context::Context,
-    load::{Outcome, Requests, Until},
+    load::{Keep, Load, Outcome, Requests, Until},
     peers::{Peer, Server},
 };
 
 /// Connections that create, show and delete metrics: as many as the workers of the published runs (`gnocchi benchmark -w 48`).
 pub const METADATA_CONNECTIONS: usize = 48;
 
-/// How often the backlog is looked at.
-const LOOK_DELAY: Duration = Duration::from_millis(10);
+/// How often the backlog is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A backlog that does not shrink for so long is given up.
 const STALL_MAX: Duration = Duration::from_secs(30);
@@ -30,54 +30,35 @@ pub fn create_metrics(
     policy: &str,
     count: usize,
 ) -> Result<(Vec<MetricId>, Outcome)> {
-    #[derive(Deserialize)]
-    struct Created {
-        id: MetricId,
-    }
     let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
     let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
-    let mut load = bench.load(server, &requests, METADATA_CONNECTIONS, Until::Count(count as u64));
-    load.keep_bodies = true;
-    let mut outcome = load.run();
-    let ids: Vec<MetricId> = std::mem::take(&mut outcome.bodies)
-        .iter()
-        .map(|(_, body)| serde_json::from_slice::<Created>(body).map(|created| created.id))
-        .collect::<Result<_, _>>()
-        .context("an answer to the creation of a metric")?;
+    let until = Until::Count(count as u64);
+    let load = Load { keep: Keep::Ids, ..bench.load(server, &requests, METADATA_CONNECTIONS, until) };
+    let outcome = load.run();
     check(&outcome)?;
+    let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
+    let ids: Vec<MetricId> = ids.collect::<Result<_>>().context("an answer to the creation of a metric")?;
     ensure!(ids.len() == count, "{} metrics created, not {count}", ids.len());
     Ok((ids, outcome))
 }
 
-/// Creates an archive policy: the granularities in seconds, and for how many points each. On a server that was measured
-/// before, it is there already.
+/// Creates an archive policy: the granularities in seconds, for how many points each, and the methods, if not the server's own.
+/// On a server that was measured before, it is there already.
 pub fn create_policy(
-    context: &Context,
-    server: &Server,
-    name: &str,
-    definitions: &[(u32, usize)],
-) -> Result<()> {
-    create_policy_of(context, server, name, definitions, None)
-}
-
-/// The same, with these methods.
-pub fn create_policy_of(
     context: &Context,
     server: &Server,
     name: &str,
     definitions: &[(u32, usize)],
     methods: Option<&[&str]>,
 ) -> Result<()> {
+    let definition = |(granularity_s, points): &(u32, usize)| DefinitionSpec {
+        granularity: Some(granularity_s.to_string()),
+        points: Some(*points as u64),
+        ..DefinitionSpec::default()
+    };
     let policy = ArchivePolicySpec {
         name: name.to_owned(),
-        definition: definitions
-            .iter()
-            .map(|(granularity_s, points)| DefinitionSpec {
-                granularity: Some(granularity_s.to_string()),
-                points: Some(*points as u64),
-                ..DefinitionSpec::default()
-            })
-            .collect(),
+        definition: definitions.iter().map(definition).collect(),
         aggregation_methods: methods.map(|names| names.iter().map(ToString::to_string).collect()),
         ..ArchivePolicySpec::default()
     };
@@ -87,13 +68,12 @@ pub fn create_policy_of(
     }
 }
 
-/// The body of the answer to the first request: what is fast and wrong is not measured.
-pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<Vec<u8>> {
-    let mut load = bench.load(server, requests, 1, Until::Count(1));
-    load.keep_bodies = true;
+/// The body of the answer to the first request, and how long it took: what is fast and wrong is not measured.
+pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
+    let load = Load { keep: Keep::Bodies, ..bench.load(server, requests, 1, Until::Count(1)) };
     let mut outcome = load.run();
     check(&outcome)?;
-    outcome.bodies.pop().map(|(_, body)| body).context("no answer")
+    outcome.bodies.pop().map(|(_, body)| (body, outcome.elapsed)).context("no answer")
 }
 
 /// An error where a call failed: what is built on it would be wrong.
@@ -134,7 +114,7 @@ pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
             (least, progress) = (waiting, Instant::now());
         }
         ensure!(progress.elapsed() < STALL_MAX, "{waiting} measures wait, and nobody processes them");
-        std::thread::sleep(LOOK_DELAY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -167,7 +147,7 @@ pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) 
 /// and is several times as fast at it.
 pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
     let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
-    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?));
+    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?.0));
     ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
     Ok(())
 }

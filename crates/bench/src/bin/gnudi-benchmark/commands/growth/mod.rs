@@ -11,9 +11,9 @@ use clap::{Args, ValueEnum};
 use crate::{
     commands::report,
     context::Context,
-    findings::{Axis, Better, Findings, Line, Plot, Table, Value},
+    findings::{Axis, Findings, Line, Plot, Table, Value},
     rows::{Bench, counts::Scale},
-    table::short,
+    table::{bytes, short},
 };
 use trial::{Sample, Trial};
 
@@ -46,30 +46,27 @@ enum Dimension {
 type Curve = Vec<(usize, Sample)>;
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let mut findings =
-        Findings::new("growth", "Throughput, memory and disk of gnudi against what grows, each alone");
-    let report = report::Options::default();
-    let bench = Bench::new(&report, context);
+    let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
+    let bench = Bench::new(report::Options::default(), context);
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
     for kind in &options.only {
         if context.stop.is_set() {
             break;
         }
-        let outcome = match kind {
-            Dimension::Metrics => metrics(&bench, options.scale, &mut findings),
-            Dimension::Points => points(&bench, options.scale, &mut findings),
-            Dimension::Sacks => sacks(&bench, options.scale, &mut findings),
-            Dimension::Workers => workers(&bench, options.scale, &mut findings),
-            Dimension::Disk => disk(&bench, options.scale, &mut findings),
+        let measure = match kind {
+            Dimension::Metrics => metrics,
+            Dimension::Points => points,
+            Dimension::Sacks => sacks,
+            Dimension::Workers => workers,
+            Dimension::Disk => disk,
         };
+        let outcome = measure(&bench, options.scale, &mut findings);
         // What is cut short fails its checks.
         if !context.stop.is_set() {
             outcome?;
         }
     }
-    if context.stop.is_set() {
-        findings.partial = Some("the run was interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "the run was interrupted");
     Ok(findings)
 }
 
@@ -105,16 +102,9 @@ fn metrics(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
     findings.plots.push(memory_plot("metrics", &taken));
     if let [(few, first), .., (many, last)] = &taken[..] {
         let per_metric = (last.memory_bytes - first.memory_bytes) / (many - few) as f64;
-        findings.compare(
-            "memory for each further metric",
-            Value::Bytes(per_metric.max(0.0) as u64),
-            Better::Lower,
-        );
-        findings.compare(
-            format!("processed with {many} metrics, of the rate with {few}"),
-            Value::Percent(100.0 * last.processed() / first.processed()),
-            Better::Higher,
-        );
+        findings.compare("memory for each further metric", Value::Bytes(per_metric.max(0.0) as u64));
+        let percent = Value::Percent(100.0 * last.work.rate() / first.work.rate());
+        findings.compare(format!("processed with {many} metrics, of the rate with {few}"), percent);
     }
     outcome
 }
@@ -159,29 +149,25 @@ fn workers(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
 
 fn disk(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
     let metrics = if scale == Scale::Small { 10 } else { 40 };
-    let mut table = Table {
-        title: format!(
-            "on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"
-        ),
-        headings: ["policy", "bytes a metric", "points kept a metric", "bytes a point with all its methods"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: Vec::new(),
-    };
+    let mut table = Table::new(
+        format!("on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"),
+        "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
+        [],
+    );
     let mut outcome = Ok(());
     for history in &trial::HISTORIES {
         eprintln!("growth: a full history in policy {}", history.policy);
         match trial::history_bytes(bench, history, metrics) {
-            Ok(bytes) => {
-                let each = bytes / metrics as f64;
+            Ok(stored) => {
+                let each = stored / metrics as f64;
                 table.rows.push(vec![
                     history.policy.to_owned(),
-                    short(each) + "B",
+                    bytes(each),
                     history.points_kept.to_string(),
-                    short(each / history.points_kept as f64) + "B",
+                    bytes(each / history.points_kept as f64),
                 ]);
                 let name = format!("a full history in policy {}, a metric", history.policy);
-                findings.compare(name, Value::Bytes(each as u64), Better::Lower);
+                findings.compare(name, Value::Bytes(each as u64));
             }
             Err(error) => outcome = Err(error),
         }
@@ -195,70 +181,66 @@ fn disk(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
 
 /// A table and a plot of the rates.
 fn tell(findings: &mut Findings, what: &str, taken: &Curve) {
+    let cpu_us = |sample: &Sample| Some(1e6 * sample.work.cpu_seconds? / sample.work.measures);
     let rows = taken.iter().map(|(place, sample)| {
         vec![
             place.to_string(),
-            short(sample.accepted()) + "/s",
-            short(sample.processed()) + "/s",
-            sample.cpu_seconds.map_or("-".to_owned(), |cpu| format!("{:.2} us", 1e6 * cpu / sample.measures)),
-            short(sample.memory_bytes) + "B",
-            short(sample.disk_bytes) + "B",
+            short(sample.work.accepted()) + "/s",
+            short(sample.work.rate()) + "/s",
+            cpu_us(sample).map_or("-".to_owned(), |us| format!("{us:.2} us")),
+            bytes(sample.memory_bytes),
+            bytes(sample.disk_bytes),
             sample.read_us.map_or("-".to_owned(), |us| format!("{} us", short(us))),
         ]
     });
-    findings.tables.push(Table {
-        title: format!("against {what}"),
-        headings: [
-            what.split(',').next().unwrap_or(what),
-            "accepted",
-            "processed",
-            "processor time a measure",
-            "memory",
-            "disk",
-            "read the last hour",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: rows.collect(),
-    });
-    let line = |name: &str, rate: fn(&Sample) -> f64| Line {
-        name: name.to_owned(),
-        points: taken.iter().map(|(place, sample)| (*place as f64, rate(sample))).collect(),
-    };
-    findings.plots.push(Plot {
-        title: format!("Measures a second against {what}"),
-        x: Axis::logarithmic(what),
-        y: Axis::linear("measures a second"),
-        lines: vec![line("accepted", Sample::accepted), line("pushed and processed", Sample::processed)],
-        marks: Vec::new(),
-    });
+    let first = what.split(',').next().unwrap_or(what);
+    let headings = format!(
+        "{first} | accepted | processed | processor time a measure | memory | disk | read the last hour"
+    );
+    findings.tables.push(Table::new(format!("against {what}"), &headings, rows));
+    findings.plots.push(Plot::new(
+        format!("Measures a second against {what}"),
+        Axis::logarithmic(what),
+        Axis::linear("measures a second"),
+        vec![
+            line("accepted", taken, |sample| sample.work.accepted()),
+            line("pushed and processed", taken, |sample| sample.work.rate()),
+        ],
+    ));
+}
+
+fn line(name: &str, taken: &Curve, value: fn(&Sample) -> f64) -> Line {
+    Line::new(name, taken.iter().map(|(place, sample)| (*place as f64, value(sample))))
 }
 
 fn memory_plot(what: &str, taken: &Curve) -> Plot {
-    let line = |name: &str, bytes: fn(&Sample) -> f64| Line {
-        name: name.to_owned(),
-        points: taken.iter().map(|(place, sample)| (*place as f64, bytes(sample))).collect(),
-    };
-    Plot {
-        title: format!("Memory and disk against {what}"),
-        x: Axis::logarithmic(what),
-        y: Axis::logarithmic("bytes"),
-        lines: vec![line("memory", |sample| sample.memory_bytes), line("disk", |sample| sample.disk_bytes)],
-        marks: Vec::new(),
-    }
+    Plot::new(
+        format!("Memory and disk against {what}"),
+        Axis::logarithmic(what),
+        Axis::logarithmic("bytes"),
+        vec![
+            line("memory", taken, |sample| sample.memory_bytes),
+            line("disk", taken, |sample| sample.disk_bytes),
+        ],
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::rows::process::Processed;
 
     #[test]
     fn a_curve_becomes_a_table_and_a_plot() {
         let sample = |seconds| Sample {
-            measures: 1_000.0,
-            pushed_seconds: seconds / 2.0,
-            seconds,
-            cpu_seconds: Some(0.001),
+            work: Processed {
+                measures: 1_000.0,
+                pushed: Duration::from_secs_f64(seconds / 2.0),
+                elapsed: Duration::from_secs_f64(seconds),
+                cpu_seconds: Some(0.001),
+            },
             memory_bytes: 2e6,
             disk_bytes: 3e6,
             read_us: None,

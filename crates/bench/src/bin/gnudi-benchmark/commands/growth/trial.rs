@@ -11,15 +11,15 @@ use crate::{
     rows::{
         Bench,
         batch::{self, Metrics},
-        process, setup,
+        process::{self, Processed},
+        setup,
     },
 };
 
-const MINUTE_MS: i64 = 60_000;
 /// Metrics in a call; each gets one measure, as from servers that are polled.
 const BATCH_MAX: usize = 1_000;
 const CONNECTIONS: usize = 4;
-/// What a server may use up to come to rest.
+/// Time for a server's background work, before its memory and disk are read.
 const REST: Duration = Duration::from_secs(2);
 /// Keeps everything, however long.
 const POLICY: &str = "gnudi-bench-growth";
@@ -27,30 +27,12 @@ const POLICY: &str = "gnudi-bench-growth";
 /// What was done, and what it cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    pub measures: f64,
-    /// Until the last was accepted.
-    pub pushed_seconds: f64,
-    /// Until the last was processed.
-    pub seconds: f64,
-    /// Of the server, during the work.
-    pub cpu_seconds: Option<f64>,
+    pub work: Processed,
     /// At rest, after the work.
     pub memory_bytes: f64,
     pub disk_bytes: f64,
     /// To read a metric's last hour, at the median.
     pub read_us: Option<f64>,
-}
-
-impl Sample {
-    /// Measures accepted a second.
-    pub fn accepted(&self) -> f64 {
-        self.measures / self.pushed_seconds
-    }
-
-    /// Measures pushed and processed a second.
-    pub fn processed(&self) -> f64 {
-        self.measures / self.seconds
-    }
 }
 
 /// The shape of a sample's work.
@@ -74,10 +56,8 @@ impl Trial {
         let mut clock = 0;
         let mut values = Values::new(1);
         let mut round = || {
-            let start_ms = START_MS + clock * MINUTE_MS;
             clock += 1;
-            let span = Span { start_ms, step_ms: MINUTE_MS, count: 1 };
-            metrics.requests(&server, batch_of(self.metrics), span, &mut values)
+            metrics.requests(&server, batch_of(self.metrics), Span::minutes(clock - 1, 1), &mut values)
         };
         process::until_processed(bench, &server, round(), CONNECTIONS, self.metrics)?;
         let rounds = self.measures.div_ceil(self.metrics);
@@ -90,7 +70,7 @@ impl Trial {
     /// A server whose metrics keep whatever they get.
     pub fn store_of_points(self, bench: &Bench) -> Result<Store> {
         let server = Server::start(Peer::Gnudi, bench.context)?;
-        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)])?;
+        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)], None)?;
         let metrics = batch::metrics(bench, &server, POLICY, self.metrics)?;
         Ok(Store { trial: self, server, metrics, values: Values::new(1), points: 0 })
     }
@@ -125,9 +105,8 @@ impl Store {
 
     /// The next points of every metric.
     fn requests(&mut self, batch: usize, count: usize) -> Vec<Vec<u8>> {
-        let start_ms = START_MS + self.points as i64 * MINUTE_MS;
+        let span = Span::minutes(self.points, count);
         self.points += count;
-        let span = Span { start_ms, step_ms: MINUTE_MS, count };
         self.metrics.requests(&self.server, batch, span, &mut self.values)
     }
 
@@ -151,18 +130,13 @@ fn batch_of(metrics: usize) -> usize {
     metrics.div_ceil(CONNECTIONS * calls_a_connection)
 }
 
-/// Does the work against the clock, and looks at the server when it has come to rest.
+/// Does the work against the clock, then reads memory and disk once the server is idle.
 fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize) -> Result<Sample> {
-    let before = server.probe.cpu_seconds();
-    let work = process::until_processed(bench, server, requests, CONNECTIONS, measures)?;
-    let after = server.probe.cpu_seconds();
+    let work = process::processed(bench, server, requests, CONNECTIONS, measures)?;
     ensure!(!bench.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
-        measures: measures as f64,
-        pushed_seconds: work.outcome.elapsed.as_secs_f64(),
-        seconds: work.elapsed.as_secs_f64(),
-        cpu_seconds: after.zip(before).map(|(after, before)| after - before),
+        work,
         memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
         disk_bytes: server.disk_bytes().unwrap_or(0) as f64,
         read_us: None,
@@ -219,10 +193,8 @@ mod tests {
     fn every_connection_has_as_many_calls_of_a_round() {
         for metrics in [200, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 300_000, 1_000_000] {
             let batch = batch_of(metrics);
-            assert!(
-                batch <= BATCH_MAX && metrics.div_ceil(batch).is_multiple_of(CONNECTIONS),
-                "{metrics}: {batch}"
-            );
+            let even = metrics.div_ceil(batch).is_multiple_of(CONNECTIONS);
+            assert!(batch <= BATCH_MAX && even, "{metrics}: {batch}");
         }
     }
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     context::Context,
+    load::Headers,
     peers::{
         Peer, Server,
         child::{Guarded, Signal, log_end},
@@ -30,7 +31,7 @@ use crate::{
     process::Probe,
 };
 
-const LOOK_DELAY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long rounds that create resources, or fill caches, may take.
 const WARM_UP_MAX: Duration = Duration::from_mins(30);
 /// How long a store may take to show what it has taken.
@@ -82,7 +83,7 @@ impl Agent {
         };
         let (instances, round) = (options.instances, round(options.instances));
         fill(context, broker, instances, 0..round)?;
-        // One that is told to stop may give back what it has begun.
+        // A stopped agent may requeue messages that it has not finished.
         while measure(start()?, context, broker, 0, WARM_UP_MAX)?.left > 0 && !context.stop.is_set() {}
         if !context.stop.is_set() {
             let last = Content::new(round - 1, instances);
@@ -115,8 +116,7 @@ fn configured(words: &[OsString], configuration: &Path) -> Command {
 /// What both agents are configured by.
 fn configure(directory: &Path, broker: &RabbitMq, server: &Server) -> Result<PathBuf> {
     let shown = directory.display();
-    let host = &server.headers.host;
-    let prefix = &server.headers.prefix;
+    let Headers { host, prefix, .. } = &server.headers;
     let configuration = format!(
         "[DEFAULT]\ntransport_url = {}\npipeline_cfg_file = {shown}/pipeline.yaml\n\
          [notification]\npipelines = meter\nworkers = 1\n\
@@ -154,14 +154,14 @@ fn measure(
     let mut drained = Drain { memory_bytes: probe.memory_bytes().unwrap_or(0), ..Drain::default() };
     let mut last = first;
     while last > 0 && begin.elapsed() < most && !context.stop.is_set() {
-        std::thread::sleep(LOOK_DELAY);
+        std::thread::sleep(POLL_INTERVAL);
         last = depth()?;
         drained.memory_bytes = drained.memory_bytes.max(probe.memory_bytes().unwrap_or(0));
     }
     let cut_off = begin.elapsed();
     drained.cpu_seconds = probe.cpu_seconds().unwrap_or(0.0) - cpu;
-    // What it has taken and is not done with is in no queue. One that has emptied the queue ends what it has begun, and its time runs until
-    // then; what it gives back was not drained.
+    // Unacknowledged messages are in no queue. An agent that has emptied the queue finishes them before it ends, and its time runs
+    // until then; messages that it requeues were not drained.
     drop(agent);
     drained.seconds = if last > 0 { cut_off } else { begin.elapsed() }.as_secs_f64();
     drained.left = depth()?;

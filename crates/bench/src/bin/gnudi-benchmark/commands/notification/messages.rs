@@ -44,8 +44,8 @@ pub struct Content {
 impl Content {
     pub fn new(number: u32, instances: u32) -> Self {
         let chunks = instances.div_ceil(SAMPLES);
-        let (round, place) =
-            (number / (chunks * METERS.len() as u32), number % (chunks * METERS.len() as u32));
+        let in_round = round(instances);
+        let (round, place) = (number / in_round, number % in_round);
         Content { round, meter: (place / chunks) as usize, first: place % chunks * SAMPLES, instances }
     }
 
@@ -101,14 +101,8 @@ async fn publish(channel: &Channel, body: &str) -> Result<PublisherConfirm> {
         .with_content_type("application/json".into())
         .with_content_encoding("utf-8".into())
         .with_delivery_mode(2);
-    let confirm = channel.basic_publish(
-        "".into(),
-        QUEUE.into(),
-        BasicPublishOptions::default(),
-        body.as_bytes(),
-        properties,
-    );
-    Ok(confirm.await?)
+    let options = BasicPublishOptions::default();
+    Ok(channel.basic_publish("".into(), QUEUE.into(), options, body.as_bytes(), properties).await?)
 }
 
 /// A message as `ceilometer.polling` sends it: one meter of 50 instances; instances and meters take turns, and each round is a

@@ -16,7 +16,7 @@ use lapin::{
 
 use crate::{
     context::Context,
-    findings::{Better, Findings, Table, Value},
+    findings::{Findings, Table, Value},
     peers::{
         Peer, program,
         rabbitmq::{self, RabbitMq},
@@ -54,7 +54,7 @@ const PREFETCH: u16 = 400;
 const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    let mut findings = Findings::new("notification", "a queue of samples, drained by notification agents");
+    let mut findings = Findings::new("a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
     let mut drains =
         vec![("a consumer that only acknowledges", only_acknowledge(options, context, &broker)?)];
@@ -97,30 +97,22 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             format!("{:.0}", drain.memory_bytes as f64 / 1e6),
         ]
     };
-    findings.tables.push(Table {
-        title: "Messages of 50 samples".to_owned(),
-        headings: ["", "messages", "messages/s", "samples/s", "us of processor time a sample", "MB"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: drains.iter().map(row).collect(),
-    });
+    findings.tables.push(Table::new(
+        "Messages of 50 samples",
+        "| messages | messages/s | samples/s | us of processor time a sample | MB",
+        drains.iter().map(row),
+    ));
     findings.note(AIM);
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "interrupted");
     Ok(findings)
 }
 
 fn compare(findings: &mut Findings, ours: Drain, limit: Drain) {
-    findings.compare("gnudi", Value::Rate(ours.rate(), "message"), Better::Higher);
-    findings.compare(
-        "gnudi, samples",
-        Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"),
-        Better::Higher,
-    );
+    findings.compare("gnudi", Value::Rate(ours.rate(), "message"));
+    findings.compare("gnudi, samples", Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"));
     let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
-    findings.compare("gnudi, by seconds of a processor", of_processor, Better::Higher);
-    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes), Better::Lower);
+    findings.compare("gnudi, by seconds of a processor", of_processor);
+    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes));
     findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
 }
 
@@ -130,7 +122,7 @@ fn ceilometer(options: &Options, name: &str) -> Result<OsString> {
     Ok(program.into_os_string())
 }
 
-/// A consumer that looks at nothing, until the queue is empty or the run is told to stop.
+/// A consumer that discards every message, until the queue is empty or the run is told to stop.
 fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
     let filled = fill(context, broker, options.instances, 0..options.messages)?;
     let cpu = process::own_cpu_seconds();
@@ -138,13 +130,8 @@ fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> 
     let taken = context.runtime.block_on(async {
         let (_connection, channel) = rabbitmq::connect(&broker.url()).await?;
         channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
-        let consuming = channel.basic_consume(
-            QUEUE.into(),
-            "limit".into(),
-            BasicConsumeOptions::default(),
-            FieldTable::default(),
-        );
-        let mut deliveries = consuming.await?;
+        let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+        let mut deliveries = channel.basic_consume(QUEUE.into(), "limit".into(), options, arguments).await?;
         for number in 1..=filled {
             if context.stop.is_set() {
                 return Ok(number - 1);

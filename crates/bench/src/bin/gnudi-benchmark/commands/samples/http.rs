@@ -6,7 +6,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use gnudi_client::MetricSpec;
 use gnudi_model::MetricId;
 
 use super::{
@@ -15,19 +14,21 @@ use super::{
 };
 use crate::{
     body::{Span, Values},
+    commands::report,
     context::Context,
-    load::{Load, Order, Requests, Until},
+    load::{Order, Requests, Until},
     peers::{Peer, Server},
-    rows::setup,
+    rows::{Bench, setup},
+    table::seconds,
 };
 
 const POLICY: &str = "gnudi-bench-samples";
 
-/// What a server may take to come to rest.
+/// Time for a server's background work, before its disk is read.
 const REST: Duration = Duration::from_secs(2);
 
 pub struct Http<'a> {
-    context: &'a Context,
+    bench: Bench<'a>,
     server: Server,
     metrics: Vec<MetricId>,
 }
@@ -35,16 +36,13 @@ pub struct Http<'a> {
 impl<'a> Http<'a> {
     /// Starts a server, and creates the policy and a metric for each instance.
     pub fn start(peer: Peer, plan: &Plan, context: &'a Context) -> Result<Self> {
+        let bench = Bench::new(report::Options::default(), context);
         let server = Server::start(peer, context)?;
         // Everything is kept by the minute and by the hour, with Gnocchi's six default methods.
         let hours = plan.minutes.div_ceil(60) + 1;
-        setup::create_policy(context, &server, POLICY, &[(60, hours * 60), (3600, hours)])?;
-        let client = server.client()?;
-        let spec = MetricSpec { archive_policy_name: Some(POLICY.to_owned()), ..MetricSpec::default() };
-        let metrics = (0..plan.instances)
-            .map(|_| Ok(context.runtime.block_on(client.create_metric(&spec))?.id))
-            .collect::<Result<_>>()?;
-        Ok(Http { context, server, metrics })
+        setup::create_policy(context, &server, POLICY, &[(60, hours * 60), (3600, hours)], None)?;
+        let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, plan.instances)?;
+        Ok(Http { bench, server, metrics })
     }
 }
 
@@ -78,22 +76,18 @@ impl Store for Http<'_> {
     fn load(&mut self, plan: &Plan) -> Result<Loaded> {
         let requests = Requests::Listed(requests(&self.server, plan, &self.metrics));
         let until = Until::Count(requests.distinct());
-        let mut load = Load::new(self.server.address, &requests, until, &self.context.stop);
+        let mut load = self.bench.load(&self.server, &requests, plan.shares().len(), until);
         // A metric's measures all come by the same connection, in the order of time.
-        (load.connections, load.order) = (plan.shares().len(), Order::Lanes);
+        load.order = Order::Lanes;
         let start = Instant::now();
         let outcome = load.run();
         setup::check(&outcome)?;
-        let waited = setup::wait_backlog(self.context, &self.server)?;
+        let waited = setup::wait_backlog(self.bench.context, &self.server)?;
         let elapsed = start.elapsed();
-        // Before it is looked at: what it writes in the background.
+        // Background writes finish before the disk is measured.
         std::thread::sleep(REST);
         let samples = plan.samples() * outcome.calls as usize / requests.distinct() as usize;
-        let note = format!(
-            "accepted in {:.2} s, processed {:.2} s later",
-            outcome.elapsed.as_secs_f64(),
-            waited.as_secs_f64()
-        );
+        let note = format!("accepted in {}, processed {} later", seconds(outcome.elapsed), seconds(waited));
         Ok(Loaded { samples, elapsed, note })
     }
 
@@ -101,13 +95,9 @@ impl Store for Http<'_> {
         let metric = self.metrics[instance];
         let path = format!("/v1/metric/{metric}/measures?aggregation=mean&granularity={granularity_s}");
         let requests = Requests::Listed(vec![self.server.headers.bare("GET", &path)]);
-        let mut load = Load::new(self.server.address, &requests, Until::Count(1), &self.context.stop);
-        load.keep_bodies = true;
-        let mut outcome = load.run();
-        setup::check(&outcome)?;
-        let (_, answer) = outcome.bodies.pop().context("interrupted")?;
+        let (answer, elapsed) = setup::first_answer(&self.bench, &self.server, &requests)?;
         let points: Vec<(String, f64, f64)> = serde_json::from_slice(&answer).context("the answer")?;
-        Ok((outcome.elapsed, points.into_iter().map(|(time, _, value)| (time, value)).collect()))
+        Ok((elapsed, points.into_iter().map(|(time, _, value)| (time, value)).collect()))
     }
 
     fn disk_bytes(&mut self) -> Result<Option<u64>> {

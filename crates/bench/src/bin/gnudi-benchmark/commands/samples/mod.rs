@@ -14,9 +14,9 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     context::Context,
-    findings::{Better, Findings, Table, Value},
+    findings::{Findings, Table, Value},
     peers::Peer,
-    table::short,
+    table::{self, bytes, seconds, short},
 };
 use plan::Plan;
 
@@ -61,27 +61,27 @@ pub enum SampleStore {
 }
 
 impl SampleStore {
-    fn name(self) -> &'static str {
+    /// The server that it is, where it speaks Gnocchi's API.
+    fn peer(self) -> Option<Peer> {
         match self {
-            SampleStore::Postgresql => "postgresql",
-            SampleStore::Gnudi => Peer::Gnudi.name(),
-            SampleStore::Gnocchi => Peer::Gnocchi.name(),
+            SampleStore::Postgresql => None,
+            SampleStore::Gnudi => Some(Peer::Gnudi),
+            SampleStore::Gnocchi => Some(Peer::Gnocchi),
         }
+    }
+
+    fn name(self) -> &'static str {
+        self.peer().map_or("postgresql", Peer::name)
     }
 
     fn durability(self) -> &'static str {
-        match self {
-            SampleStore::Postgresql => "what is committed is on disk (fsync)",
-            SampleStore::Gnudi => Peer::Gnudi.durability(),
-            SampleStore::Gnocchi => Peer::Gnocchi.durability(),
-        }
+        self.peer().map_or("what is committed is on disk (fsync)", Peer::durability)
     }
 
     fn start<'a>(self, plan: &Plan, context: &'a Context) -> Result<Box<dyn Store + 'a>> {
-        Ok(match self {
-            SampleStore::Postgresql => Box::new(sql::Sql::start(plan, context)?),
-            SampleStore::Gnudi => Box::new(http::Http::start(Peer::Gnudi, plan, context)?),
-            SampleStore::Gnocchi => Box::new(http::Http::start(Peer::Gnocchi, plan, context)?),
+        Ok(match self.peer() {
+            None => Box::new(sql::Sql::start(plan, context)?),
+            Some(peer) => Box::new(http::Http::start(peer, plan, context)?),
         })
     }
 }
@@ -94,7 +94,7 @@ trait Store {
     /// The instance's means: how long the answer took, without taking it apart.
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<plan::Point>)>;
 
-    /// What the samples take, with their indexes, without logs of what comes in; `None` where nobody knows.
+    /// What the samples take, with their indexes, without logs of what comes in; `None` where it is unknown.
     fn disk_bytes(&mut self) -> Result<Option<u64>>;
 }
 
@@ -137,7 +137,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         options.days,
         plan.samples()
     );
-    let mut findings = Findings::new("samples", title);
+    let mut findings = Findings::new(title);
     let mut measured = Vec::new();
     for kind in &options.stores {
         if context.stop.is_set() {
@@ -159,14 +159,10 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             Err(error) => Some(format!("not measured: {error:#}")),
         };
         if let Some(failure) = failure {
-            let text = format!("{}: {failure}", kind.name());
-            eprintln!("{text}");
-            findings.note(text);
+            findings.note_failure(format!("{}: {failure}", kind.name()));
         }
     }
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "interrupted");
     ensure!(!measured.is_empty(), "nothing was measured");
     tell(&plan, &measured, &mut findings);
     Ok(findings)
@@ -228,20 +224,20 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
         let seconds = |duration: &Duration| Value::Seconds(duration.as_secs_f64());
         findings.tell(format!("{name} samples"), Value::Count(store.loaded.samples as u64));
         findings.tell(format!("{name} load time"), seconds(&store.loaded.elapsed));
-        findings.compare(format!("{name} load speed"), Value::Rate(store.rate(), "sample"), Better::Higher);
+        findings.compare(format!("{name} load speed"), Value::Rate(store.rate(), "sample"));
         for (granularity_s, time) in GRANULARITIES_S.iter().zip(&store.reads) {
             let time = Value::Latency(time.as_secs_f64());
-            findings.compare(format!("{name} read by {granularity_s} s"), time, Better::Lower);
+            findings.compare(format!("{name} read by {granularity_s} s"), time);
         }
         if let Some(bytes) = store.bytes {
-            findings.compare(format!("{name} disk"), Value::Bytes(bytes), Better::Lower);
+            findings.compare(format!("{name} disk"), Value::Bytes(bytes));
         }
         findings.note(format!("{name}: {}; {}", store.loaded.note, store.kind.durability()));
-        if let Some((empty, bytes)) = store.bytes_empty.zip(store.bytes)
-            && empty * 10 > bytes
+        if let Some((empty, stored)) = store.bytes_empty.zip(store.bytes)
+            && empty * 10 > stored
         {
-            let empty = short(empty as f64);
-            findings.note(format!("{name}: {empty}B of its disk were laid out before the first sample"));
+            let empty = bytes(empty as f64);
+            findings.note(format!("{name}: {empty} of its disk were laid out before the first sample"));
         }
         let wanted = plan.samples();
         if store.loaded.samples < wanted {
@@ -259,51 +255,35 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
 /// A line for each store; behind each figure how many times better gnudi's is.
 fn table(measured: &[Measured]) -> Table {
     let gnudi = measured.iter().find(|store| store.kind == SampleStore::Gnudi);
-    let headings = [
-        "",
-        "samples",
-        "loaded in",
-        "load",
-        "gnudi is",
-        "read by 60 s",
-        "gnudi is",
-        "read by 3600 s",
-        "gnudi is",
-        "on disk",
-        "a sample",
-        "gnudi is",
-    ];
     let rows = measured.iter().map(|store| {
         // How many times gnudi's figure is better, by what is the better the smaller it is.
-        let times = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
+        let better = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
             Some(gnudi) if store.kind != SampleStore::Gnudi => {
                 let ratio = figure(store).zip(figure(gnudi)).map(|(theirs, ours)| theirs / ours);
-                ratio.map_or_else(String::new, |ratio| format!("{}x", short(ratio)))
+                ratio.map(table::times).unwrap_or_default()
             }
             _ => String::new(),
         };
         let mut row = vec![
             store.kind.name().to_owned(),
             short(store.loaded.samples as f64),
-            format!("{:.2} s", store.loaded.elapsed.as_secs_f64()),
+            seconds(store.loaded.elapsed),
             format!("{}/s", short(store.rate())),
-            times(&|store| Some(1.0 / store.rate())),
+            better(&|store| Some(1.0 / store.rate())),
         ];
         for index in 0..GRANULARITIES_S.len() {
             let read = |store: &Measured| store.reads.get(index).map(Duration::as_secs_f64);
             row.push(read(store).map_or_else(String::new, |seconds| format!("{:.1} ms", seconds * 1e3)));
-            row.push(times(&read));
+            row.push(better(&read));
         }
-        row.push(store.bytes.map_or_else(String::new, |bytes| format!("{}B", short(bytes as f64))));
+        row.push(store.bytes.map(|stored| bytes(stored as f64)).unwrap_or_default());
         row.push(store.bytes_per_sample().map_or_else(String::new, |bytes| format!("{bytes:.1} B")));
-        row.push(times(&Measured::bytes_per_sample));
+        row.push(better(&Measured::bytes_per_sample));
         row
     });
-    Table {
-        title: "Raw samples and aggregates".to_owned(),
-        headings: headings.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    let headings = "| samples | loaded in | load | gnudi is | read by 60 s | gnudi is | read by 3600 s | gnudi is \
+                    | on disk | a sample | gnudi is";
+    Table::new("Raw samples and aggregates", headings, rows)
 }
 
 #[cfg(test)]
@@ -337,7 +317,7 @@ mod tests {
         assert_eq!(table.rows[2][column("load") + 1], "20.0x");
         assert_eq!(table.rows[2][column("read by 60 s") + 1], "4.00x");
         assert_eq!(table.rows[2][column("a sample") + 1], "5.00x");
-        let mut findings = Findings::new("samples", "");
+        let mut findings = Findings::default();
         let plan = Plan { instances: 10, minutes: 100, connections: 1, batch: 60 };
         tell(&plan, &stores, &mut findings);
         let note = findings.notes.iter().find(|note| note.contains("100 of 1000 samples")).unwrap();

@@ -45,11 +45,7 @@ impl Plan {
     /// The times of each batch.
     pub fn batches(&self) -> impl Iterator<Item = Span> {
         let (minutes, batch) = (self.minutes, (self.batch / self.share()).max(1));
-        (0..minutes).step_by(batch).map(move |start| Span {
-            start_ms: START_MS + start as i64 * STEP_MS,
-            step_ms: STEP_MS,
-            count: batch.min(minutes - start),
-        })
+        (0..minutes).step_by(batch).map(move |start| Span::minutes(start, batch.min(minutes - start)))
     }
 
     /// What an instance shows, from its first minute on.

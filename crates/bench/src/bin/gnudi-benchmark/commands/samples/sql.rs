@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use futures_util::future::try_join_all;
+use gnudi_bench::random::splitmix;
 use gnudi_model::Timestamp;
 use sqlx::{
     Connection as _, Executor as _, PgConnection, Row as _,
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     body::Values,
     context::{Context, Stop},
-    peers::{self, postgres::Postgres},
+    peers::postgres::Postgres,
 };
 
 const METER: &str = "cpu_util";
@@ -59,8 +60,7 @@ pub struct Sql<'a> {
 impl<'a> Sql<'a> {
     /// Starts a server, and creates the schema and the instances.
     pub fn start(plan: &Plan, context: &'a Context) -> Result<Self> {
-        let directory = peers::directory(&context.leftovers)?;
-        let server = Postgres::start(&context.programs, directory.path(), "samples", &context.leftovers)?;
+        let (server, directory) = Postgres::start_alone(context, "samples")?;
         let options: PgConnectOptions = server.url().parse()?;
         let options = options.ssl_mode(PgSslMode::Disable);
         let (reader, meter, resources) = context.runtime.block_on(async {
@@ -152,15 +152,10 @@ fn write_row(meter: i32, resource: i32, time_ms: i64, values: &mut Values, rows:
     .expect("a String takes it");
 }
 
-/// Looks random, and is the same in every run (both halves by the last step of splitmix64).
+/// Looks random, and is the same in every run.
 fn scattered(seed: u64) -> u128 {
-    let mix = |mut state: u64| {
-        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        state ^ (state >> 31)
-    };
-    let first = mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
-    u128::from(first) << 64 | u128::from(mix(first.wrapping_add(0x9e37_79b9_7f4a_7c15)))
+    let first = splitmix(&mut { seed });
+    u128::from(first) << 64 | u128::from(splitmix(&mut { first }))
 }
 
 impl Store for Sql<'_> {

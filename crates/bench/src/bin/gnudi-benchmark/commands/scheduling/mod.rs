@@ -13,10 +13,10 @@ use gnudi_model::SackCount;
 use crate::{
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
-    table::short,
+    table::{seconds, short},
 };
 use orders::{FRONT_BLOCK_SACKS, Order};
-use simulation::{Costs, House, Outcome, Stream};
+use simulation::{Costs, Outcome, Stream, WorkerPool};
 
 /// Compare the orders in which workers may take what waits: backlog and starvation.
 #[derive(Clone, Debug, Args)]
@@ -82,12 +82,10 @@ pub fn run(options: &Options, context: &Context) -> Findings {
         u64::from(options.metrics) * u64::from(options.rounds),
         options.metrics
     );
-    let mut findings = Findings::new("scheduling", title);
+    let mut findings = Findings::new(title);
     let simulated = simulate(options, context);
     tell(&simulated, options, &mut findings);
-    if context.stop.is_set() {
-        findings.partial = Some("interrupted".to_owned());
-    }
+    context.mark_partial(&mut findings, "interrupted");
     findings
 }
 
@@ -107,13 +105,13 @@ fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
             }
             eprintln!("simulating {}, {workers} workers", kind.name);
             let sacks = if kind.sacks { NonZeroU16::new(options.sacks) } else { None };
-            let house = House {
+            let pool = WorkerPool {
                 order: kind.order,
                 workers: workers.into(),
                 sacks: SackCount(sacks.unwrap_or(NonZeroU16::MAX)),
                 gather: GATHER,
             };
-            let outcome = simulation::run(stream, costs, house);
+            let outcome = simulation::run(stream, costs, pool);
             simulated.push(Simulated { kind, workers, outcome });
         }
     }
@@ -126,10 +124,8 @@ fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
     for (old, new) in of(front).zip(of(today)) {
         let workers = old.workers;
         let share = 100.0 * new.outcome.peak as f64 / old.outcome.peak as f64;
-        findings.tell(
-            format!("workers {workers}: backlog peak of ring by sack, of front's"),
-            Value::Percent(share),
-        );
+        let name = format!("workers {workers}: backlog peak of ring by sack, of front's");
+        findings.tell(name, Value::Percent(share));
         let waits = [&old.outcome, &new.outcome].map(|outcome| outcome.longest_wait.as_secs_f64());
         findings.tell(format!("workers {workers}: longest wait with front"), Value::Seconds(waits[0]));
         findings.tell(format!("workers {workers}: longest wait with ring by sack"), Value::Seconds(waits[1]));
@@ -147,18 +143,13 @@ fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
         }
     }
     findings.tables.push(table(simulated));
-    let series = |name: &str, value: fn(&Outcome) -> f64| Plot {
-        title: format!("Simulated: {name}"),
-        x: Axis::logarithmic("workers"),
-        y: Axis::logarithmic(name),
-        lines: KINDS
-            .iter()
-            .map(|kind| Line {
-                name: kind.name.to_owned(),
-                points: of(*kind).map(|found| (f64::from(found.workers), value(&found.outcome))).collect(),
-            })
-            .collect(),
-        marks: Vec::new(),
+    let series = |name: &str, value: fn(&Outcome) -> f64| {
+        let line = |kind: &SchedulingCase| {
+            let points = of(*kind).map(|found| (f64::from(found.workers), value(&found.outcome)));
+            Line::new(kind.name, points)
+        };
+        let (x, y) = (Axis::logarithmic("workers"), Axis::logarithmic(name));
+        Plot::new(format!("Simulated: {name}"), x, y, KINDS.iter().map(line).collect())
     };
     findings.plots.push(series("peak of the backlog, in measures", |outcome| outcome.peak as f64));
     findings
@@ -166,31 +157,18 @@ fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
         .push(series("longest wait of a measure, in seconds", |outcome| outcome.longest_wait.as_secs_f64()));
     for workers in &options.workers {
         let of_workers = simulated.iter().filter(|found| found.workers == *workers);
-        findings.plots.push(Plot {
-            title: format!("Simulated: what waits, {workers} workers"),
-            x: Axis::linear("seconds"),
-            y: Axis::linear("measures waiting"),
-            lines: of_workers
-                .map(|found| Line { name: found.kind.name.to_owned(), points: found.outcome.backlog.clone() })
-                .collect(),
-            marks: Vec::new(),
-        });
+        let lines = of_workers.map(|found| Line::new(found.kind.name, found.outcome.backlog.clone()));
+        findings.plots.push(Plot::new(
+            format!("Simulated: what waits, {workers} workers"),
+            Axis::linear("seconds"),
+            Axis::linear("measures waiting"),
+            lines.collect(),
+        ));
     }
     notes(options, findings);
 }
 
 fn table(simulated: &[Simulated]) -> Table {
-    let headings = [
-        "workers",
-        "order",
-        "backlog peak",
-        "drained after",
-        "longest wait",
-        "mean wait",
-        "never reached",
-        "passes",
-    ];
-    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
     let rows = simulated.iter().map(|Simulated { kind, workers, outcome }| {
         vec![
             workers.to_string(),
@@ -203,11 +181,11 @@ fn table(simulated: &[Simulated]) -> Table {
             outcome.passes.to_string(),
         ]
     });
-    Table {
-        title: "Simulated: each order by the number of workers".to_owned(),
-        headings: headings.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Simulated: each order by the number of workers",
+        "workers | order | backlog peak | drained after | longest wait | mean wait | never reached | passes",
+        rows,
+    )
 }
 
 fn notes(options: &Options, findings: &mut Findings) {

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use gnudi_bench::random::splitmix;
 use gnudi_engine::metricd::waiting::Next;
 use gnudi_model::{MetricId, SackCount, SackId};
 use uuid::Uuid;
@@ -42,7 +43,7 @@ pub struct Costs {
 
 /// Who processes it.
 #[derive(Clone, Copy, Debug)]
-pub struct House {
+pub struct WorkerPool {
     pub order: Order,
     pub workers: usize,
     pub sacks: SackCount,
@@ -72,7 +73,7 @@ impl Stream {
         u64::from(self.metrics) * u64::from(self.rounds)
     }
 
-    /// How many measures have come by then.
+    /// How many measures have arrived by then.
     fn by(&self, now: Duration) -> u64 {
         let come = u128::from(self.rate) * now.as_nanos() / 1_000_000_000;
         u64::try_from(come).unwrap_or(u64::MAX).min(self.measures())
@@ -82,18 +83,9 @@ impl Stream {
     fn sacks(&self, count: SackCount) -> Vec<SackId> {
         let mut state = self.seed;
         (0..self.metrics)
-            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(random(&mut state), random(&mut state)))))
+            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(splitmix(&mut state), splitmix(&mut state)))))
             .collect()
     }
-}
-
-/// `SplitMix64`.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// What waits in a sack, and until when somebody is at it.
@@ -110,7 +102,7 @@ struct Sack {
 /// What a worker does.
 #[derive(Clone, Copy, Debug, Default)]
 enum Worker {
-    /// Waits at its bell.
+    /// Waits to be woken.
     #[default]
     Idle,
     /// Has a sack, and waits for the other who is at it.
@@ -122,38 +114,38 @@ enum Worker {
 struct Simulation {
     stream: Stream,
     costs: Costs,
-    house: House,
+    pool: WorkerPool,
     waiting: Waiting,
     sack_of: Vec<SackId>,
     sacks: Vec<Sack>,
     /// Whether the metric has waiting measures, and whether it was ever processed.
     metrics: Vec<(bool, bool)>,
     workers: Vec<Worker>,
-    /// When a worker is to be looked at. What is no longer so has been put off or brought forward.
+    /// When each worker is to be woken next. Other entries of `wakes` are stale.
     wake_at: Vec<Option<Duration>>,
     wakes: BinaryHeap<Reverse<(Duration, usize)>>,
-    come: u64,
+    arrived: u64,
     backlog: u64,
     outcome: Outcome,
 }
 
 /// Runs the stream to its end, and on until nothing waits.
-pub fn run(stream: Stream, costs: Costs, house: House) -> Outcome {
-    assert!(stream.rate > 0 && stream.metrics > 0 && house.workers > 0);
+pub fn run(stream: Stream, costs: Costs, pool: WorkerPool) -> Outcome {
+    assert!(stream.rate > 0 && stream.metrics > 0 && pool.workers > 0);
     let simulation = Simulation {
-        waiting: Waiting::new(house.order, house.workers, house.sacks),
-        sack_of: stream.sacks(house.sacks),
-        sacks: vec![Sack::default(); usize::from(house.sacks.get())],
+        waiting: Waiting::new(pool.order, pool.workers, pool.sacks),
+        sack_of: stream.sacks(pool.sacks),
+        sacks: vec![Sack::default(); usize::from(pool.sacks.get())],
         metrics: vec![(false, false); stream.metrics as usize],
-        workers: vec![Worker::Idle; house.workers],
-        wake_at: vec![None; house.workers],
+        workers: vec![Worker::Idle; pool.workers],
+        wake_at: vec![None; pool.workers],
         wakes: BinaryHeap::new(),
-        come: 0,
+        arrived: 0,
         backlog: 0,
         outcome: Outcome::default(),
         stream,
         costs,
-        house,
+        pool,
     };
     simulation.run()
 }
@@ -161,14 +153,14 @@ pub fn run(stream: Stream, costs: Costs, house: House) -> Outcome {
 impl Simulation {
     fn run(mut self) -> Outcome {
         let (mut now, mut waited, mut ended) = (Duration::ZERO, 0.0, None);
-        while self.come < self.stream.measures() || self.backlog > 0 {
+        while self.arrived < self.stream.measures() || self.backlog > 0 {
             now += TICK;
             self.work_until(now);
             self.arrive(now);
             waited += self.backlog as f64 * TICK.as_secs_f64();
             self.outcome.peak = self.outcome.peak.max(self.backlog);
             self.outcome.backlog.push((now.as_secs_f64(), self.backlog as f64));
-            if self.come == self.stream.measures() && ended.is_none() {
+            if self.arrived == self.stream.measures() && ended.is_none() {
                 ended = Some(now);
                 self.outcome.never_reached = self.metrics.iter().filter(|(_, reached)| !reached).count();
             }
@@ -179,11 +171,11 @@ impl Simulation {
         self.outcome
     }
 
-    /// Takes in what has come since the last time.
+    /// Adds the measures that have arrived since the last call.
     fn arrive(&mut self, now: Duration) {
-        let mut rung = BTreeSet::new();
+        let mut woken = BTreeSet::new();
         let mut all = false;
-        for measure in self.come..self.stream.by(now) {
+        for measure in self.arrived..self.stream.by(now) {
             let metric = (measure % u64::from(self.stream.metrics)) as usize;
             let id = self.sack_of[metric];
             let sack = &mut self.sacks[usize::from(id.0)];
@@ -194,19 +186,19 @@ impl Simulation {
             if !std::mem::replace(&mut self.metrics[metric].0, true) {
                 sack.metrics.push(metric as u32);
             }
-            match self.waiting.push(id, now, now + self.house.gather) {
+            match self.waiting.push(id, now, now + self.pool.gather) {
                 Wake::One(worker) => {
-                    rung.insert(worker);
+                    woken.insert(worker);
                 }
                 Wake::All => all = true,
                 Wake::None => {}
             }
             self.backlog += 1;
         }
-        self.come = self.stream.by(now);
+        self.arrived = self.stream.by(now);
         for worker in 0..self.workers.len() {
             let idle = matches!(self.workers[worker], Worker::Idle);
-            if idle && (all || rung.contains(&worker)) {
+            if idle && (all || woken.contains(&worker)) {
                 self.wake(worker, now);
             }
         }
@@ -297,27 +289,27 @@ mod tests {
         measure: Duration::from_nanos(200),
     };
 
-    fn house(order: Order, workers: usize) -> House {
-        House { order, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
+    fn pool(order: Order, workers: usize) -> WorkerPool {
+        WorkerPool { order, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
     }
 
     #[test]
     fn the_same_seed_gives_the_same_outcome() {
         for order in [Order::Shared, Order::Ring, Order::Front] {
-            let outcome = run(STREAM, COSTS, house(order, 3));
-            assert_eq!(outcome, run(STREAM, COSTS, house(order, 3)));
+            let outcome = run(STREAM, COSTS, pool(order, 3));
+            assert_eq!(outcome, run(STREAM, COSTS, pool(order, 3)));
             assert_eq!(outcome.backlog.last().map(|point| point.1), Some(0.0));
             assert!(outcome.backlog.len() <= POINTS_MAX + 1 && outcome.peak > 0);
         }
-        let other = run(Stream { seed: 2, ..STREAM }, COSTS, house(Order::Ring, 3));
-        assert_ne!(run(STREAM, COSTS, house(Order::Ring, 3)), other);
+        let other = run(Stream { seed: 2, ..STREAM }, COSTS, pool(Order::Ring, 3));
+        assert_ne!(run(STREAM, COSTS, pool(Order::Ring, 3)), other);
     }
 
     #[test]
     fn one_worker_does_one_pass_after_the_other() {
         // One metric a sack, so rare that each measure is a pass of its own.
         let stream = Stream { metrics: 10, rounds: 3, rate: 10, seed: 1 };
-        let outcome = run(stream, COSTS, House { gather: Duration::ZERO, ..house(Order::Shared, 1) });
+        let outcome = run(stream, COSTS, WorkerPool { gather: Duration::ZERO, ..pool(Order::Shared, 1) });
         assert_eq!((outcome.passes, outcome.never_reached), (30, 0));
         assert_eq!(outcome.longest_wait, COSTS.pass + COSTS.metric + COSTS.measure);
         assert_eq!(outcome.peak, 1);
@@ -327,16 +319,16 @@ mod tests {
     fn the_tail_starves_at_the_front_and_nowhere_else() {
         // A worker makes 500 passes a second, while 2,000 metrics get five measures a second each.
         for workers in [1, 2] {
-            let front = run(STREAM, COSTS, house(Order::Front, workers));
+            let front = run(STREAM, COSTS, pool(Order::Front, workers));
             assert!(front.never_reached > 1_000, "{}", front.never_reached);
             for order in [Order::Shared, Order::Ring] {
-                let fair = run(STREAM, COSTS, house(order, workers));
+                let fair = run(STREAM, COSTS, pool(order, workers));
                 assert!(fair.never_reached <= 400, "{order:?}: {}", fair.never_reached);
                 assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{order:?}");
             }
         }
         // With workers enough nobody starves.
-        let enough = run(STREAM, COSTS, house(Order::Front, 64));
+        let enough = run(STREAM, COSTS, pool(Order::Front, 64));
         assert!(enough.never_reached == 0 && enough.longest_wait < Duration::from_secs(1), "{enough:?}");
     }
 
