@@ -6,6 +6,7 @@
 //! added, and what has not changed is left as it is. So an import that was cut short is run again.
 
 pub mod carbonara;
+pub mod export;
 pub mod index;
 mod resources;
 mod series;

@@ -30,12 +30,17 @@ const BASEPATH_DEFAULT: &str = "/var/lib/gnocchi";
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 pub async fn open(config: &Config) -> Result<Source> {
-    let mut server = engines::index(config)?;
-    server.timeout = STATEMENT_TIMEOUT;
-    let index = Index::open(&server).await.with_context(|| config.place("indexer", "url"))?;
+    let index = open_index(config).await?;
     let storage = storage(config).await?;
     let incoming = incoming(config).await?;
     Ok(Source { index, storage, incoming })
+}
+
+/// The index alone.
+pub async fn open_index(config: &Config) -> Result<Index> {
+    let mut server = engines::index(config)?;
+    server.timeout = STATEMENT_TIMEOUT;
+    Index::open(&server).await.with_context(|| config.place("indexer", "url"))
 }
 
 /// What the option `driver` names; gnudi's default is `local`, where Gnocchi's is `file`.

@@ -26,4 +26,13 @@ pub const OPTIONS: &[Spec] = &[
         "4294967296",
         "gnudi: how many bytes of measures may wait; beyond it measures are answered 429.",
     ),
+    option(
+        "incoming",
+        "journal",
+        Kind::Text,
+        "",
+        "gnudi: a directory in which all measures that come in are kept as they came, for `gnudi export gnocchi`. It grows until somebody \
+         removes it. One process writes a journal: of several, each that serves the API needs a directory of its own. Unset: none is \
+         kept.",
+    ),
 ];
