@@ -99,6 +99,9 @@ struct Current {
     told_short: Option<u64>,
 }
 
+/// What is not written yet, so much of it at once.
+const NOTHING: [u8; 4096] = [0; 4096];
+
 /// What stands at an offset.
 enum Sight {
     Whole(FrameHeader, Vec<ItemView>),
@@ -273,6 +276,12 @@ impl Current {
     /// The first right frame header at or behind `offset`.
     fn next_header(&mut self, mut offset: u32) -> Result<Option<(u32, FrameHeader)>, OpenError> {
         while offset < self.limit {
+            // Most of a file that is being written is space that is reserved.
+            let ahead = self.bytes(offset, NOTHING.len())?;
+            if *ahead == NOTHING[..ahead.len()] {
+                offset += ahead.len() as u32;
+                continue;
+            }
             if self.reader.may_start(offset).map_err(OpenError::io(&self.segment.path))? {
                 let at = self.segment.at(offset);
                 if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
