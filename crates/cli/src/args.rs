@@ -296,7 +296,7 @@ pub struct ExportGnocchiArgs {
     /// Measures in one request, at most.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch_measures_max: u32,
-    /// Who will post the file, as Gnocchi names creators: with Keystone USER_ID:PROJECT_ID. Resources that this one has made keep ids
+    /// Who will post the file, as Gnocchi names creators: with Keystone `USER_ID:PROJECT_ID`. Resources that this one has made keep ids
     /// that are no UUIDs; others are made by their UUID.
     #[arg(long, value_name = "CREATOR", default_value = "admin")]
     pub creator: String,

@@ -152,8 +152,8 @@ mod tests {
 
     const STORE: Uuid = Uuid::from_u128(5);
 
-    fn positions(offset: u32) -> Option<Positions> {
-        Some(Positions::from([("/j".to_owned(), format!("00000001.log:{offset}"))]))
+    fn positions(offset: u32) -> Positions {
+        Positions::from([("/j".to_owned(), format!("00000001.log:{offset}"))])
     }
 
     #[test]
@@ -165,11 +165,11 @@ mod tests {
         output
             .write(&Line { metric: Some(Uuid::from_u128(1)), ..Line::request("POST", "/a", None) })
             .unwrap();
-        output.write(&Line { index_at: Some(9), journal: positions(1), ..Line::default() }).unwrap();
+        output.write(&Line { index_at: Some(9), journal: Some(positions(1)), ..Line::default() }).unwrap();
         output
             .write(&Line { metric: Some(Uuid::from_u128(2)), ..Line::request("POST", "/b", None) })
             .unwrap();
-        output.write(&Line { journal: positions(2), ..Line::request("POST", "/c", None) }).unwrap();
+        output.write(&Line { journal: Some(positions(2)), ..Line::request("POST", "/c", None) }).unwrap();
         output.finish().unwrap();
         let whole = std::fs::read(&path).unwrap();
         let ends: Vec<usize> =
@@ -179,16 +179,12 @@ mod tests {
             let (output, earlier) = Output::open(&path, STORE).unwrap();
             output.finish().unwrap();
             let (expected_end, offset, metrics) = match cut {
-                cut if cut < ends[2] => (ends[0], None, 0),
+                cut if cut < ends[2] => (ends[0], Positions::new(), 0),
                 cut if cut < ends[4] => (ends[2], positions(1), 1),
                 _ => (ends[4], positions(2), 2),
             };
             assert_eq!(std::fs::read(&path).unwrap(), whole[..expected_end], "{cut}");
-            assert_eq!(
-                (earlier.positions, earlier.metrics.len()),
-                (offset.unwrap_or_default(), metrics),
-                "{cut}"
-            );
+            assert_eq!((earlier.positions, earlier.metrics.len()), (offset, metrics), "{cut}");
         }
     }
 

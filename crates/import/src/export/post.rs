@@ -310,7 +310,7 @@ mod tests {
         for cut in 0..=whole.len() {
             std::fs::write(state_path(&file), &whole[..cut]).unwrap();
             let StateFile { posted, .. } = StateFile::open(&file).unwrap();
-            let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
+            let lines = whole[..cut].split(|byte| *byte == b'\n').skip(1).count() as u64;
             assert_eq!((posted.lines, posted.end), (lines, [0, 10, 30, 70][lines as usize]));
             assert_eq!(posted.original(gnocchi), (lines >= 2).then_some(gnudi));
         }
