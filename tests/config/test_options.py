@@ -23,6 +23,7 @@ def serve(tmp_path, text, *arguments):
     ("api", "enable_proxy_headers_parsing", "perhaps"),
     ("metricd", "workers", "0"),
     ("incoming", "durability", "none"),
+    ("incoming", "journal", "/dev/null/journal"),
     ("storage", "driver", "tape"),
     ("archive_policy", "default_aggregation_methods", "mean,nonsense"),
 ])

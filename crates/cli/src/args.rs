@@ -51,6 +51,9 @@ pub enum Command {
     /// Take over what another metric store holds.
     #[command(subcommand)]
     Import(ImportCommand),
+    /// The way back to Gnocchi: write what has come in since as requests of its API, and post them.
+    #[command(subcommand)]
+    Export(ExportCommand),
     /// Read all of an embedded store that no process has open, or of a backup, and say what is damaged. Exit status: 0 nothing, 1
     /// something is, 2 it cannot be read at all.
     Verify(VerifyArgs),
@@ -72,6 +75,17 @@ pub enum ImportCommand {
     /// Ask a Gnocchi and a gnudi the same over their APIs, and print every difference. Both should be at rest, without measures that
     /// wait. Exit status: 0 nothing differs, 1 something does, 2 one of them does not answer, or refuses.
     Verify(Box<ImportVerifyArgs>),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExportCommand {
+    /// Write a file of what is otherwise in gnudi than in the Gnocchi that was imported, and of the measures that `[incoming] journal` has
+    /// kept. An embedded store must not be open, and Gnocchi's database as it was at the cut-over; it is only read. Run again with the same
+    /// file, it goes on where it was, also where it was cut short.
+    Gnocchi(ExportGnocchiArgs),
+    /// Post such a file to Gnocchi's API, in its order. How far it is stands in FILE.posted: run again, it goes on there. What Gnocchi refuses
+    /// stops it, with the line and the answer.
+    Post(ExportPostArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -263,6 +277,53 @@ pub struct ImportGnocchiArgs {
     /// Go on until interrupted: every few seconds bring the store up to date, and once more at the interrupt, for the cut-over.
     #[arg(long)]
     pub follow: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExportGnocchiArgs {
+    /// Gnocchi's configuration file: where its index lies.
+    #[arg(long, value_name = "FILE")]
+    pub config_file: PathBuf,
+    /// gnudi's data directory.
+    #[arg(long, value_name = "DIR", required_unless_present = "target")]
+    pub data_dir: Option<PathBuf>,
+    /// gnudi's configuration file, which names its store.
+    #[arg(long, value_name = "FILE")]
+    pub target: Option<PathBuf>,
+    /// A journal; several processes have one each [default: `[incoming] journal` of --target].
+    #[arg(long, value_name = "DIR")]
+    pub journal: Vec<PathBuf>,
+    /// The file to write, or to go on with.
+    #[arg(long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Measures in one request, at most.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch_measures_max: u32,
+    /// Who will post the file, as Gnocchi names creators: with Keystone `USER_ID:PROJECT_ID`. Resources that this one has made keep ids
+    /// that are no UUIDs; others are made by their UUID.
+    #[arg(long, value_name = "CREATOR", default_value = "admin")]
+    pub creator: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExportPostArgs {
+    /// What `gnudi export gnocchi` has written.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Gnocchi's URL.
+    #[arg(long, value_name = "URL")]
+    pub gnocchi: String,
+    /// An administrator, with basic authentication [default: admin].
+    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
+    pub user: Option<String>,
+    /// The user's password.
+    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
+    pub password: Option<String>,
+    /// A Keystone token to send instead of user and password.
+    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -11,7 +11,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use args::{AgentCommand, Command, ImportCommand};
+use args::{AgentCommand, Command, ExportCommand, ImportCommand};
 use commands::serve::Role;
 
 /// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
@@ -64,6 +64,8 @@ fn main() -> ExitCode {
         Command::Restore(args) => commands::restore::run(&args),
         Command::Import(ImportCommand::Gnocchi(args)) => commands::import::run(&args),
         Command::Import(ImportCommand::Verify(args)) => return commands::import_verify::run(&args),
+        Command::Export(ExportCommand::Gnocchi(args)) => commands::export::run(&args),
+        Command::Export(ExportCommand::Post(args)) => commands::export_post::run(&args),
         Command::Verify(args) => return commands::verify::run(&args),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),

@@ -119,6 +119,23 @@ impl Client {
         Ok(JsonPage { value, next_query: next_query(&answer.headers) })
     }
 
+    /// Any request of the API that changes something (POST, PATCH or DELETE), with a body of JSON or without one; answers the body of
+    /// what the server says. A patch of a resource type is sent as what it is, a JSON patch.
+    pub async fn send_json(
+        &self,
+        method: &str,
+        path: String,
+        body: Option<Bytes>,
+    ) -> Result<Bytes, ClientError> {
+        let method = match method {
+            "POST" => Method::POST,
+            "PATCH" => Method::PATCH,
+            "DELETE" => Method::DELETE,
+            _ => return Err(ClientError::InvalidOptions(format!("{method} changes nothing"))),
+        };
+        self.send(&Call { method, path, body }).await
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ClientError> {
         self.get_with(path, decode).await
     }
@@ -183,7 +200,7 @@ impl Client {
             request = request.header(name, value);
         }
         if call.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, call.content_type());
         }
         request
             .body(call.body.clone().unwrap_or_default())
@@ -197,7 +214,17 @@ impl Call {
             Method::GET => "GET",
             Method::POST => "POST",
             Method::DELETE => "DELETE",
+            Method::PATCH => "PATCH",
             _ => unreachable!("the client sends no other method"),
+        }
+    }
+
+    fn content_type(&self) -> &'static str {
+        let is_type = self.path.starts_with("/v1/resource_type/");
+        if self.method == Method::PATCH && is_type {
+            "application/json-patch+json"
+        } else {
+            "application/json"
         }
     }
 

@@ -298,6 +298,50 @@ impl Index {
         })
     }
 
+    /// The resources of a type (not of others that share its attributes) behind an id, in the order of their ids: some; none at the
+    /// end.
+    pub async fn resources_behind(
+        &mut self,
+        of: &SourceType,
+        behind: Option<Uuid>,
+    ) -> Result<Vec<SourceResource>, IndexError> {
+        let mut select =
+            self.once(format!("SELECT {} FROM resource WHERE type = ", self.column("id", Form::Id)));
+        self.push_text(&mut select, &of.resource_type.name);
+        match self.ids_behind(select, behind).await?.as_slice() {
+            [] => Ok(Vec::new()),
+            ids => self.resources(of, ids).await,
+        }
+    }
+
+    /// The metrics behind an id, in the order of their ids: some; none at the end.
+    pub async fn metrics_behind(
+        &mut self,
+        behind: Option<MetricId>,
+        created_at: Timestamp,
+    ) -> Result<Vec<NewMetric>, IndexError> {
+        let id = self.column("id", Form::Id);
+        let select = self.once(format!("SELECT {id} FROM metric WHERE status = 'active'"));
+        let ids = self.ids_behind(select, behind.map(|behind| behind.0)).await?;
+        let ids: Vec<MetricId> = ids.into_iter().map(MetricId).collect();
+        if ids.is_empty() { Ok(Vec::new()) } else { self.metrics(&ids, created_at).await }
+    }
+
+    /// Some ids of a statement that ends with a condition.
+    async fn ids_behind(
+        &mut self,
+        mut select: Statement,
+        behind: Option<Uuid>,
+    ) -> Result<Vec<Uuid>, IndexError> {
+        if let Some(behind) = behind {
+            select.push(" AND id > ");
+            self.push_id(&mut select, behind);
+        }
+        select.push(format_args!(" ORDER BY id LIMIT {IDS_AT_ONCE}"));
+        let rows = self.fetch(select).await?;
+        self.decode(&rows, |row| id_at(row, 0))
+    }
+
     /// All rows of a statement that ends with a condition, in the order of their ids.
     async fn all<T>(
         &mut self,

@@ -7,6 +7,7 @@
 //! again, and rounds follow a Gnocchi that goes on.
 
 pub mod carbonara;
+pub mod export;
 pub mod index;
 mod resources;
 mod round;

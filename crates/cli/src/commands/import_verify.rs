@@ -87,7 +87,7 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
 }
 
 /// An option, or a variable of the environment, that is there but empty says nothing.
-fn given(text: Option<&str>) -> Option<String> {
+pub(super) fn given(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 

@@ -4,6 +4,8 @@ pub mod agent;
 pub mod api;
 pub mod backup;
 pub mod collectors;
+pub mod export;
+pub mod export_post;
 pub mod import;
 pub mod import_verify;
 pub mod metricd;

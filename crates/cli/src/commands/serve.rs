@@ -74,7 +74,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
     // Before anything is written: where the port is taken, nothing is left behind.
     let socket = bind(address)?;
-    let store = Store::open(&args.store, config, None, Patience::configured(config)).await?;
+    let store = Store::open_for_measures(&args.store, config, Patience::configured(config)).await?;
     store.take_over().await?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)

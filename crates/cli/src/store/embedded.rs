@@ -19,10 +19,15 @@ use gnudi_indexer::SqlIndexer;
 use gnudi_model::SackCount;
 use gnudi_sql::{DiskSpace, SqliteOptions};
 
-use super::{Local, Store, cached, on_damage, sack_count};
+use super::{Journaling, Local, Store, cached, on_damage, sack_count};
 use crate::config::Config;
 
-pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Result<Store> {
+pub async fn open(
+    path: &Path,
+    config: &Config,
+    sacks: Option<SackCount>,
+    journaling: Journaling,
+) -> Result<Store> {
     let dir = DataDir::open(path)?;
     let mut known = dir.index_id()?;
     if known.is_some() {
@@ -80,13 +85,14 @@ pub async fn open(path: &Path, config: &Config, sacks: Option<SackCount>) -> Res
         Some(_) => {}
         None => dir.set_index_id(Some(sql.cluster_id()))?,
     }
+    let journaled = journaling.over(incoming.clone(), config, sql.cluster_id())?;
     let (indexer, warming) = cached(sql, config);
-    let engine = Engine::new(indexer.clone(), incoming.clone(), aggregates.clone(), crate::commands::now);
+    let engine = Engine::new(indexer.clone(), journaled.clone(), aggregates.clone(), crate::commands::now);
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store {
         engine,
         indexer,
-        incoming: incoming.clone(),
+        incoming: journaled,
         aggregates: aggregates.clone(),
         local: Some(Local { incoming, aggregates, reserve, _dir: dir }),
         warming,
@@ -108,7 +114,7 @@ impl DiskSpace for Space {
 }
 
 /// The size of the log files: less on a small file system, which two logs with a few files each must not fill.
-fn segment_bytes(dir: &Path) -> u32 {
+pub(super) fn segment_bytes(dir: &Path) -> u32 {
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
     const PART_MAX: u64 = 16;

@@ -16,6 +16,8 @@ use gnudi_import::{
     },
 };
 
+use gnudi_sql::ServerOptions;
+
 use super::engines;
 use crate::config::{
     Config,
@@ -30,13 +32,22 @@ const BASEPATH_DEFAULT: &str = "/var/lib/gnocchi";
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 pub async fn open(config: &Config) -> Result<Source> {
-    let mut server = engines::index(config)?;
-    server.timeout = STATEMENT_TIMEOUT;
     // What is none of Gnocchi's is refused before anything is written.
-    Index::open(&server).await.with_context(|| config.place("indexer", "url"))?;
+    open_index(config).await?;
     let storage = storage(config).await?;
     let incoming = incoming(config).await?;
-    Ok(Source { index: server, storage, incoming })
+    Ok(Source { index: index_server(config)?, storage, incoming })
+}
+
+/// The index alone.
+pub async fn open_index(config: &Config) -> Result<Index> {
+    Index::open(&index_server(config)?).await.with_context(|| config.place("indexer", "url"))
+}
+
+fn index_server(config: &Config) -> Result<ServerOptions> {
+    let mut server = engines::index(config)?;
+    server.timeout = STATEMENT_TIMEOUT;
+    Ok(server)
 }
 
 /// What the option `driver` names; gnudi's default is `local`, where Gnocchi's is `file`.

@@ -1,14 +1,16 @@
 //! Opens the engines that the configuration names: the only place that picks drivers.
 //!
 //! `embedded` opens the data directory, `shared` the engines that processes share, with `patience` while they do not answer;
-//! `engines` turns options into those of the drivers; `gnocchi` opens what is imported.
+//! `engines` turns options into those of the drivers; `gnocchi` opens what is imported, `journal` what keeps the measures that come in.
 
 mod embedded;
 mod engines;
 pub mod gnocchi;
+mod journal;
 mod patience;
 mod shared;
 
+pub use journal::Journaling;
 pub use patience::Patience;
 
 use std::sync::Arc;
@@ -62,13 +64,28 @@ impl Store {
         sacks: Option<SackCount>,
         patience: Patience,
     ) -> Result<Self> {
+        Self::open_with(args, config, sacks, patience, Journaling::Off).await
+    }
+
+    /// The same, for a process that takes measures: they go into the journal, too, if there is to be one.
+    pub async fn open_for_measures(args: &StoreArgs, config: &Config, patience: Patience) -> Result<Self> {
+        Self::open_with(args, config, None, patience, Journaling::Configured).await
+    }
+
+    async fn open_with(
+        args: &StoreArgs,
+        config: &Config,
+        sacks: Option<SackCount>,
+        patience: Patience,
+        journaling: Journaling,
+    ) -> Result<Self> {
         let (deployment, warnings) = Deployment::of(config, args.data_dir.as_deref())?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
         match deployment {
-            Deployment::Embedded(dir) => embedded::open(&dir, config, sacks).await,
-            Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience).await,
+            Deployment::Embedded(dir) => embedded::open(&dir, config, sacks, journaling).await,
+            Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience, journaling).await,
         }
     }
 

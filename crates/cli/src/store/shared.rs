@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Store, cached, engines, on_damage,
+    Journaling, Store, cached, engines, on_damage,
     patience::{Hopeful, Patience},
     sack_count,
 };
@@ -62,12 +62,14 @@ pub async fn open(
     config: &Config,
     sacks: Option<SackCount>,
     patience: Patience,
+    journaling: Journaling,
 ) -> Result<Store> {
     let index = engines::index(config)?;
     let sql = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
     let opening = Opening { config, patience, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
+    let incoming = journaling.over(incoming, config, sql.cluster_id())?;
     let aggregates = opening.aggregates(engines.storage).await?;
     let (indexer, warming) = cached(sql, config);
     indexer.follow(engines::follow(config)).await?;

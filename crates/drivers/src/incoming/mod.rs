@@ -7,6 +7,7 @@
 //! acknowledges. An acknowledgement says that the records are in the aggregates, which stays true whoever says it and
 //! however late; so the store takes the highest that it is told, and needs no proof of who owns the sack.
 
+pub mod journal;
 pub mod log;
 pub mod memory;
 pub mod objects;

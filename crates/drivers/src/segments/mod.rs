@@ -24,7 +24,7 @@ pub use self::{
 };
 pub(crate) use self::{
     recovery::recover,
-    segment::{SegmentHeader, file_name, number_of},
+    segment::{FORMAT_VERSION, HeaderError, SegmentHeader, SegmentReader, file_name, number_of},
 };
 use crate::{
     OpenError,
@@ -73,6 +73,8 @@ pub struct OwnerState {
     pub used: u32,
     /// Segments up to this number are not needed any more: left over by a crash, they are removed unread.
     pub done: u32,
+    /// Segments up to this number stay as they are, unread: full ones, of a log that nobody needs to be told of.
+    pub unread: u32,
 }
 
 /// Why frames were not written.
@@ -396,7 +398,12 @@ impl SegmentLog {
 
 /// The numbers of the segments in `dir`, ascending.
 pub(crate) fn numbers(dir: &Path) -> io::Result<Vec<u32>> {
-    let mut numbers: Vec<u32> = LocalDisk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
+    numbers_on(&LocalDisk, dir)
+}
+
+/// The same on another disk.
+pub(crate) fn numbers_on(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers: Vec<u32> = disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

@@ -78,7 +78,9 @@ pub(crate) fn recover(
     let mut spares = Vec::new();
     for name in disk.list(dir).map_err(OpenError::io(dir))? {
         if let Some(number) = number_of(&name).filter(|number| *number > known.done) {
-            numbers.push(number);
+            if number > known.unread {
+                numbers.push(number);
+            }
         } else if name.ends_with(SPARE_SUFFIX) {
             spares.push(dir.join(name));
         } else if name.ends_with(".log.tmp") || number_of(&name).is_some() {
@@ -151,7 +153,7 @@ fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<Segm
 /// One segment's reading.
 struct Scan<'a> {
     segment: &'a Segment,
-    reader: SegmentReader<'a>,
+    reader: SegmentReader,
     /// Frames are looked for up to here.
     limit: u32,
     is_last: bool,
@@ -178,7 +180,7 @@ enum Sight {
 
 impl<'a> Scan<'a> {
     fn new(
-        segment: &'a Segment,
+        segment: &'a Arc<Segment>,
         successor: Option<SegmentHeader>,
         is_last: bool,
         tear: Tear,
@@ -198,7 +200,7 @@ impl<'a> Scan<'a> {
             );
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
-        let reader = SegmentReader::new(segment, limit);
+        let reader = SegmentReader::new(Arc::clone(segment), limit);
         Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine })
     }
 

@@ -158,8 +158,8 @@ pub fn number_of(name: &str) -> Option<u32> {
 }
 
 /// Reads frames out of a segment from the front, through a buffer.
-pub struct SegmentReader<'a> {
-    segment: &'a Segment,
+pub struct SegmentReader {
+    segment: Arc<Segment>,
     end: u32,
     buffer: Vec<u8>,
     buffer_start: u32,
@@ -170,9 +170,9 @@ const READ_BYTES: usize = 1 << 20;
 /// How much is given up where the disk cannot read.
 const PIECE_BYTES: usize = 4096;
 
-impl<'a> SegmentReader<'a> {
+impl SegmentReader {
     /// Nothing from `end` on is looked at.
-    pub fn new(segment: &'a Segment, end: u32) -> Self {
+    pub fn new(segment: Arc<Segment>, end: u32) -> Self {
         Self { segment, end, buffer: Vec::new(), buffer_start: 0 }
     }
 

@@ -12,4 +12,8 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: number of sacks of a new data directory (gnocchi-upgrade --sacks-number).");
     option backlog_bytes_max(POSITIVE, "4294967296",
         "gnudi: how many bytes of measures may wait; beyond it measures are answered 429.");
+    option journal(Kind::Text, "",
+        "gnudi: a directory in which all measures that come in are kept as they came, for `gnudi export gnocchi`. It grows until \
+         somebody removes it. One process writes a journal: of several, each that serves the API needs a directory of its own. \
+         Unset: none is kept.");
 };

@@ -195,7 +195,7 @@ impl LocalIncoming {
             dir,
             segment_options,
             &quarantine,
-            OwnerState { owner_tag: configured as u64, used, done: 0 },
+            OwnerState { owner_tag: configured as u64, used, ..OwnerState::default() },
             &mut |frame| loader.take(&frame),
         )?;
         if let Some(following) = &following {

@@ -1,0 +1,144 @@
+//! `gnudi export gnocchi`: writes what came in since a Gnocchi was imported, for its API.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Result, bail, ensure};
+use gnudi_drivers::data_dir::index_path;
+use gnudi_import::export::{self, Options, Report};
+use gnudi_model::Timespan;
+
+use super::progress::Progress;
+use crate::{
+    args::{ExportGnocchiArgs, StoreArgs},
+    config::{Config, Deployment, deployment::INCOMING},
+    logging,
+    store::{self, Patience, Store},
+};
+
+/// How long before the export a change of a shared index may have begun that is committed only after it.
+const UNSEEN_MAX: Timespan = Timespan::from_secs(60);
+
+pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
+    let gnocchis = Config::load(Some(&args.config_file))?;
+    let own = Config::load(args.target.as_deref())?;
+    let journals = journals(args, &own)?;
+    let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
+    logging::start_quietly(&store_args, &own);
+    check_there(&store_args, &own)?;
+    let mut progress = Progress::steady("export");
+    super::runtime(&own, "export", None)?.block_on(async {
+        let mut gnocchi = store::gnocchi::open_index(&gnocchis).await?;
+        let store = Store::open(&store_args, &own, None, Patience::none()).await?;
+        let options = Options {
+            journals,
+            store: store.indexer.index().cluster_id(),
+            output: args.output.clone(),
+            batch_measures_max: args.batch_measures_max as usize,
+            creator: args.creator.clone(),
+            now: super::now(),
+            unseen_max: if store.is_shared() { UNSEEN_MAX } else { Timespan(0) },
+        };
+        let mut tell = |report: &Report| progress.tell(|elapsed| line(report, elapsed));
+        let exported = export::export(&mut gnocchi, &*store.indexer, &options, &mut tell).await;
+        store.close().await;
+        print!("{}", summary(&exported?, progress.elapsed()));
+        Ok(())
+    })
+}
+
+fn journals(args: &ExportGnocchiArgs, own: &Config) -> Result<Vec<PathBuf>> {
+    if !args.journal.is_empty() {
+        return Ok(args.journal.clone());
+    }
+    match own.text(INCOMING, "journal") {
+        Some(dir) => Ok(vec![dir.into()]),
+        None => bail!(
+            "which journal? Name it with --journal, or with --target a file that has [incoming] journal"
+        ),
+    }
+}
+
+/// An embedded store that is not there would be made, and be empty.
+fn check_there(args: &StoreArgs, own: &Config) -> Result<()> {
+    if let (Deployment::Embedded(dir), _) = Deployment::of(own, args.data_dir.as_deref())? {
+        ensure!(index_path(&dir).exists(), "{}: there is no store of gnudi", dir.display());
+    }
+    Ok(())
+}
+
+fn line(report: &Report, elapsed: Duration) -> String {
+    let Report { changes, measures, journal_bytes, journal_bytes_left, .. } = report;
+    if *measures == 0 {
+        return format!("{changes} changes of the index");
+    }
+    let seconds = elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let line = format!("{measures} measures, {:.0}/s", *measures as f64 / seconds);
+    let done = journal_bytes.saturating_sub(*journal_bytes_left);
+    if done == 0 {
+        return line;
+    }
+    let left = *journal_bytes_left as f64 * seconds / done as f64;
+    format!(
+        "{line}, {} of {} MiB of the journal left, {left:.0} s",
+        journal_bytes_left >> 20,
+        journal_bytes >> 20
+    )
+}
+
+fn summary(report: &Report, elapsed: Duration) -> String {
+    let Report { changes, metrics_new, batches, measures, measures_left_out, skipped, .. } = report;
+    let mut lines = vec![
+        format!("exported in {:.1} s", elapsed.as_secs_f64()),
+        format!("  {changes} changes of the index, {metrics_new} of them new metrics"),
+        format!(
+            "  {measures} measures in {batches} requests, {measures_left_out} left out whose metric was deleted"
+        ),
+        format!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" }),
+    ];
+    lines.extend(skipped.iter().map(|reason| format!("    {reason}")));
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{self, Command, ExportCommand};
+
+    fn parsed(line: &str) -> Option<ExportGnocchiArgs> {
+        let words = format!("gnudi export gnocchi {line}");
+        match args::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+            Command::Export(ExportCommand::Gnocchi(args)) => Some(args),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_journal_must_be_named() {
+        let args = parsed("--config-file g.conf --data-dir d --output f").unwrap();
+        assert_eq!((args.batch_measures_max, args.creator.as_str()), (10_000, "admin"));
+        assert!(journals(&args, &Config::default()).is_err());
+        let args = parsed("--config-file g.conf --data-dir d --output f --journal a --journal b").unwrap();
+        assert_eq!(journals(&args, &Config::default()).unwrap(), [PathBuf::from("a"), "b".into()]);
+        for line in [
+            "--config-file g.conf --output f",
+            "--data-dir d --output f",
+            "--config-file g.conf --data-dir d",
+        ] {
+            assert!(parsed(line).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn progress_has_a_rate_and_the_time_left() {
+        let report = Report { changes: 7, ..Report::default() };
+        assert_eq!(line(&report, Duration::from_secs(1)), "7 changes of the index");
+        let report =
+            Report { measures: 1000, journal_bytes: 40 << 20, journal_bytes_left: 30 << 20, ..report };
+        assert_eq!(
+            line(&report, Duration::from_secs(10)),
+            "1000 measures, 100/s, 30 of 40 MiB of the journal left, 30 s"
+        );
+        let text = summary(&Report { skipped: vec!["x".to_owned()], ..report }, Duration::from_secs(1));
+        assert!(text.ends_with("  1 left out:\n    x\n"), "{text}");
+    }
+}

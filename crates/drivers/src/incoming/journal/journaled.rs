@@ -1,0 +1,214 @@
+//! An incoming store with a journal in front: what it takes is in both.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use gnudi_model::{Fault, MetricId, Numbering, Sack};
+
+use super::Journal;
+use crate::incoming::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+};
+
+/// Appends are durable in the journal before the store gets them, so that nothing is in the store alone. What the store then refuses,
+/// or a crash keeps from it, is in the journal all the same: its client was not told that it is taken.
+pub struct Journaled {
+    journal: Journal,
+    store: Arc<dyn Incoming>,
+    /// The limit of a backlog that was full when it was last looked at; 0 where it was not. While it is, the store is asked before
+    /// the journal is written: clients come back with the same measures, again and again.
+    full_at: AtomicU64,
+}
+
+impl Journaled {
+    pub fn new(journal: Journal, store: Arc<dyn Incoming>) -> Self {
+        Self { journal, store, full_at: AtomicU64::new(0) }
+    }
+
+    async fn check_backlog(&self, batch: &Batch) -> Result<(), IncomingError> {
+        let limit = self.full_at.load(Ordering::Relaxed);
+        if limit == 0 {
+            return Ok(());
+        }
+        let bytes = self.store.backlog().await?.bytes;
+        if bytes.saturating_add(batch.bytes.len() as u64) > limit {
+            return Err(IncomingError::BacklogFull { bytes, limit });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Append for Journaled {
+    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+        if batch.entries.is_empty() {
+            return self.store.append(batch).await;
+        }
+        self.check_backlog(&batch).await?;
+        self.journal.append(&batch).await?;
+        let taken = self.store.append(batch).await;
+        match &taken {
+            Err(IncomingError::BacklogFull { limit, .. }) => self.full_at.store(*limit, Ordering::Relaxed),
+            _ => self.full_at.store(0, Ordering::Relaxed),
+        }
+        taken
+    }
+
+    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+        self.store.backlog().await
+    }
+
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+        self.store.backlog_by_metric().await
+    }
+}
+
+#[async_trait]
+impl Consume for Journaled {
+    fn numbering(&self) -> Numbering {
+        self.store.numbering()
+    }
+
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+        self.store.pending(sack, after, bytes_max).await
+    }
+
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        self.store.acknowledge(sack, up_to).await
+    }
+
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        self.store.trim(up_to).await
+    }
+
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        self.store.positions(sacks).await
+    }
+
+    async fn arrivals(&self) -> Vec<Sack> {
+        self.store.arrivals().await
+    }
+}
+
+impl Incoming for Journaled {
+    fn fault(&self) -> Option<Fault> {
+        self.journal.fault().or_else(|| self.store.fault())
+    }
+
+    fn topology(&self) -> Option<&dyn Topology> {
+        self.store.topology()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use gnudi_model::{SackCount, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::incoming::{
+        journal::{Found, JournalOptions, JournalPosition, JournalReader},
+        log::{Durability, LocalIncoming, LocalIncomingOptions},
+    };
+
+    const STORE: Uuid = Uuid::from_u128(7 << 64);
+
+    fn options() -> JournalOptions {
+        JournalOptions {
+            store: STORE,
+            durability: Durability::Sync,
+            segment_bytes: 1 << 16,
+            queue_bytes_max: 1 << 20,
+            clock: || Timestamp(5),
+        }
+    }
+
+    fn batch(metric: u128, text: &str) -> Batch {
+        let mut batch = Batch::default();
+        batch.push(MetricId(Uuid::from_u128(metric)), 1, |out| out.extend_from_slice(text.as_bytes()));
+        batch
+    }
+
+    fn journal(dir: &Path) -> Vec<String> {
+        let mut reader = JournalReader::open(dir, STORE, JournalPosition::default()).unwrap();
+        let mut texts = Vec::new();
+        while let Some(found) = reader.next().unwrap() {
+            let Found::Entry(entry) = found else { panic!("damage") };
+            texts.extend(
+                entry.records.iter().map(|record| String::from_utf8_lossy(&record.points).into_owned()),
+            );
+        }
+        texts
+    }
+
+    #[tokio::test]
+    async fn what_is_taken_is_in_both_and_a_full_backlog_fills_no_journal() {
+        let root = tempfile::tempdir().unwrap();
+        let (log, dir) = (root.path().join("log"), root.path().join("journal"));
+        let local = LocalIncomingOptions {
+            backlog_bytes_max: 300,
+            sack_count: SackCount::DEFAULT,
+            ..LocalIncomingOptions::default()
+        };
+        let store = LocalIncoming::open(&log, &local).unwrap();
+        let journaled = Journaled::new(Journal::open(&dir, &options()).unwrap(), store);
+        let text = "x".repeat(100);
+        let mut taken = 0;
+        let mut refused = 0;
+        for number in 0..20 {
+            match journaled.append(batch(number, &text)).await {
+                Ok(()) => taken += 1,
+                Err(error) => {
+                    assert!(matches!(error, IncomingError::BacklogFull { limit: 300, .. }), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(taken > 0 && refused > 10);
+        assert!(journal(&dir).len() <= taken + 1, "what is refused again and again is not written");
+        let sack = SackCount::DEFAULT;
+        for id in sack.iter() {
+            let sack = Sack { count: sack, id };
+            let newest = journaled.positions(&[sack]).await.unwrap()[0].newest;
+            journaled.acknowledge(sack, newest).await.unwrap();
+        }
+        journaled.append(batch(99, "after")).await.unwrap();
+        assert_eq!(journal(&dir).last().map(String::as_str), Some("after"));
+    }
+
+    #[tokio::test]
+    async fn what_the_journal_does_not_take_the_store_does_not_get() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("journal");
+        let store = LocalIncoming::open(&root.path().join("log"), &LocalIncomingOptions::default()).unwrap();
+        let journal = Journal::open(&dir, &options()).unwrap();
+        journal.poisoned.set("a test".to_owned()).unwrap();
+        let journaled = Journaled::new(journal, store);
+        let refused = journaled.append(batch(1, "x")).await;
+        assert_eq!(refused, Err(IncomingError::Poisoned("the journal: a test".to_owned())));
+        assert_eq!(journaled.backlog().await.unwrap().measures, 0);
+        assert!(journaled.fault().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_journal_has_one_writer_and_one_store() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Journal::open(root.path(), &options()).unwrap();
+        let error = Journal::open(root.path(), &options()).err().unwrap();
+        assert!(error.to_string().contains("another process writes this journal"), "{error}");
+        drop(first);
+        let other = JournalOptions { store: Uuid::from_u128(8 << 64), ..options() };
+        let error = Journal::open(root.path(), &other).err().unwrap();
+        assert!(error.to_string().contains("belongs to another store"), "{error}");
+        assert!(JournalReader::open(root.path(), other.store, JournalPosition::default()).is_err());
+        Journal::open(root.path(), &options()).unwrap();
+    }
+}

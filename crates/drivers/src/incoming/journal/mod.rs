@@ -1,0 +1,228 @@
+//! The raw measures that an incoming store has taken, kept in log files beside it: the store folds them away, and who goes back to
+//! another program needs them.
+//!
+//! [`Journaled`] is an incoming store that writes each batch here, durably, before the store behind it gets the batch. One writer
+//! thread gathers what waits and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
+//! ever removed: that is up to whoever turned it on.
+//!
+//! The files are those of `segments`, a frame for each batch. A frame has one item: its tag is the time at which the batch came, in
+//! nanoseconds, its payload the entries as the incoming log writes them (`log::entries`), in the request's order. The tag of the log's
+//! owner says the version of all this in its highest byte, and in the others to which store the journal belongs.
+
+mod journaled;
+mod read;
+mod writer;
+
+use std::{
+    fs::File,
+    path::Path,
+    sync::{Arc, OnceLock},
+    thread::JoinHandle,
+};
+
+use gnudi_model::{Fault, Timestamp};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use uuid::Uuid;
+
+pub use self::{
+    journaled::Journaled,
+    read::{Found, JournalEntry, JournalPosition, JournalReader},
+};
+use super::{Batch, IncomingError, log::Durability, log::entries::put_entry};
+use crate::{
+    OpenError,
+    data_dir::lock,
+    disk::{Disk, LocalDisk},
+    quarantine::Quarantine,
+    segments::{
+        Frame, HeaderError, OwnerState, Segment, SegmentHeader, SegmentLog, SegmentOptions, Tear, file_name,
+        frame::FRAME_BYTES_MAX, numbers_on,
+    },
+};
+
+/// The version of what frames hold.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// What a waiting batch takes beside its bytes.
+const BATCH_OVERHEAD_BYTES: usize = 256;
+
+/// Room for an entry's id and counts, for sizing buffers.
+const ENTRY_OVERHEAD_BYTES: usize = 24;
+
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// Whose measures these are: the id that the index has given the store.
+    pub store: Uuid,
+    pub durability: Durability,
+    /// The size of a file.
+    pub segment_bytes: u32,
+    /// Batches between `append` and the disk.
+    pub queue_bytes_max: u32,
+    pub clock: fn() -> Timestamp,
+}
+
+/// A journal that is being written. One process has it at a time.
+pub struct Journal {
+    /// `None` once it is being closed.
+    queue: Option<mpsc::UnboundedSender<Waiting>>,
+    room: Arc<Semaphore>,
+    room_bytes: u32,
+    poisoned: Arc<OnceLock<String>>,
+    clock: fn() -> Timestamp,
+    writer: Option<JoinHandle<()>>,
+    _lock: Option<File>,
+}
+
+/// A batch that waits to be written.
+struct Waiting {
+    frame: Frame,
+    done: oneshot::Sender<Result<(), IncomingError>>,
+    /// Given back when the batch is done with.
+    room: OwnedSemaphorePermit,
+}
+
+impl Journal {
+    /// Opens the journal in `dir`, creating it where there is none. What a crash has torn is cut off.
+    pub fn open(dir: &Path, options: &JournalOptions) -> Result<Self, OpenError> {
+        LocalDisk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let lock = lock(dir).map_err(|error| match error {
+            OpenError::InUse { dir } => OpenError::Invalid {
+                path: dir,
+                reason: "another process writes this journal: each needs a directory of its own".to_owned(),
+            },
+            error => error,
+        })?;
+        Self::start(Arc::new(LocalDisk), dir, options, Some(lock))
+    }
+
+    /// As [`Journal::open`], on another disk, and without keeping others from it.
+    pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: &JournalOptions) -> Result<Self, OpenError> {
+        Self::start(disk, dir, options, None)
+    }
+
+    fn start(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &JournalOptions,
+        lock: Option<File>,
+    ) -> Result<Self, OpenError> {
+        disk.create_dir(dir).map_err(OpenError::io(dir))?;
+        let numbers = numbers_on(&*disk, dir).map_err(OpenError::io(dir))?;
+        if let Some(last) = numbers.last() {
+            check_owner(&*disk, dir, *last, options.store)?;
+        }
+        let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
+        let segment_options = SegmentOptions {
+            segment_bytes: options.segment_bytes,
+            spares_max: 0,
+            sync_full: options.durability == Durability::Sync,
+            tear: Tear::KeepWhole,
+        };
+        // Only the last file can be torn; reading all would take longer with each day.
+        let unread = numbers.last().map_or(0, |last| last - 1);
+        let known = OwnerState { owner_tag: owner_tag(options.store), unread, ..OwnerState::default() };
+        let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {})?;
+        let (queue, waiting) = mpsc::unbounded_channel();
+        let poisoned = Arc::new(OnceLock::new());
+        let writer = std::thread::Builder::new().name("gnudi-journal".into()).spawn({
+            let (poisoned, durability) = (Arc::clone(&poisoned), options.durability);
+            move || writer::run(log, waiting, durability, &poisoned)
+        });
+        Ok(Self {
+            queue: Some(queue),
+            room: Arc::new(Semaphore::new(options.queue_bytes_max as usize)),
+            room_bytes: options.queue_bytes_max,
+            poisoned,
+            clock: options.clock,
+            writer: Some(writer.map_err(OpenError::io(dir))?),
+            _lock: lock,
+        })
+    }
+
+    /// Writes a batch; `Ok` means durable. After an error it may be there or not, except that [`IncomingError::NoSpace`] leaves
+    /// nothing.
+    pub async fn append(&self, batch: &Batch) -> Result<(), IncomingError> {
+        if let Some(reason) = self.poisoned.get() {
+            return Err(poison(reason));
+        }
+        let frame = encode(batch, (self.clock)());
+        if frame.len() > FRAME_BYTES_MAX {
+            return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
+        }
+        // A batch larger than the whole queue takes all of it.
+        let bytes =
+            u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.room_bytes);
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
+        let (done, answer) = oneshot::channel();
+        let queue = self.queue.as_ref().expect("open as long as it lives");
+        let stopped = || poison("its writer has stopped");
+        queue.send(Waiting { frame, done, room }).map_err(|_| stopped())?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// What is wrong with it, beyond single calls that fail.
+    pub fn fault(&self) -> Option<Fault> {
+        if let Some(reason) = self.poisoned.get() {
+            return Some(Fault::OutOfOrder(format!("the journal takes no measures: {reason}")));
+        }
+        let ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
+        ended.then_some(Fault::Ended("the writer of the journal"))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer of the journal panicked");
+        }
+    }
+}
+
+fn poison(reason: &str) -> IncomingError {
+    IncomingError::Poisoned(format!("the journal: {reason}"))
+}
+
+fn encode(batch: &Batch, now: Timestamp) -> Frame {
+    let mut frame = Frame::with_capacity(batch.bytes.len() + batch.entries.len() * ENTRY_OVERHEAD_BYTES);
+    frame.push(now.0 as u64, |out| {
+        for entry in &batch.entries {
+            put_entry(out, entry, &batch.bytes);
+        }
+    });
+    frame
+}
+
+const STORE_BITS: u32 = 56;
+
+fn owner_tag(store: Uuid) -> u64 {
+    u64::from(FORMAT_VERSION) << STORE_BITS | store_of(store.as_u64_pair().0)
+}
+
+fn store_of(tag: u64) -> u64 {
+    tag & ((1 << STORE_BITS) - 1)
+}
+
+/// Refuses a journal of a newer program, and another store's. A header that is damaged says nothing.
+fn check_owner(disk: &dyn Disk, dir: &Path, number: u32, store: Uuid) -> Result<(), OpenError> {
+    let path = dir.join(file_name(number));
+    let segment = Segment::open(disk, dir, number).map_err(OpenError::io(&path))?;
+    let tag = match SegmentHeader::read(&*segment.file, number).map_err(OpenError::io(&path))? {
+        Ok(header) => header.owner_tag,
+        Err(HeaderError::TooNew(found)) => {
+            return Err(OpenError::TooNew { path, found, known: crate::segments::FORMAT_VERSION });
+        }
+        Err(HeaderError::Damaged) => return Ok(()),
+    };
+    let version = (tag >> STORE_BITS) as u8;
+    if version > FORMAT_VERSION {
+        return Err(OpenError::TooNew { path, found: version.into(), known: FORMAT_VERSION.into() });
+    }
+    if store_of(tag) != store_of(owner_tag(store)) {
+        let reason = "the journal belongs to another store: give each a directory of its own".to_owned();
+        return Err(OpenError::Invalid { path: dir.to_owned(), reason });
+    }
+    Ok(())
+}

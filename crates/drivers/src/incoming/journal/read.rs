@@ -1,0 +1,344 @@
+//! Reads a journal from a position on, also one that is being written: where it ends, it ends for now.
+//!
+//! Bytes that are no whole frame are the end, or damage with frames behind it. Damage is told with its place, and what follows is
+//! read.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use gnudi_model::Timestamp;
+use uuid::Uuid;
+
+use super::check_owner;
+use crate::{
+    OpenError,
+    disk::{Disk, LocalDisk},
+    incoming::{Position, Record, log::entries},
+    segments::{
+        Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, file_name,
+        frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, ItemView, items},
+        numbers_on,
+    },
+};
+
+/// A place between two frames of a journal. Its text is `FILE:OFFSET`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JournalPosition(u64);
+
+impl JournalPosition {
+    fn of(at: Location) -> Self {
+        Self(at.pack())
+    }
+
+    fn location(self) -> Location {
+        Location::unpack(self.0)
+    }
+}
+
+impl fmt::Display for JournalPosition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Location { segment, offset } = self.location();
+        write!(formatter, "{}:{offset}", file_name(segment))
+    }
+}
+
+impl FromStr for JournalPosition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once(':').and_then(|(file, offset)| {
+            let segment = crate::segments::number_of(file)?;
+            Some(Location { segment, offset: offset.parse().ok()? })
+        });
+        parsed.map(Self::of).ok_or_else(|| format!("{text} is no position in a journal"))
+    }
+}
+
+/// A batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// When it came.
+    pub at: Timestamp,
+    /// In the request's order. Their positions mean nothing.
+    pub records: Vec<Record>,
+}
+
+/// What is read next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Entry(JournalEntry),
+    /// So many bytes at `offset` of a file cannot be read; 0: the file is gone, or a part of it that nobody knows the size of.
+    Damage {
+        file: PathBuf,
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+pub struct JournalReader {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    at: Location,
+    current: Option<Current>,
+    /// The file whose loss was told.
+    told_missing: u32,
+}
+
+/// The file that is read.
+struct Current {
+    segment: Arc<Segment>,
+    reader: SegmentReader,
+    limit: u32,
+    /// The file behind it, and whether all of this one was durable when that was begun.
+    next: Option<(u32, bool)>,
+    told_short: Option<u64>,
+}
+
+/// What is not written yet, so much of it at once.
+const NOTHING: [u8; 4096] = [0; 4096];
+
+/// What stands at an offset.
+enum Sight {
+    Whole(FrameHeader, Vec<ItemView>),
+    /// The header is right, but not all of the items.
+    Damaged(FrameHeader),
+    Nothing,
+}
+
+impl JournalReader {
+    /// Reads what is behind `from`. Refuses a journal of a newer program, and of another store than `store`.
+    pub fn open(dir: &Path, store: Uuid, from: JournalPosition) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(LocalDisk), dir, store, from)
+    }
+
+    /// As [`JournalReader::open`], on another disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        store: Uuid,
+        from: JournalPosition,
+    ) -> Result<Self, OpenError> {
+        for number in numbers_on(&*disk, dir).map_err(OpenError::io(dir))? {
+            check_owner(&*disk, dir, number, store)?;
+        }
+        Ok(Self { disk, dir: dir.to_owned(), at: from.location(), current: None, told_missing: 0 })
+    }
+
+    /// Behind what was read so far.
+    pub fn position(&self) -> JournalPosition {
+        JournalPosition::of(self.at)
+    }
+
+    /// How many bytes of files are behind the position; those of the last are reserved in part.
+    pub fn bytes_left(&self) -> Result<u64, OpenError> {
+        let mut left = 0;
+        for number in numbers_on(&*self.disk, &self.dir).map_err(OpenError::io(&self.dir))? {
+            if number >= self.at.segment {
+                let path = self.dir.join(file_name(number));
+                left += self.disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
+            }
+        }
+        Ok(left.saturating_sub(self.at.offset.into()))
+    }
+
+    /// The next batch or damaged place; `None` at the end, for now.
+    #[expect(clippy::should_implement_trait, reason = "it fails, and may have more after its end")]
+    pub fn next(&mut self) -> Result<Option<Found>, OpenError> {
+        loop {
+            if self.current.is_none()
+                && let Some(found) = self.enter()?
+            {
+                return Ok(Some(found));
+            }
+            let Some(mut current) = self.current.take() else { return Ok(None) };
+            let found = match self.read(&mut current) {
+                // The writer has closed the file and cut it to its length.
+                Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
+                    continue;
+                }
+                found => found?,
+            };
+            if let Some(found) = found {
+                self.current = Some(current);
+                return Ok(Some(found));
+            }
+            if let Some((next, _)) = current.next {
+                self.at = Location { segment: next, offset: SEGMENT_HEADER_BYTES };
+                continue;
+            }
+            // The writer may have begun a file since this one was opened.
+            let numbers = numbers_on(&*self.disk, &self.dir).map_err(OpenError::io(&self.dir))?;
+            if numbers.last().is_none_or(|last| *last <= self.at.segment) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the file at the position, or the first behind it.
+    fn enter(&mut self) -> Result<Option<Found>, OpenError> {
+        let (disk, dir) = (&*self.disk, &self.dir);
+        let numbers = numbers_on(disk, dir).map_err(OpenError::io(dir))?;
+        let expected = self.at.segment;
+        let mut from_here = numbers.iter().copied().filter(|number| *number >= expected);
+        let Some(number) = from_here.next() else { return Ok(None) };
+        if number > expected {
+            self.at = Location { segment: number, offset: SEGMENT_HEADER_BYTES };
+            // Before the first position there is nothing to miss.
+            if expected > 0 && self.told_missing != expected {
+                self.told_missing = expected;
+                let file = dir.join(file_name(expected));
+                return Ok(Some(Found::Damage { file, offset: 0, bytes: 0 }));
+            }
+        }
+        self.at.offset = self.at.offset.max(SEGMENT_HEADER_BYTES);
+        let path = dir.join(file_name(number));
+        let segment = Arc::new(Segment::open(disk, dir, number).map_err(OpenError::io(&path))?);
+        let length = segment.file.len().map_err(OpenError::io(&path))?;
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let (mut limit, mut next, mut short) = (length, None, None);
+        if let Some(following) = from_here.next() {
+            next = Some((number + 1, true));
+            let path = dir.join(file_name(following));
+            let behind = Segment::open(disk, dir, following).map_err(OpenError::io(&path))?;
+            let header = SegmentHeader::read(&*behind.file, following).map_err(OpenError::io(&path))?;
+            if let Some(header) = header.ok().filter(|header| header.previous == number) {
+                limit = header.previous_end.min(length);
+                next = Some((number + 1, header.previous_synced));
+                short = (header.previous_end > length).then(|| (header.previous_end - length).into());
+            }
+        }
+        let reader = SegmentReader::new(Arc::clone(&segment), limit);
+        self.current = Some(Current { segment, reader, limit, next, told_short: short });
+        Ok(None)
+    }
+
+    /// The next batch or damage of a file; `None` at its end.
+    fn read(&mut self, current: &mut Current) -> Result<Option<Found>, OpenError> {
+        while self.at.offset < current.limit {
+            let offset = self.at.offset;
+            let sight = current.look(offset)?;
+            if let Sight::Whole(header, items) = &sight {
+                self.at.offset = offset + header.length as u32;
+                if items.is_empty() {
+                    continue;
+                }
+                let entry = decode(current.bytes(offset, header.length)?, items);
+                let damage = || current.damage(offset, header.length as u64);
+                return Ok(Some(entry.map_or_else(damage, Found::Entry)));
+            }
+            let behind = match &sight {
+                Sight::Damaged(header) => offset + header.length as u32,
+                _ => offset + ALIGNMENT as u32,
+            };
+            let next = current.next_header(behind)?;
+            // The writer may have been at work between the two looks. It writes in order, so a second look tells.
+            current.forget_read();
+            if matches!(current.look(offset)?, Sight::Whole(..)) {
+                continue;
+            }
+            let Some(end) = next.map(|(next, _)| next).or(current.next.map(|_| current.limit)) else {
+                // Torn, or being written: the writer's next start cuts it off.
+                return Ok(None);
+            };
+            self.at.offset = end;
+            if current.was_synced(offset, next)? {
+                return Ok(Some(current.damage(offset, (end - offset).into())));
+            }
+        }
+        let short = current.told_short.take();
+        Ok(short.map(|bytes| current.damage(current.limit, bytes)))
+    }
+}
+
+impl Current {
+    fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
+        let at = self.segment.at(offset);
+        let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) else {
+            return Ok(Sight::Nothing);
+        };
+        let frame = self.bytes(offset, header.length)?;
+        let whole_length = frame.len() == header.length;
+        let items = if header.items == 0 { Vec::new() } else { items(frame) };
+        let is_whole = whole_length && header.matches(&items);
+        Ok(if is_whole { Sight::Whole(header, items) } else { Sight::Damaged(header) })
+    }
+
+    /// Reads what comes from the file anew.
+    fn forget_read(&mut self) {
+        self.reader = SegmentReader::new(Arc::clone(&self.segment), self.limit);
+    }
+
+    /// The first right frame header at or behind `offset`.
+    fn next_header(&mut self, mut offset: u32) -> Result<Option<(u32, FrameHeader)>, OpenError> {
+        while offset < self.limit {
+            // Most of a file that is being written is space that is reserved.
+            let ahead = self.bytes(offset, NOTHING.len())?;
+            if *ahead == NOTHING[..ahead.len()] {
+                offset += ahead.len() as u32;
+                continue;
+            }
+            if self.reader.may_start(offset).map_err(OpenError::io(&self.segment.path))? {
+                let at = self.segment.at(offset);
+                if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
+                    return Ok(Some((offset, header)));
+                }
+            }
+            offset += ALIGNMENT as u32;
+        }
+        Ok(None)
+    }
+
+    /// Whether the bytes at `hole` are known to have been durable once: by the file behind, or by a frame at `next` or later that was
+    /// written after a sync of them. What never was has been promised to nobody.
+    fn was_synced(&mut self, hole: u32, mut next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
+        if let Some((_, synced)) = self.next {
+            return Ok(synced);
+        }
+        while let Some((offset, header)) = next {
+            if offset - header.unsynced.min(offset) > hole {
+                return Ok(true);
+            }
+            next = self.next_header(offset + header.length as u32)?;
+        }
+        Ok(false)
+    }
+
+    fn damage(&self, offset: u32, bytes: u64) -> Found {
+        Found::Damage { file: self.segment.path.clone(), offset: offset.into(), bytes }
+    }
+
+    fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8], OpenError> {
+        self.reader.bytes(offset, length).map_err(OpenError::io(&self.segment.path))
+    }
+}
+
+/// The batch in a frame; `None` where it is of no known form.
+fn decode(frame: &[u8], items: &[ItemView]) -> Option<JournalEntry> {
+    let [item] = items else { return None };
+    let start = item.offset as usize + ITEM_HEADER_BYTES;
+    let payload = Bytes::copy_from_slice(frame.get(start..start + item.length as usize)?);
+    let mut records = Vec::new();
+    entries::decode(&payload, Position(0), &mut records)?;
+    Some(JournalEntry { at: Timestamp(item.tag as i64), records })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_have_a_text() {
+        let position = JournalPosition::of(Location { segment: 42, offset: 4096 });
+        assert_eq!(position.to_string(), "0000002a.log:4096");
+        assert_eq!("0000002a.log:4096".parse(), Ok(position));
+        for text in ["", "0000002a.log", "2a.log:1", "0000002a.log:-1", "0000002a.log:x"] {
+            assert!(text.parse::<JournalPosition>().is_err(), "{text}");
+        }
+        assert!(JournalPosition::default() < position);
+    }
+}

@@ -1,0 +1,368 @@
+//! The journal across power cuts, kills and failures, at any operation of the disk: what was acknowledged is read back exactly once
+//! and in order, what was refused for want of space is not, nothing is there by half, and none of it counts as damage. Damage that is
+//! there is told with its place, and costs the batches that it touches.
+
+mod support;
+
+use std::{collections::BTreeMap, io::ErrorKind, path::Path, sync::Arc};
+
+use gnudi_drivers::{
+    disk::Disk,
+    incoming::{
+        Batch, IncomingError,
+        journal::{Found, Journal, JournalOptions, JournalPosition, JournalReader},
+        log::Durability,
+    },
+};
+use gnudi_model::{MetricId, Timestamp};
+use proptest::prelude::*;
+use support::{
+    random::Random,
+    sim_disk::{Operation, SimDisk},
+};
+use uuid::Uuid;
+
+const DIR: &str = "/data/journal";
+const STORE: Uuid = Uuid::from_u128(0xabcd << 64);
+
+fn options() -> JournalOptions {
+    JournalOptions {
+        store: STORE,
+        durability: Durability::Sync,
+        segment_bytes: 1 << 16,
+        queue_bytes_max: 1 << 20,
+        clock: || Timestamp(7),
+    }
+}
+
+fn open(disk: &SimDisk) -> Option<Journal> {
+    Journal::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).ok()
+}
+
+/// A batch of `entries` metrics with the number in all of them.
+fn batch(id: u64, entries: usize, padding: usize) -> Batch {
+    let mut batch = Batch::default();
+    for entry in 0..entries {
+        batch.push(MetricId(Uuid::from_u128(entry as u128)), 1, |out| {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend(std::iter::repeat_n(id as u8, padding));
+        });
+    }
+    batch
+}
+
+/// The numbers of the batches behind a position, where it ends, and how many damaged places there are.
+fn read(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    from: JournalPosition,
+) -> (Vec<(u64, usize)>, JournalPosition, usize) {
+    let mut reader = JournalReader::open_on(Arc::clone(disk), dir, STORE, from).unwrap();
+    let (mut ids, mut damaged) = (Vec::new(), 0);
+    while let Some(found) = reader.next().unwrap() {
+        match found {
+            Found::Damage { .. } => damaged += 1,
+            Found::Entry(entry) => {
+                let id = u64::from_le_bytes(entry.records[0].points[..8].try_into().unwrap());
+                for record in &entry.records {
+                    assert_eq!(record.points[..8], id.to_le_bytes());
+                    assert!(record.points[8..].iter().all(|byte| *byte == id as u8), "mixed up points");
+                }
+                ids.push((id, entry.records.len()));
+            }
+        }
+    }
+    assert_eq!(reader.next().unwrap(), None, "the end stays the end");
+    (ids, reader.position(), damaged)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Acknowledged,
+    Refused,
+    Unknown,
+}
+
+struct Run {
+    disk: SimDisk,
+    random: Random,
+    /// What was sent: how many entries, and what became of it.
+    sent: BTreeMap<u64, (usize, Fate)>,
+    next: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        Run { disk: SimDisk::default(), random: Random::new(seed), sent: BTreeMap::new(), next: 1 }
+    }
+
+    /// Appends, several at a time, until the disk fails or enough is done.
+    async fn work(&mut self, journal: Journal) {
+        let journal = Arc::new(journal);
+        for _ in 0..self.random.below(30) {
+            let mut appends = tokio::task::JoinSet::new();
+            for _ in 0..=self.random.below(5) {
+                let (id, entries) = (self.next, 1 + self.random.below(4));
+                self.next += 1;
+                self.sent.insert(id, (entries, Fate::Unknown));
+                let batch = batch(id, entries, [0, 10, 900, 9000][self.random.below(4)]);
+                let journal = Arc::clone(&journal);
+                appends.spawn(async move { (id, journal.append(&batch).await) });
+            }
+            let mut failed = false;
+            while let Some(answer) = appends.join_next().await {
+                let (id, answer) = answer.unwrap();
+                let fate = match answer {
+                    Ok(()) => Fate::Acknowledged,
+                    Err(IncomingError::NoSpace(_)) => Fate::Refused,
+                    Err(_) => Fate::Unknown,
+                };
+                failed |= fate == Fate::Unknown;
+                self.sent.get_mut(&id).unwrap().1 = fate;
+            }
+            if failed {
+                return;
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let (found, end, damaged) = read(&disk, Path::new(DIR), JournalPosition::default());
+        assert_eq!(damaged, 0, "a crash was taken for damage");
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for (id, entries) in &found {
+            assert_eq!(self.sent.get(id).map(|(entries, _)| entries), Some(entries), "batch {id} by half");
+            *counts.entry(*id).or_default() += 1;
+        }
+        assert!(counts.values().all(|count| *count == 1), "a batch twice: {counts:?}");
+        for (id, (_, fate)) in &mut self.sent {
+            match fate {
+                Fate::Acknowledged => assert!(counts.contains_key(id), "batch {id} is lost"),
+                Fate::Refused => assert!(!counts.contains_key(id), "batch {id} was refused, and is there"),
+                // What is read once stays.
+                Fate::Unknown if counts.contains_key(id) => *fate = Fate::Acknowledged,
+                Fate::Unknown => {}
+            }
+        }
+        // From any place on, the rest.
+        if let Some(take) = found.len().checked_sub(1) {
+            let take = self.random.below(take + 1);
+            let mut reader =
+                JournalReader::open_on(Arc::clone(&disk), Path::new(DIR), STORE, JournalPosition::default())
+                    .unwrap();
+            for _ in 0..take {
+                reader.next().unwrap();
+            }
+            let position: JournalPosition = reader.position().to_string().parse().unwrap();
+            let (rest, rest_end, _) = read(&disk, Path::new(DIR), position);
+            assert_eq!((&rest[..], rest_end), (&found[take..], end));
+        }
+    }
+}
+
+async fn run_with_cuts(seed: u64, kills: bool) {
+    let mut run = Run::new(seed);
+    for _ in 0..5 {
+        if kills && run.random.one_in(2) {
+            run.disk.kill_after(1 + run.random.next() % 120);
+        } else {
+            run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
+        }
+        if kills && run.random.one_in(3) {
+            run.disk.lose_pages(run.random.below(10));
+        }
+        if let Some(journal) = open(&run.disk) {
+            run.work(journal).await;
+        }
+        run.disk.restart(run.random.next());
+        // What is torn is cut by the next start; a reader before that tells no damage, either.
+        if let Some(journal) = open(&run.disk) {
+            drop(journal);
+            run.check();
+        }
+    }
+    run.check();
+}
+
+async fn run_with_failures(seed: u64) {
+    let mut run = Run::new(seed);
+    for _ in 0..6 {
+        for _ in 0..run.random.below(4) {
+            let operations = [
+                Operation::Create,
+                Operation::Write,
+                Operation::SyncData,
+                Operation::SyncDir,
+                Operation::Rename,
+                Operation::Truncate,
+                Operation::Allocate,
+            ];
+            let operation = operations[run.random.below(operations.len())];
+            let error = if run.random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
+            run.disk.fail(operation, run.random.below(20), error, false);
+        }
+        if let Some(journal) = open(&run.disk) {
+            run.work(journal).await;
+        }
+        run.disk.heal();
+        drop(open(&run.disk));
+        run.check();
+    }
+}
+
+fn block_on(future: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_power_cut_loses_nothing_acknowledged(seed in any::<u64>()) {
+        block_on(run_with_cuts(seed, false));
+    }
+
+    #[test]
+    fn kills_before_a_power_cut_lose_nothing_acknowledged(seed in any::<u64>()) {
+        block_on(run_with_cuts(seed, true));
+    }
+
+    #[test]
+    fn a_failing_disk_loses_nothing_acknowledged(seed in any::<u64>()) {
+        block_on(run_with_failures(seed));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
+
+    /// Files that are cut at any byte: what is read is the front of what was written, and the rest of other files.
+    #[test]
+    fn a_file_that_is_cut_costs_its_end(seed in any::<u64>()) {
+        block_on(async {
+            let mut random = Random::new(seed);
+            let root = tempfile::tempdir().unwrap();
+            let mut sent = Vec::new();
+            for _ in 0..3 {
+                let journal = Journal::open(root.path(), &options()).unwrap();
+                for _ in 0..=random.below(40) {
+                    let id = sent.len() as u64 + 1;
+                    journal.append(&batch(id, 1, [0, 10, 900, 9000][random.below(4)])).await.unwrap();
+                    sent.push(id);
+                }
+            }
+            let disk: Arc<dyn Disk> = Arc::new(gnudi_drivers::disk::LocalDisk);
+            let whole = read(&disk, root.path(), JournalPosition::default());
+            assert_eq!((whole.0.iter().map(|(id, _)| *id).collect::<Vec<_>>(), whole.2), (sent.clone(), 0));
+            let mut files: Vec<_> = std::fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            files.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+            files.sort();
+            let which = random.below(files.len());
+            let file = std::fs::OpenOptions::new().write(true).open(&files[which]).unwrap();
+            let length = file.metadata().unwrap().len();
+            let cut = 4096 + random.next() % (length.max(4097) - 4096);
+            file.set_len(cut.min(length)).unwrap();
+            let (left, _, damaged) = read(&disk, root.path(), JournalPosition::default());
+            let left: Vec<u64> = left.iter().map(|(id, _)| *id).collect();
+            let lost: Vec<u64> = sent.iter().copied().filter(|id| !left.contains(id)).collect();
+            assert!(lost.windows(2).all(|pair| pair[1] == pair[0] + 1), "what is lost is in one place: {lost:?}");
+            if which + 1 < files.len() && cut < length {
+                assert!(damaged > 0, "cut at {cut} of {length} in file {which} is not told");
+            }
+            // The writer goes on behind it.
+            let journal = Journal::open(root.path(), &options()).unwrap();
+            journal.append(&batch(9999, 1, 0)).await.unwrap();
+            let (again, ..) = read(&disk, root.path(), JournalPosition::default());
+            assert_eq!(again.last().map(|(id, _)| *id), Some(9999));
+            assert_eq!(again.len(), left.len() + 1);
+        });
+    }
+
+    /// A flipped bit in what was durable is told, and costs one batch.
+    #[test]
+    fn damage_costs_what_it_touches(seed in any::<u64>()) {
+        block_on(async {
+            let mut random = Random::new(seed);
+            let root = tempfile::tempdir().unwrap();
+            let journal = Journal::open(root.path(), &options()).unwrap();
+            for id in 1..=60 {
+                journal.append(&batch(id, 2, random.below(3000))).await.unwrap();
+            }
+            drop(journal);
+            drop(Journal::open(root.path(), &options()).unwrap());
+            let disk: Arc<dyn Disk> = Arc::new(gnudi_drivers::disk::LocalDisk);
+            let file = root.path().join("00000001.log");
+            let mut bytes = std::fs::read(&file).unwrap();
+            let at = 4096 + random.below(bytes.len() - 4096);
+            bytes[at] ^= 1 << random.below(8);
+            std::fs::write(&file, bytes).unwrap();
+            let (left, _, damaged) = read(&disk, root.path(), JournalPosition::default());
+            // Padding and marks hold nothing.
+            assert!(left.len() >= 59 && damaged == usize::from(left.len() == 59) || damaged == 1, "{} {damaged}", left.len());
+        });
+    }
+}
+
+/// A reader follows a writer across files: everything once, in order, and nothing is taken for damage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_is_read_while_it_is_written() {
+    const BATCHES: u64 = 600;
+    let root = tempfile::tempdir().unwrap();
+    let journal = Journal::open(root.path(), &options()).unwrap();
+    let mut reader = JournalReader::open(root.path(), STORE, JournalPosition::default()).unwrap();
+    let writer = tokio::spawn(async move {
+        for id in 1..=BATCHES {
+            journal.append(&batch(id, 1, (id % 7 * 300) as usize)).await.unwrap();
+        }
+    });
+    let mut expected = 1;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while expected <= BATCHES {
+        assert!(std::time::Instant::now() < deadline, "read {expected}");
+        match reader.next().unwrap() {
+            Some(Found::Entry(entry)) => {
+                assert_eq!(entry.records[0].points[..8], expected.to_le_bytes());
+                expected += 1;
+            }
+            Some(damage) => panic!("{damage:?}"),
+            None => tokio::task::yield_now().await,
+        }
+    }
+    writer.await.unwrap();
+    assert_eq!(reader.next().unwrap(), None);
+}
+
+#[test]
+fn a_journal_of_a_newer_program_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    drop(Journal::open(root.path(), &options()).unwrap());
+    let file = root.path().join("00000001.log");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[31] = 2;
+    let checksum = crc(&bytes[..36]).to_le_bytes();
+    bytes[36..40].copy_from_slice(&checksum);
+    std::fs::write(&file, bytes).unwrap();
+    let refused = [
+        Journal::open(root.path(), &options()).err().unwrap().to_string(),
+        JournalReader::open(root.path(), STORE, JournalPosition::default()).err().unwrap().to_string(),
+    ];
+    for refused in refused {
+        assert!(
+            refused.contains("00000001.log has format version 2, but this program knows versions up to 1"),
+            "{refused}"
+        );
+    }
+}
+
+/// CRC32C, bit by bit.
+fn crc(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}

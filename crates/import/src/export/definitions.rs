@@ -1,0 +1,266 @@
+//! Archive policies, their rules, and resource types: what is new or changed comes before what uses it, what is gone behind.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gnudi_client::uri::path;
+use gnudi_model::{
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, ResourceType, Text, resource_type::GENERIC,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Export, ExportError, line::Line, resources::value_of};
+use crate::index::{Index, SourceType};
+
+/// A resource type on both sides. The generic one is among them.
+pub(super) struct Types {
+    pub gnocchi: Option<SourceType>,
+    pub gnudi: Option<Arc<ResourceType>>,
+    /// What Gnocchi gives the resources that it has in attributes that are new.
+    pub fills: BTreeMap<Text, AttributeValue>,
+}
+
+/// Policies, rules and types that Gnocchi lacks, or has otherwise; answers all types.
+pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, ExportError> {
+    write_policies(export).await?;
+    write_rules(export).await?;
+    let mut theirs: BTreeMap<Text, SourceType> = BTreeMap::new();
+    for source in export.gnocchi.resource_types().await?.into_iter().chain([Index::generic()]) {
+        theirs.insert(source.resource_type.name.clone(), source);
+    }
+    let mut types = Vec::new();
+    for ours in export.gnudi.resource_types().await? {
+        let gnocchi = theirs.remove(&ours.name);
+        let mut fills = BTreeMap::new();
+        match &gnocchi {
+            None => {
+                let attributes: Map<String, Value> = ours
+                    .attributes
+                    .iter()
+                    .map(|(name, attribute)| (name.to_string(), attribute_of(attribute)))
+                    .collect();
+                let body = json!({"name": &*ours.name, "attributes": attributes});
+                export.change(&Line::request("POST", "/v1/resource_type", Some(body)))?;
+            }
+            Some(_) if ours.name == GENERIC => {}
+            Some(theirs) => fills = write_attributes(export, &theirs.resource_type, &ours).await?,
+        }
+        types.push(Types { gnocchi, gnudi: Some(ours), fills });
+    }
+    let gone = theirs.into_values();
+    types.extend(gone.map(|gone| Types { gnocchi: Some(gone), gnudi: None, fills: BTreeMap::new() }));
+    Ok(types)
+}
+
+async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
+    let theirs = export.gnocchi.archive_policies().await?;
+    for ours in export.gnudi.archive_policies().await? {
+        let of_policy = path("/v1/archive_policy/", &ours.name);
+        match theirs.iter().find(|theirs| theirs.name == ours.name) {
+            Some(theirs) if *theirs == *ours => {}
+            Some(theirs) if is_changeable(theirs, &ours) => {
+                let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
+                export.change(&Line::request("PATCH", of_policy, Some(body)))?;
+            }
+            other => {
+                if other.is_some() {
+                    export.change(&Line::request("DELETE", of_policy, None))?;
+                }
+                let methods: Vec<String> = ours.aggregation_methods.iter().map(ToString::to_string).collect();
+                let body = json!({
+                    "name": ours.name,
+                    "back_window": ours.back_window,
+                    "definition": definition_of(&ours),
+                    "aggregation_methods": methods,
+                });
+                export.change(&Line::request("POST", "/v1/archive_policy", Some(body)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether Gnocchi's API can make one of the other.
+fn is_changeable(theirs: &ArchivePolicy, ours: &ArchivePolicy) -> bool {
+    let granularities = |policy: &ArchivePolicy| {
+        let mut spans: Vec<_> = policy.definition.iter().map(|item| item.granularity).collect();
+        spans.sort_unstable();
+        spans
+    };
+    theirs.aggregation_methods == ours.aggregation_methods && granularities(theirs) == granularities(ours)
+}
+
+fn definition_of(policy: &ArchivePolicy) -> Value {
+    let item = |item: &gnudi_model::ArchivePolicyItem| {
+        let mut of_item = json!({"granularity": item.granularity.as_secs_f64()});
+        if let Some(points) = item.points {
+            of_item["points"] = points.into();
+        }
+        of_item
+    };
+    policy.definition.iter().map(item).collect()
+}
+
+async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
+    let theirs = export.gnocchi.archive_policy_rules().await?;
+    for ours in export.gnudi.archive_policy_rules().await? {
+        let same_name = theirs.iter().find(|theirs| theirs.name == ours.name);
+        if same_name == Some(&ours) {
+            continue;
+        }
+        if same_name.is_some() {
+            let path = path("/v1/archive_policy_rule/", &ours.name);
+            export.change(&Line::request("DELETE", path, None))?;
+        }
+        let body = json!({
+            "name": ours.name,
+            "metric_pattern": ours.metric_pattern,
+            "archive_policy_name": ours.archive_policy_name,
+        });
+        export.change(&Line::request("POST", "/v1/archive_policy_rule", Some(body)))?;
+    }
+    Ok(())
+}
+
+/// What makes one type's attributes of the other's; answers what fills the new ones.
+async fn write_attributes(
+    export: &mut Export<'_>,
+    theirs: &ResourceType,
+    ours: &ResourceType,
+) -> Result<BTreeMap<Text, AttributeValue>, ExportError> {
+    let of_type = path("/v1/resource_type/", &ours.name);
+    // One each: what was removed before is refused, and the others are not to be refused with it.
+    for name in theirs.attributes.keys().filter(|name| !ours.attributes.contains_key(*name)) {
+        let body = json!([{"op": "remove", "path": pointer(name)}]);
+        export.change(&Line::request("PATCH", of_type.clone(), Some(body)))?;
+    }
+    let mut fills = BTreeMap::new();
+    let mut operations = Vec::new();
+    for (name, attribute) in &ours.attributes {
+        let known = theirs.attributes.get(name);
+        if known == Some(attribute) {
+            continue;
+        }
+        let mut value = attribute_of(attribute);
+        if attribute.required {
+            let fill = fill(export, ours, name, attribute.kind).await?;
+            value["options"] = json!({"fill": value_of(&fill)});
+            if known.is_none() {
+                fills.insert(name.clone(), fill);
+            }
+        }
+        operations.push(json!({"op": "add", "path": pointer(name), "value": value}));
+    }
+    if !operations.is_empty() {
+        export.change(&Line::request("PATCH", of_type, Some(operations.into())))?;
+    }
+    Ok(fills)
+}
+
+/// A value for resources that have none, which Gnocchi wants to know of a required attribute: one that a resource of gnudi has. (What
+/// others have is in their own changes.)
+async fn fill(
+    export: &Export<'_>,
+    of: &ResourceType,
+    name: &Text,
+    kind: AttributeKind,
+) -> Result<AttributeValue, ExportError> {
+    let some = super::resources::page(export.gnudi, &of.name, None, false, 1).await?;
+    let value = some.first().and_then(|resource| resource.attributes.get(name)).cloned();
+    Ok(value.filter(|value| *value != AttributeValue::Null).unwrap_or_else(|| neutral(kind)))
+}
+
+fn neutral(kind: AttributeKind) -> AttributeValue {
+    match kind {
+        AttributeKind::String { min_length, .. } => {
+            AttributeValue::String(" ".repeat(min_length as usize).as_str().into())
+        }
+        AttributeKind::Uuid => AttributeValue::Uuid(uuid::Uuid::nil()),
+        AttributeKind::Number { min, max } => {
+            AttributeValue::Number(0.0_f64.max(min.unwrap_or(0.0)).min(max.unwrap_or(f64::MAX)))
+        }
+        AttributeKind::Bool => AttributeValue::Bool(false),
+        AttributeKind::Datetime => AttributeValue::Datetime(gnudi_model::Timestamp::EPOCH),
+    }
+}
+
+fn attribute_of(attribute: &Attribute) -> Value {
+    let mut value = json!({"type": attribute.kind.name(), "required": attribute.required});
+    match attribute.kind {
+        AttributeKind::String { min_length, max_length } => {
+            value["min_length"] = min_length.into();
+            value["max_length"] = max_length.into();
+        }
+        AttributeKind::Number { min, max } => {
+            for (name, bound) in [("min", min), ("max", max)] {
+                if let Some(bound) = bound {
+                    value[name] = bound.into();
+                }
+            }
+        }
+        AttributeKind::Uuid | AttributeKind::Bool | AttributeKind::Datetime => {}
+    }
+    value
+}
+
+/// The JSON pointer to an attribute (RFC 6901).
+fn pointer(attribute: &str) -> String {
+    format!("/attributes/{}", attribute.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Types, rules and policies that gnudi has no more.
+pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
+    let ours = export.gnudi.resource_types().await?;
+    for theirs in export.gnocchi.resource_types().await? {
+        let name = theirs.resource_type.name;
+        if ours.iter().all(|ours| ours.name != name) {
+            export.change(&Line::request("DELETE", path("/v1/resource_type/", &name), None))?;
+        }
+    }
+    let ours = export.gnudi.archive_policy_rules().await?;
+    for theirs in export.gnocchi.archive_policy_rules().await? {
+        if ours.iter().all(|ours| ours.name != theirs.name) {
+            let path = path("/v1/archive_policy_rule/", &theirs.name);
+            export.change(&Line::request("DELETE", path, None))?;
+        }
+    }
+    let ours = export.gnudi.archive_policies().await?;
+    for theirs in export.gnocchi.archive_policies().await? {
+        if ours.iter().all(|ours| ours.name != theirs.name) {
+            export.change(&Line::request("DELETE", path("/v1/archive_policy/", &theirs.name), None))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_written_as_gnocchi_takes_them() {
+        let of = |kind| attribute_of(&Attribute { kind, required: false, fill: None }).to_string();
+        assert_eq!(
+            of(AttributeKind::String { min_length: 0, max_length: 40 }),
+            r#"{"type":"string","required":false,"min_length":0,"max_length":40}"#
+        );
+        assert_eq!(
+            of(AttributeKind::Number { min: Some(-5.0), max: None }),
+            r#"{"type":"number","required":false,"min":-5.0}"#
+        );
+        assert_eq!(of(AttributeKind::Bool), r#"{"type":"bool","required":false}"#);
+        assert_eq!(pointer("a/b~"), "/attributes/a~1b~0");
+    }
+
+    #[test]
+    fn a_neutral_value_keeps_the_bounds() {
+        assert_eq!(neutral(AttributeKind::Number { min: Some(2.0), max: None }), AttributeValue::Number(2.0));
+        assert_eq!(
+            neutral(AttributeKind::Number { min: None, max: Some(-1.0) }),
+            AttributeValue::Number(-1.0)
+        );
+        assert_eq!(
+            neutral(AttributeKind::String { min_length: 2, max_length: 3 }),
+            AttributeValue::String("  ".into())
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! The file that is written: made, or gone on with behind the last line up to which it is whole.
+
+use std::{
+    collections::HashSet,
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use gnudi_model::Timestamp;
+use uuid::Uuid;
+
+use super::{
+    ExportError,
+    line::{FORMAT_VERSION, Head, Line, Positions},
+};
+
+/// A file that is being written, by one process at a time.
+pub struct Output {
+    writer: BufWriter<File>,
+    path: PathBuf,
+}
+
+/// What an earlier run has left in the file.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Up to where the journals are in it.
+    pub positions: Positions,
+    /// Of which time the newest differences of the indexes are; `None` where there are none.
+    pub index_at: Option<Timestamp>,
+    /// What its lines make. Bounded by what was made in gnudi since.
+    pub resources: HashSet<Uuid>,
+    pub metrics: HashSet<Uuid>,
+}
+
+impl Output {
+    /// Opens the file, made where there is none. What stands behind the last line that says where the journals were is cut off: its
+    /// writing was interrupted.
+    pub fn open(path: &Path, store: Uuid) -> Result<(Self, Earlier), ExportError> {
+        let failed = |error: io::Error| ExportError::file(path, error);
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
+        let mut file = file.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ExportError::invalid(path, "another process writes it"));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let (earlier, end) = read_earlier(&file, path, store)?;
+        file.set_len(end).map_err(failed)?;
+        file.seek(SeekFrom::Start(end)).map_err(failed)?;
+        let mut output = Self { writer: BufWriter::new(file), path: path.to_owned() };
+        if end == 0 {
+            let head = Some(Head { version: FORMAT_VERSION, store });
+            output.write(&Line { head, ..Line::default() })?;
+        }
+        Ok((output, earlier))
+    }
+
+    pub fn write(&mut self, line: &Line) -> Result<(), ExportError> {
+        let written = serde_json::to_writer(&mut self.writer, line).map_err(io::Error::from);
+        written
+            .and_then(|()| self.writer.write_all(b"\n"))
+            .map_err(|error| ExportError::file(&self.path, error))
+    }
+
+    /// Makes it durable.
+    pub fn finish(mut self) -> Result<(), ExportError> {
+        let finished = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        finished.map_err(|error| ExportError::file(&self.path, error))
+    }
+}
+
+/// Reads the file, and where its last line ends that says where the journals were.
+fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64), ExportError> {
+    let (mut earlier, mut whole_end) = (Earlier::default(), 0);
+    // Since the last line that counts.
+    let (mut resources, mut metrics) = (Vec::new(), Vec::new());
+    let mut lines = Lines::new(file, path);
+    while let Some((line, end)) = lines.next()? {
+        match &line.head {
+            Some(head) if head.store != store => {
+                return Err(ExportError::invalid(path, "it has the measures of another store"));
+            }
+            Some(_) => whole_end = end,
+            None => {}
+        }
+        resources.extend(line.resource);
+        metrics.extend(line.metric);
+        if let Some(positions) = line.journal {
+            earlier.positions = positions;
+            earlier.index_at = line.index_at.map(Timestamp).or(earlier.index_at);
+            earlier.resources.extend(resources.drain(..));
+            earlier.metrics.extend(metrics.drain(..));
+            whole_end = end;
+        }
+    }
+    Ok((earlier, whole_end))
+}
+
+/// The whole lines of a file, each with where it ends. The first must be the head.
+pub struct Lines<'a> {
+    reader: BufReader<&'a File>,
+    path: &'a Path,
+    line: Vec<u8>,
+    end: u64,
+    number: u64,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(file: &'a File, path: &'a Path) -> Self {
+        Self { reader: BufReader::with_capacity(1 << 20, file), path, line: Vec::new(), end: 0, number: 0 }
+    }
+
+    /// Goes on behind line `number`, which ends at `end`.
+    pub fn skip(&mut self, number: u64, end: u64) -> Result<(), ExportError> {
+        (self.number, self.end) = (number, end);
+        self.reader.seek(SeekFrom::Start(end)).map_err(|error| ExportError::file(self.path, error))?;
+        Ok(())
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn next(&mut self) -> Result<Option<(Line, u64)>, ExportError> {
+        self.line.clear();
+        let read = self.reader.read_until(b'\n', &mut self.line);
+        read.map_err(|error| ExportError::file(self.path, error))?;
+        let Some(text) = self.line.strip_suffix(b"\n") else { return Ok(None) };
+        self.end += self.line.len() as u64;
+        self.number += 1;
+        let invalid = |reason: String| ExportError::invalid(self.path, reason);
+        let line: Line = serde_json::from_slice(text)
+            .map_err(|error| invalid(format!("line {} is none of `gnudi export`: {error}", self.number)))?;
+        match &line.head {
+            Some(head) if head.version > FORMAT_VERSION => Err(invalid(format!(
+                "it has format version {}, but this program knows versions up to {FORMAT_VERSION} only",
+                head.version
+            ))),
+            None if self.number == 1 => Err(invalid("it is no file of `gnudi export`".to_owned())),
+            _ => Ok(Some((line, self.end))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: Uuid = Uuid::from_u128(5);
+
+    fn positions(offset: u32) -> Positions {
+        Positions::from([("/j".to_owned(), format!("00000001.log:{offset}"))])
+    }
+
+    #[test]
+    fn a_file_that_was_cut_is_gone_on_with_at_every_byte() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let (mut output, earlier) = Output::open(&path, STORE).unwrap();
+        assert!(earlier.positions.is_empty() && earlier.index_at.is_none());
+        output
+            .write(&Line { metric: Some(Uuid::from_u128(1)), ..Line::request("POST", "/a", None) })
+            .unwrap();
+        output.write(&Line { index_at: Some(9), journal: Some(positions(1)), ..Line::default() }).unwrap();
+        output
+            .write(&Line { metric: Some(Uuid::from_u128(2)), ..Line::request("POST", "/b", None) })
+            .unwrap();
+        output.write(&Line { journal: Some(positions(2)), ..Line::request("POST", "/c", None) }).unwrap();
+        output.finish().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let ends: Vec<usize> =
+            whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let (output, earlier) = Output::open(&path, STORE).unwrap();
+            output.finish().unwrap();
+            let (expected_end, offset, metrics) = match cut {
+                cut if cut < ends[2] => (ends[0], Positions::new(), 0),
+                cut if cut < ends[4] => (ends[2], positions(1), 1),
+                _ => (ends[4], positions(2), 2),
+            };
+            assert_eq!(std::fs::read(&path).unwrap(), whole[..expected_end], "{cut}");
+            assert_eq!((earlier.positions, earlier.metrics.len()), (offset, metrics), "{cut}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused_and_stay_as_they_are() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = Output::open(&path, STORE).err().unwrap().to_string();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            error
+        };
+        assert!(refused("hello\n").contains("line 1 is none"));
+        assert!(refused("{\"method\":\"GET\"}\n").contains("no file of `gnudi export`"));
+        let newer = format!("{{\"head\":{{\"version\":2,\"store\":\"{STORE}\"}}}}\n");
+        assert!(refused(&newer).contains("format version 2"));
+        let other = format!("{{\"head\":{{\"version\":1,\"store\":\"{}\"}}}}\n", Uuid::from_u128(6));
+        assert!(refused(&other).contains("another store"));
+    }
+
+    #[test]
+    fn a_file_has_one_writer() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let (_first, _) = Output::open(&path, STORE).unwrap();
+        assert!(Output::open(&path, STORE).err().unwrap().to_string().contains("another process"));
+    }
+}

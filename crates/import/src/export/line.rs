@@ -1,0 +1,134 @@
+//! A line of the file: a request to Gnocchi's API, or what the export notes for itself.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use gnudi_model::{Measure, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// The version of the file's form.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Where each journal has been read up to, by the journal's directory.
+pub type Positions = BTreeMap<String, String>;
+
+/// One line. Without a method it is a note, which is not posted.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The resource that the request makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Uuid>,
+    /// The metric that the request makes. Gnocchi gives it an id of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Uuid>,
+    /// Metrics in the body in whose places those ids are to be put that Gnocchi gave them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<Uuid>,
+    /// How many measures the body has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measures: Option<u64>,
+    /// The differences between both indexes are written up to here, as they were at that time, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_at: Option<i64>,
+    /// All that the journals have up to these positions is in the file up to this line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Positions>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
+}
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    pub version: u32,
+    /// Whose measures these are: the id that the index gave the store.
+    pub store: Uuid,
+}
+
+impl Line {
+    pub fn request(method: &str, path: impl Into<String>, body: Option<serde_json::Value>) -> Self {
+        let body = body.map(|body| raw(body.to_string()));
+        Self { method: Some(method.to_owned()), path: Some(path.into()), body, ..Self::default() }
+    }
+}
+
+/// A text that is JSON.
+pub fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).expect("written as JSON")
+}
+
+/// Appends a list of measures as Gnocchi takes it, to the nanosecond. Gnocchi takes numbers for seconds in double precision, so times
+/// are texts.
+pub fn write_measures(measures: &[Measure], out: &mut String) {
+    out.push('[');
+    for (index, Measure { timestamp, value }) in measures.iter().enumerate() {
+        out.push_str(if index == 0 { "{\"timestamp\":\"" } else { ",{\"timestamp\":\"" });
+        write_time(*timestamp, out);
+        out.push_str("\",\"value\":");
+        if value.is_finite() {
+            out.push_str(&serde_json::Number::from_f64(*value).expect("a finite number").to_string());
+        } else {
+            out.push_str(match value {
+                value if value.is_nan() => "\"nan\"",
+                value if *value > 0.0 => "\"inf\"",
+                _ => "\"-inf\"",
+            });
+        }
+        out.push('}');
+    }
+    out.push(']');
+}
+
+/// `2013-01-01T00:00:00`, with nine digits of a second's fraction unless that is zero: UTC, of which numpy wants no mention.
+fn write_time(time: Timestamp, out: &mut String) {
+    const SECONDS_CHARS: usize = "2013-01-01T00:00:00".len();
+    out.push_str(&time.to_iso()[..SECONDS_CHARS]);
+    let nanoseconds = time.0.rem_euclid(1_000_000_000);
+    if nanoseconds != 0 {
+        write!(out, ".{nanoseconds:09}").expect("a text takes all");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_keep_every_digit() {
+        let measure = |timestamp, value| Measure { timestamp: Timestamp(timestamp), value };
+        let measures = [
+            measure(1_356_998_400_000_000_000, 0.1),
+            measure(1_356_998_400_000_000_001, -3.0),
+            measure(1_356_998_400_250_000_000, f64::NAN),
+            measure(0, f64::NEG_INFINITY),
+        ];
+        let mut text = String::new();
+        write_measures(&measures, &mut text);
+        assert_eq!(
+            text,
+            r#"[{"timestamp":"2013-01-01T00:00:00","value":0.1},{"timestamp":"2013-01-01T00:00:00.000000001","value":-3.0},{"timestamp":"2013-01-01T00:00:00.250000000","value":"nan"},{"timestamp":"1970-01-01T00:00:00","value":"-inf"}]"#
+        );
+    }
+
+    #[test]
+    fn lines_read_back() {
+        let line = Line {
+            metric: Some(Uuid::from_u128(7)),
+            journal: Some(Positions::from([("/j".to_owned(), "00000001.log:4096".to_owned())])),
+            ..Line::request("POST", "/v1/metric", Some(serde_json::json!({"name": "é\n"})))
+        };
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(!text.contains('\n'), "{text}");
+        let again: Line = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        assert!(serde_json::from_str::<Line>(r#"{"unheard": 1}"#).is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! The measures of the journals, in the order in which they came, as requests of many metrics each. The journals are read once and
+//! never held whole.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use gnudi_drivers::incoming::{
+    Record,
+    journal::{Found, JournalEntry, JournalPosition, JournalReader},
+};
+use gnudi_model::{Measure, Metric, MetricId};
+use gnudi_series::points;
+use uuid::Uuid;
+
+use super::{
+    Export, ExportError, Options,
+    line::{Line, Positions, raw, write_measures},
+};
+
+/// The journals, read side by side.
+pub(super) struct Journals {
+    journals: Vec<Journal>,
+}
+
+struct Journal {
+    dir: PathBuf,
+    reader: Option<JournalReader>,
+    /// The next batch, and where it ends.
+    next: Option<(JournalEntry, JournalPosition)>,
+    /// Behind what was taken.
+    done: JournalPosition,
+}
+
+impl Journals {
+    /// Finds the directories.
+    pub fn open(options: &Options) -> Result<Self, ExportError> {
+        let journal = |dir: &PathBuf| {
+            let dir = dir.canonicalize().map_err(|error| ExportError::file(dir, error))?;
+            Ok(Journal { dir, reader: None, next: None, done: JournalPosition::default() })
+        };
+        let mut journals: Vec<Journal> =
+            options.journals.iter().map(journal).collect::<Result<_, ExportError>>()?;
+        journals.sort_by(|one, other| one.dir.cmp(&other.dir));
+        journals.dedup_by(|one, other| one.dir == other.dir);
+        Ok(Self { journals })
+    }
+
+    /// Begins behind what an earlier run has read.
+    pub fn go_on(&mut self, earlier: &Positions, store: Uuid) -> Result<(), ExportError> {
+        for journal in &mut self.journals {
+            if let Some(text) = earlier.get(&name(&journal.dir)) {
+                let invalid = |reason: String| ExportError::invalid(&journal.dir, reason);
+                journal.done = text.parse().map_err(invalid)?;
+            }
+            journal.reader = Some(JournalReader::open(&journal.dir, store, journal.done)?);
+        }
+        Ok(())
+    }
+
+    /// Behind what was taken.
+    pub fn positions(&self) -> Positions {
+        self.journals.iter().map(|journal| (name(&journal.dir), journal.done.to_string())).collect()
+    }
+
+    fn bytes_left(&self) -> Result<u64, ExportError> {
+        let mut left = 0;
+        for reader in self.journals.iter().filter_map(|journal| journal.reader.as_ref()) {
+            left += reader.bytes_left()?;
+        }
+        Ok(left)
+    }
+
+    /// The batch that came first of those that are left. Damage on the way is added to `skipped`.
+    fn next(&mut self, skipped: &mut Vec<String>) -> Result<Option<JournalEntry>, ExportError> {
+        for journal in &mut self.journals {
+            journal.look(skipped)?;
+        }
+        let waiting = self.journals.iter_mut().filter_map(|journal| {
+            let at = journal.next.as_ref()?.0.at;
+            Some((at, journal))
+        });
+        let Some((_, first)) = waiting.min_by_key(|(at, _)| *at) else { return Ok(None) };
+        let (entry, end) = first.next.take().expect("it waits");
+        first.done = end;
+        Ok(Some(entry))
+    }
+}
+
+impl Journal {
+    fn look(&mut self, skipped: &mut Vec<String>) -> Result<(), ExportError> {
+        let Some(reader) = self.reader.as_mut().filter(|_| self.next.is_none()) else { return Ok(()) };
+        while let Some(found) = reader.next()? {
+            match found {
+                Found::Entry(entry) => {
+                    self.next = Some((entry, reader.position()));
+                    return Ok(());
+                }
+                Found::Damage { file, offset: 0, .. } => {
+                    skipped
+                        .push(format!("{}: the file is missing, and its measures with it", file.display()));
+                }
+                Found::Damage { file, offset, bytes } => {
+                    skipped.push(format!(
+                        "{}: {bytes} bytes at offset {offset} are damaged, and their measures lost",
+                        file.display()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(dir: &Path) -> String {
+    dir.display().to_string()
+}
+
+/// Writes all that the journals have. `made`: the metrics whose ids Gnocchi does not know.
+pub(super) async fn write(
+    export: &mut Export<'_>,
+    journals: &mut Journals,
+    made: &HashSet<MetricId>,
+) -> Result<(), ExportError> {
+    let max = export.options.batch_measures_max;
+    let mut batch = Batch::default();
+    let mut written = journals.positions();
+    export.report.journal_bytes = journals.bytes_left()?;
+    loop {
+        let Some(entry) = journals.next(&mut export.report.skipped)? else { break };
+        for record in &entry.records {
+            let mut decoded = Vec::new();
+            if let Err(error) = points::decode(&record.points, &mut decoded) {
+                export.report.skipped.push(undecodable(record, &error));
+                continue;
+            }
+            let mut rest = &decoded[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rest.len().min(max - batch.measures));
+                batch.push(record.metric, now);
+                rest = later;
+                // Not yet all of the entry: whoever goes on, goes on before it.
+                if batch.measures == max && !rest.is_empty() {
+                    batch.write(export, made, None).await?;
+                }
+            }
+            if batch.measures == max {
+                batch.write(export, made, None).await?;
+            }
+        }
+        if batch.measures >= max.div_ceil(2) {
+            export.report.journal_bytes_left = journals.bytes_left()?;
+            written = journals.positions();
+            batch.write(export, made, Some(written.clone())).await?;
+        }
+    }
+    export.report.journal_bytes_left = 0;
+    let end = journals.positions();
+    if written != end {
+        batch.write(export, made, Some(end)).await?;
+    }
+    Ok(())
+}
+
+fn undecodable(record: &Record, error: &gnudi_series::CodecError) -> String {
+    format!("metric {}: {} measures cannot be read: {error}", record.metric, record.measures)
+}
+
+/// Measures of metrics, in the order in which they came.
+#[derive(Default)]
+struct Batch {
+    metrics: Vec<(MetricId, Vec<Measure>)>,
+    by_id: HashMap<MetricId, usize>,
+    measures: usize,
+}
+
+impl Batch {
+    fn push(&mut self, metric: MetricId, measures: &[Measure]) {
+        let index = *self.by_id.entry(metric).or_insert_with(|| {
+            self.metrics.push((metric, Vec::new()));
+            self.metrics.len() - 1
+        });
+        self.metrics[index].1.extend_from_slice(measures);
+        self.measures += measures.len();
+    }
+
+    /// Writes what is there as one request by ids and one by resources and names, and forgets it. With `positions` the last line
+    /// says that all up to there is in the file.
+    async fn write(
+        &mut self,
+        export: &mut Export<'_>,
+        made: &HashSet<MetricId>,
+        positions: Option<Positions>,
+    ) -> Result<(), ExportError> {
+        let Batch { metrics, .. } = std::mem::take(self);
+        let ids: Vec<MetricId> = metrics.iter().map(|(id, _)| *id).collect();
+        let known = export.gnudi.metrics(&ids).await?;
+        let (mut by_id, mut by_name) = (ById::default(), ByName::default());
+        for ((id, measures), known) in metrics.iter().zip(&known) {
+            match known {
+                None => export.report.measures_left_out += measures.len() as u64,
+                Some(metric) => match resource_and_name(metric).filter(|_| made.contains(id)) {
+                    Some((resource, name)) => by_name.push(resource, name, measures),
+                    None => by_id.push(*id, measures, made.contains(id)),
+                },
+            }
+        }
+        let mut lines: Vec<Line> = [by_id.line(), by_name.line()].into_iter().flatten().collect();
+        if lines.is_empty() {
+            lines.push(Line::default());
+        }
+        let last = lines.last_mut().expect("one at least");
+        last.journal = positions;
+        for line in lines.iter().filter(|line| line.method.is_some() || line.journal.is_some()) {
+            export.report.batches += u64::from(line.method.is_some());
+            export.report.measures += line.measures.unwrap_or(0);
+            export.output.write(line)?;
+        }
+        (export.tell)(&export.report);
+        Ok(())
+    }
+}
+
+fn resource_and_name(metric: &Metric) -> Option<(Uuid, &str)> {
+    Some((metric.resource_id?, metric.name.as_deref()?))
+}
+
+/// `POST /v1/batch/metrics/measures`
+#[derive(Default)]
+struct ById {
+    body: String,
+    made: Vec<Uuid>,
+    measures: u64,
+}
+
+impl ById {
+    fn push(&mut self, id: MetricId, measures: &[Measure], is_made: bool) {
+        self.body.push(if self.body.is_empty() { '{' } else { ',' });
+        write!(self.body, "\"{id}\":").expect("a text takes all");
+        write_measures(measures, &mut self.body);
+        self.made.extend(is_made.then_some(id.0));
+        self.measures += measures.len() as u64;
+    }
+
+    fn line(mut self) -> Option<Line> {
+        if self.body.is_empty() {
+            return None;
+        }
+        self.body.push('}');
+        let line = Line::request("POST", "/v1/batch/metrics/measures", None);
+        Some(Line { made: self.made, measures: Some(self.measures), body: Some(raw(self.body)), ..line })
+    }
+}
+
+/// `POST /v1/batch/resources/metrics/measures`
+#[derive(Default)]
+struct ByName<'a> {
+    /// By resource, then by name.
+    metrics: BTreeMap<Uuid, Vec<(&'a str, &'a [Measure])>>,
+    measures: u64,
+}
+
+impl<'a> ByName<'a> {
+    fn push(&mut self, resource: Uuid, name: &'a str, measures: &'a [Measure]) {
+        self.metrics.entry(resource).or_default().push((name, measures));
+        self.measures += measures.len() as u64;
+    }
+
+    fn line(self) -> Option<Line> {
+        if self.metrics.is_empty() {
+            return None;
+        }
+        let mut body = String::new();
+        for (resource, metrics) in self.metrics {
+            body.push(if body.is_empty() { '{' } else { ',' });
+            write!(body, "\"{resource}\":").expect("a text takes all");
+            for (index, (name, measures)) in metrics.into_iter().enumerate() {
+                body.push(if index == 0 { '{' } else { ',' });
+                body.push_str(&serde_json::Value::from(name).to_string());
+                body.push(':');
+                write_measures(measures, &mut body);
+            }
+            body.push('}');
+        }
+        body.push('}');
+        let line = Line::request("POST", "/v1/batch/resources/metrics/measures", None);
+        Some(Line { measures: Some(self.measures), body: Some(raw(body)), ..line })
+    }
+}

@@ -1,0 +1,151 @@
+//! Metrics: those that are gone, and those that are new, which Gnocchi gives ids of its own.
+
+use std::{collections::HashSet, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_indexer::{
+    Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
+};
+use gnudi_model::{Metric, MetricId, Text, Timestamp, resource_type::GENERIC};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{
+    Export, ExportError,
+    line::Line,
+    merge::{self, Listing, Rows},
+    post::{NEW_METRIC, Posted},
+};
+use crate::index::Index;
+
+/// Metrics in one page of gnudi's listing.
+const PAGE_ROWS: usize = 10_000;
+
+struct Theirs<'a> {
+    index: &'a mut Index,
+    behind: Option<MetricId>,
+}
+
+#[async_trait]
+impl Rows for Theirs<'_> {
+    type Row = NewMetric;
+
+    async fn page(&mut self) -> Result<Vec<NewMetric>, ExportError> {
+        let some = self.index.metrics_behind(self.behind, Timestamp::EPOCH).await?;
+        self.behind = some.last().map(|last| last.id).or(self.behind);
+        Ok(some)
+    }
+
+    fn id(row: &NewMetric) -> Uuid {
+        row.id.0
+    }
+}
+
+struct Ours<'a> {
+    indexer: &'a dyn Indexer,
+    behind: Option<MetricId>,
+}
+
+#[async_trait]
+impl Rows for Ours<'_> {
+    type Row = Arc<Metric>;
+
+    async fn page(&mut self) -> Result<Vec<Arc<Metric>>, ExportError> {
+        let sorts = vec![MetricSort { key: SortKey::Id, direction: SortDirection::Ascending }];
+        let page = Page { limit: PAGE_ROWS, marker: self.behind, sorts };
+        let listing = MetricListing { filter: MetricFilter::default(), page };
+        let some = self.indexer.list_metrics(&listing).await?;
+        self.behind = some.last().map(|last| last.id).or(self.behind);
+        Ok(some)
+    }
+
+    fn id(row: &Arc<Metric>) -> Uuid {
+        row.id.0
+    }
+}
+
+fn listings<'a>(gnocchi: &'a mut Index, gnudi: &'a dyn Indexer) -> (Listing<Theirs<'a>>, Listing<Ours<'a>>) {
+    let (theirs, ours) = (Theirs { index: gnocchi, behind: None }, Ours { indexer: gnudi, behind: None });
+    (Listing::new(theirs), Listing::new(ours))
+}
+
+/// Deletes what gnudi has no more. What goes with its resource needs no request; what stands for a metric that an earlier run has
+/// brought over stays.
+pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
+    let posted = Posted::read(&export.options.output)?;
+    let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
+    let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
+    loop {
+        let gone = match merge::next(&mut theirs, &mut ours).await? {
+            (None, None) => return Ok(()),
+            (Some(theirs), None) => theirs,
+            _ => continue,
+        };
+        let stays = match gone.resource_id {
+            None => match posted.original(gone.id.0) {
+                Some(original) => gnudi.metrics(&[MetricId(original)]).await?[0].is_some(),
+                None => false,
+            },
+            Some(resource) if gnudi.ends(&[resource]).await?[0].is_none() => true,
+            Some(resource) => {
+                let name = gone.name.as_deref().unwrap_or_default();
+                let named = gnudi.named_metrics(&[(resource, name)]).await?.pop().flatten();
+                named.is_some_and(|named| earlier.metrics.contains(&named.id.0))
+            }
+        };
+        if !stays {
+            report.changes += 1;
+            output.write(&Line::request("DELETE", format!("/v1/metric/{}", gone.id.0), None))?;
+            tell(report);
+        }
+    }
+}
+
+/// Makes what Gnocchi lacks, unless an earlier run has; answers all metrics of gnudi whose ids Gnocchi does not know.
+pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
+    let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
+    let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
+    let mut made = HashSet::new();
+    loop {
+        match merge::next(&mut theirs, &mut ours).await? {
+            (None, None) => return Ok(made),
+            (None, Some(new)) => {
+                made.insert(new.id);
+                if !earlier.metrics.contains(&new.id.0) {
+                    report.changes += 1;
+                    report.metrics_new += 1;
+                    output.write(&creation(&new))?;
+                    tell(report);
+                }
+            }
+            (Some(theirs), Some(ours)) => {
+                let name = ours.name.as_ref().map(Text::as_str);
+                if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
+                    report.skipped.push(format!(
+                        "metric {}: it belongs to another resource than in Gnocchi, which its API cannot say",
+                        ours.id
+                    ));
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+}
+
+fn creation(new: &Metric) -> Line {
+    let mut body =
+        Map::from_iter([("archive_policy_name".to_owned(), Value::from(new.archive_policy_name.as_str()))]);
+    if let Some(unit) = &new.unit {
+        body.insert("unit".to_owned(), unit.as_str().into());
+    }
+    let name = new.name.as_ref().map(Text::as_str);
+    let line = if let Some(resource) = new.resource_id {
+        let named = Map::from_iter([(name.unwrap_or_default().to_owned(), Value::from(body))]);
+        let path = format!("/v1/resource/{GENERIC}/{resource}/metric");
+        Line::request("POST", path, Some(named.into()))
+    } else {
+        body.extend(name.map(|name| ("name".to_owned(), Value::from(name))));
+        Line::request("POST", NEW_METRIC, Some(body.into()))
+    };
+    Line { metric: Some(new.id.0), ..line }
+}

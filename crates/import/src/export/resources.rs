@@ -1,0 +1,340 @@
+//! Resources: those that are gone, those that are new with all their revisions, and what has changed in the others.
+//!
+//! Gnocchi stamps revisions with its own time: what they hold is brought back, when they began is not.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use gnudi_client::uri::path;
+use gnudi_indexer::{Indexer, ResourceListing, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
+use gnudi_model::{AttributeValue, Resource, Text, Timestamp, resource_type::GENERIC};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{
+    Export, ExportError,
+    definitions::Types,
+    line::Line,
+    merge::{self, Listing, Rows},
+};
+use crate::index::{Index, SourceResource, SourceRevision, SourceType};
+
+/// Resources, or revisions, in one page of gnudi's listing.
+const PAGE_ROWS: usize = 5_000;
+
+/// Those of a type that Gnocchi has.
+struct Theirs<'a> {
+    index: &'a mut Index,
+    of: Option<&'a SourceType>,
+    behind: Option<Uuid>,
+}
+
+#[async_trait]
+impl Rows for Theirs<'_> {
+    type Row = SourceResource;
+
+    async fn page(&mut self) -> Result<Vec<SourceResource>, ExportError> {
+        let Some(of) = self.of else { return Ok(Vec::new()) };
+        let some = self.index.resources_behind(of, self.behind).await?;
+        self.behind = some.last().map(|last| last.id).or(self.behind);
+        Ok(some)
+    }
+
+    fn id(row: &SourceResource) -> Uuid {
+        row.id
+    }
+}
+
+/// Those of a type that gnudi has, each with its revisions, oldest first; the last is the resource as it is.
+struct Ours<'a> {
+    indexer: &'a dyn Indexer,
+    of: Option<&'a str>,
+    marker: Option<ResourceMarker>,
+    /// Whether earlier revisions are read, too.
+    history: bool,
+    /// Of the resource at the end of the last page, of which the next one may have more.
+    rest: Vec<Arc<Resource>>,
+}
+
+type Revisions = Vec<Arc<Resource>>;
+
+#[async_trait]
+impl Rows for Ours<'_> {
+    type Row = Revisions;
+
+    async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
+        let Some(of) = self.of else { return Ok(Vec::new()) };
+        loop {
+            let some = page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
+            let is_end = some.is_empty();
+            if let Some(last) = some.last() {
+                self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
+            }
+            let mut rows = std::mem::take(&mut self.rest);
+            // The generic listing has the resources of all types.
+            rows.extend(some.into_iter().filter(|row| row.resource_type == *of));
+            let mut resources: Vec<Revisions> =
+                rows.chunk_by(|one, other| one.id == other.id).map(<[_]>::to_vec).collect();
+            if !is_end {
+                self.rest = resources.pop().unwrap_or_default();
+            }
+            for revisions in &mut resources {
+                let is_current = |revision: &Resource| revision.revision == Resource::CURRENT;
+                revisions.sort_by_key(|revision| (is_current(revision), revision.revision_start));
+            }
+            if is_end || !resources.is_empty() {
+                return Ok(resources);
+            }
+        }
+    }
+
+    fn id(row: &Revisions) -> Uuid {
+        row[0].id
+    }
+}
+
+/// A page of gnudi's resources of a type in the order of their ids.
+pub(super) async fn page(
+    indexer: &dyn Indexer,
+    of: &str,
+    marker: Option<ResourceMarker>,
+    history: bool,
+    limit: usize,
+) -> Result<Vec<Arc<Resource>>, ExportError> {
+    let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
+    let listing = ResourceListing {
+        resource_type: of.to_owned(),
+        filter: None,
+        history,
+        details: false,
+        page: ResourcePage { limit: Some(limit), marker, sorts },
+        now: Timestamp::EPOCH,
+    };
+    Ok(indexer.list_resources(&listing).await?)
+}
+
+fn listings<'a>(
+    gnocchi: &'a mut Index,
+    gnudi: &'a dyn Indexer,
+    of: &'a Types,
+    history: bool,
+) -> (Listing<Theirs<'a>>, Listing<Ours<'a>>) {
+    let theirs = Theirs { index: gnocchi, of: of.gnocchi.as_ref(), behind: None };
+    let name = of.gnudi.as_ref().map(|of| of.name.as_str());
+    let ours = Ours { indexer: gnudi, of: name, marker: None, history, rest: Vec::new() };
+    (Listing::new(theirs), Listing::new(ours))
+}
+
+/// Deletes what gnudi has no more, or as another resource of the same id. All of it before anything is made: the id may be that of a
+/// resource of another type now.
+pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
+    for of in types {
+        let mut gone = Vec::new();
+        {
+            let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
+            loop {
+                match merge::next(&mut theirs, &mut ours).await? {
+                    (None, None) => break,
+                    (Some(theirs), None) => gone.push(theirs.id),
+                    (Some(theirs), Some(ours)) if is_another(&theirs, &ours, export.earlier.index_at) => {
+                        gone.push(theirs.id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for id in gone {
+            let line = Line::request("DELETE", format!("/v1/resource/{GENERIC}/{id}"), None);
+            export.change(&line)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether gnudi's resource was made since, after Gnocchi's of that id was deleted there.
+fn is_another(theirs: &SourceResource, ours: &Revisions, index_at: Option<Timestamp>) -> bool {
+    ours[0].revision_start > known_until(theirs, index_at)
+}
+
+/// Up to when the revisions of a resource are known to Gnocchi: those of the time of the import, or those that an earlier run has
+/// written. After that one, what Gnocchi says of its revisions is of the time at which they were posted.
+fn known_until(theirs: &SourceResource, index_at: Option<Timestamp>) -> Timestamp {
+    let imported = theirs.revisions.last().map_or(Timestamp::EPOCH, |revision| revision.revision_start);
+    index_at.unwrap_or(imported)
+}
+
+/// Makes what Gnocchi lacks, and changes what is otherwise there.
+pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
+    for of in types {
+        let Export { gnocchi, gnudi, output, earlier, options, report, tell } = export;
+        let (mut theirs, mut ours) = listings(gnocchi, *gnudi, of, true);
+        let mut changes = Changes { creator: &options.creator, skipped: Vec::new(), lines: Vec::new() };
+        loop {
+            match merge::next(&mut theirs, &mut ours).await? {
+                (None, None) => break,
+                (Some(_), None) => {}
+                (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, earlier.index_at) => {
+                    let until = known_until(&theirs, earlier.index_at);
+                    let mut state = State::of_source(theirs.revisions.last(), of);
+                    changes.follow(&mut state, &ours, until);
+                }
+                (_, Some(ours)) => changes.make(&ours, earlier),
+            }
+            for line in changes.lines.drain(..) {
+                report.changes += 1;
+                output.write(&line)?;
+            }
+            report.skipped.append(&mut changes.skipped);
+            tell(report);
+        }
+    }
+    Ok(())
+}
+
+/// What is to be done for one resource after the other.
+struct Changes<'a> {
+    creator: &'a str,
+    lines: Vec<Line>,
+    skipped: Vec<String>,
+}
+
+impl Changes<'_> {
+    /// A resource that Gnocchi lacks.
+    fn make(&mut self, revisions: &Revisions, earlier: &super::file::Earlier) {
+        let first = &revisions[0];
+        // It is in the file already, as it was at that time.
+        let known = earlier
+            .index_at
+            .filter(|until| earlier.resources.contains(&first.id) && first.revision_start <= *until);
+        if let Some(until) = known {
+            let last = revisions.iter().rev().find(|revision| revision.revision_start <= until);
+            let mut state = State::of(last.unwrap_or(first));
+            self.follow(&mut state, revisions, until);
+            return;
+        }
+        let mut state = State::of(first);
+        let mut body = state.body(&State::default(), |_| {});
+        // Whoever posts another id than a UUID gets a resource of its own.
+        let is_own = first.creator == *self.creator;
+        let id = if is_own { first.original_resource_id.to_string() } else { first.id.to_string() };
+        body.insert("id".to_owned(), id.into());
+        let of_type = path("/v1/resource/", &first.resource_type);
+        let line = Line::request("POST", of_type, Some(body.into()));
+        self.lines.push(Line { resource: Some(first.id), ..line });
+        self.follow(&mut state, revisions, first.revision_start);
+    }
+
+    /// The revisions behind `until`, and at last what Gnocchi has otherwise all the same.
+    fn follow(&mut self, state: &mut State, revisions: &Revisions, until: Timestamp) {
+        let later = revisions.iter().filter(|revision| revision.revision_start > until);
+        for revision in later.chain(revisions.last()) {
+            let next = State::of(revision);
+            let mut lost = Vec::new();
+            let body = next.body(state, |field| lost.push(field.to_owned()));
+            for field in lost {
+                self.skipped.push(format!(
+                    "resource {}: {field} has no value any more, which Gnocchi's API cannot say: it keeps the one it has",
+                    revision.id
+                ));
+            }
+            *state = next;
+            if !body.is_empty() {
+                let of_resource = path("/v1/resource/", &revision.resource_type);
+                let path = format!("{of_resource}/{}", revision.id);
+                self.lines.push(Line::request("PATCH", path, Some(body.into())));
+            }
+        }
+    }
+}
+
+/// What a request can say of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    user_id: Option<String>,
+    project_id: Option<String>,
+    /// Those that have a value.
+    attributes: BTreeMap<Text, AttributeValue>,
+}
+
+impl State {
+    fn of(resource: &Resource) -> Self {
+        let text = |text: &Option<Text>| text.as_ref().map(ToString::to_string);
+        Self {
+            started_at: Some(resource.started_at),
+            ended_at: resource.ended_at,
+            user_id: text(&resource.user_id),
+            project_id: text(&resource.project_id),
+            attributes: with_value(&resource.attributes),
+        }
+    }
+
+    /// A resource of Gnocchi's, once its type is as gnudi's.
+    fn of_source(revision: Option<&SourceRevision>, of: &Types) -> Self {
+        let Some(revision) = revision else { return Self::default() };
+        let mut attributes = with_value(&revision.attributes);
+        attributes.retain(|name, _| of.gnudi.as_ref().is_some_and(|of| of.attributes.contains_key(name)));
+        attributes.extend(of.fills.clone());
+        Self {
+            started_at: Some(revision.started_at),
+            ended_at: revision.ended_at,
+            user_id: revision.user_id.clone(),
+            project_id: revision.project_id.clone(),
+            attributes,
+        }
+    }
+
+    /// The body of a request that makes this of `before`. `lost` is told of fields whose value no request can take away.
+    fn body(&self, before: &State, mut lost: impl FnMut(&str)) -> Map<String, Value> {
+        let mut body = Map::new();
+        let times = [
+            ("started_at", self.started_at, before.started_at),
+            ("ended_at", self.ended_at, before.ended_at),
+        ];
+        for (name, now, before) in times {
+            match now {
+                Some(time) if now != before => {
+                    body.insert(name.to_owned(), time.to_iso_micros().into());
+                }
+                None if before.is_some() => lost(name),
+                _ => {}
+            }
+        }
+        let owners = [
+            ("user_id", &self.user_id, &before.user_id),
+            ("project_id", &self.project_id, &before.project_id),
+        ];
+        for (name, now, before) in owners {
+            if now != before {
+                body.insert(name.to_owned(), now.clone().into());
+            }
+        }
+        for (name, value) in &self.attributes {
+            if before.attributes.get(name) != Some(value) {
+                body.insert(name.to_string(), value_of(value));
+            }
+        }
+        for name in before.attributes.keys().filter(|name| !self.attributes.contains_key(*name)) {
+            lost(name);
+        }
+        body
+    }
+}
+
+fn with_value(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
+    let given = attributes.iter().filter(|(_, value)| **value != AttributeValue::Null);
+    given.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A value as a request gives it.
+pub(super) fn value_of(value: &AttributeValue) -> Value {
+    match value {
+        AttributeValue::Null => Value::Null,
+        AttributeValue::String(text) => text.as_str().into(),
+        AttributeValue::Uuid(id) => id.to_string().into(),
+        AttributeValue::Number(number) => (*number).into(),
+        AttributeValue::Bool(flag) => (*flag).into(),
+        AttributeValue::Datetime(time) => time.to_iso_micros().into(),
+    }
+}

@@ -1,0 +1,314 @@
+"""`gnudi export gnocchi` and `gnudi export post`: a real Gnocchi filled at random is imported, gnudi serves in its place, and then it is
+brought up to date with all that came into gnudi. Both are asked everything."""
+
+import itertools
+import json
+import random
+import re
+import subprocess
+import time
+import uuid
+
+import pytest
+
+from migration.world import POLICIES, World, check_same, metadata, series
+from support import gnudi as program
+
+BATCH_MEASURES = 40
+# Of Gnocchi's own making for each change that comes to it.
+STAMPS = ("revision", "revision_start", "revision_end")
+
+
+class Back:
+    """A Gnocchi that was imported into a gnudi which keeps a journal, and the file between them."""
+
+    def __init__(self, gnocchi, gnudi, seed, tmp_path):
+        self.rng = random.Random(f"export {seed}")
+        self.gnocchi = gnocchi
+        self.world = World(gnocchi.client(), self.rng)
+        self.data_dir, self.journal, self.file = tmp_path / "data", tmp_path / "journal", tmp_path / "back.jsonl"
+        self.make_gnudi = gnudi
+        # Ids of metrics that gnudi has made: in Gnocchi.
+        self.made, self.numbers, self.used = {}, itertools.count(100), {}
+
+    def import_all(self):
+        self.patch_type([{"op": "add", "path": "/attributes/gone", "value": {"type": "string", "required": False}}])
+        self.world.make()
+        self.world.post([self.gnocchi.client()], self.world.requests(4))
+        self.world.now_s += 1000
+        done = program.run("import", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", "--data-dir", self.data_dir,
+                           timeout_s=120)
+        assert done.returncode == 0, done.stderr
+        self.imported = set(self.world.metrics)
+
+    def serve(self):
+        self.ours = self.make_gnudi(data_dir=self.data_dir, config=f"[incoming]\njournal = {self.journal}\n",
+                                    arguments=["--skip-archive-policies-creation"])
+        self.world.client = self.ours.client()
+
+    def crash(self):
+        self.ours.kill()
+        self.ours.start()
+        self.world.client = self.ours.client()
+
+    def measure(self, requests):
+        """Posts to gnudi by every route. Within a minute points may be late: what is older than the back window, Gnocchi takes or leaves
+        depending on what it happens to process at once; so it is with two values at one time."""
+        for _ in range(requests):
+            self.world.now_s += self.rng.choice([0, 60, 400, 4000])
+            minute = self.world.now_s // 60 * 60
+            request = {}
+            for metric in self.rng.sample(sorted(self.world.metrics), len(self.world.metrics) * 2 // 3):
+                times = {minute + self.rng.randint(0, 59) + self.rng.choice([0, 0.25, 0.000001]) for _ in range(self.rng.choice([1, 4, 20]))}
+                times -= self.used.setdefault(metric, set())
+                self.used[metric] |= times
+                if times:
+                    request[metric] = [{"timestamp": time, "value": self.rng.choice([1.5, -3, 7e-3, 1e12]) * self.rng.random()}
+                                       for time in sorted(times)]
+            if self.rng.random() < 0.5:
+                self.world.client.post("/v1/batch/metrics/measures", request).expect(202)
+            else:
+                for metric, measures in request.items():
+                    self.world.client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+
+    def change(self):
+        """Resources and metrics that are made, changed and deleted."""
+        world, client, rng = self.world, self.world.client, self.rng
+        for resource in rng.sample(sorted(world.resources), len(world.resources) // 2):
+            world.change(resource)
+        for _ in range(4):
+            world.make_resource(next(self.numbers))
+        self.delete_metric(lambda shown: True)
+        for resource in rng.sample(sorted(world.resources), 3):
+            name, policy = f"later.{next(self.numbers)}", world.policy()
+            made = client.post(f"/v1/resource/generic/{resource}/metric", {name: {"archive_policy_name": policy, "unit": "x"}})
+            made.expect(200)
+            world.metrics[client.get(f"/v1/resource/generic/{resource}/metric/{name}").expect(200).json()["id"]] = policy
+        for _ in range(2):
+            policy = world.policy()
+            made = client.post("/v1/metric", {"archive_policy_name": policy, "name": f"later {len(world.metrics)} é"})
+            world.metrics[made.expect(201).json()["id"]] = policy
+        self.delete_resource()
+        self.replace_metric()
+
+    def delete_metric(self, wanted):
+        for metric in self.rng.sample(sorted(self.world.metrics), len(self.world.metrics)):
+            shown = self.world.client.get(f"/v1/metric/{metric}").expect(200).json()
+            if wanted(shown):
+                self.world.client.delete(f"/v1/metric/{metric}").expect(204)
+                del self.world.metrics[metric]
+                return shown
+        raise AssertionError("no such metric")
+
+    def delete_resource(self):
+        resource = self.rng.choice(sorted(self.world.resources))
+        shown = self.world.client.get(f"/v1/resource/generic/{resource}").expect(200).json()
+        self.world.client.delete(f"/v1/resource/generic/{resource}").expect(204)
+        del self.world.resources[resource]
+        for metric in shown["metrics"].values():
+            self.world.metrics.pop(metric, None)
+
+    def replace_metric(self):
+        """One that is deleted and made anew, under its name."""
+        shown = self.delete_metric(lambda shown: shown["resource"] is not None)
+        resource, name = shown["resource"]["id"], shown["name"]
+        policy = self.world.policy()
+        client = self.world.client
+        client.post(f"/v1/resource/generic/{resource}/metric", {name: {"archive_policy_name": policy}}).expect(200)
+        self.world.metrics[client.get(f"/v1/resource/generic/{resource}/metric/{name}").expect(200).json()["id"]] = policy
+
+    def change_definitions(self):
+        client = self.world.client
+        POLICIES["later"] = ([("1m", 500)], ["mean", "count"], 2)
+        client.post("/v1/archive_policy", {"name": "later", "definition": [{"granularity": "1m", "points": 500}],
+                                           "aggregation_methods": ["mean", "count"], "back_window": 2}).expect(201)
+        client.patch("/v1/archive_policy/unused", {"definition": [{"granularity": "1d", "points": 20}]}).expect(200)
+        client.post("/v1/archive_policy_rule", {"name": "later-rule", "metric_pattern": "later*", "archive_policy_name": "later"}).expect(201)
+        client.delete("/v1/archive_policy_rule/disk-rule").expect(204)
+        client.post("/v1/resource_type", {"name": "rack", "attributes": {"row": {"type": "number", "required": True}}}).expect(201)
+        made = client.post("/v1/resource/rack", {"id": str(uuid.UUID(int=77)), "row": 3, "started_at": "2023-01-01T00:00:00"})
+        self.world.resources[made.expect(201).json()["id"]] = "rack"
+        self.patch_type([
+            {"op": "add", "path": "/attributes/zone", "value": {"type": "string", "required": True, "options": {"fill": "z1"}}},
+            {"op": "add", "path": "/attributes/note", "value": {"type": "string", "required": False}},
+            {"op": "remove", "path": "/attributes/gone"}])
+        attributes = self.world.attributes
+        more = lambda is_new: {"zone": "z2"} if is_new else {"note": "n"} if self.rng.random() < 0.3 else {}
+        self.world.attributes = lambda is_new: attributes(is_new) | more(is_new)
+
+    def patch_type(self, patch):
+        headers = {"Content-Type": "application/json-patch+json"}
+        self.world.client.patch("/v1/resource_type/machine", patch, headers=headers).expect(200)
+
+    def export_command(self):
+        return ["export", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", "--data-dir", self.data_dir,
+                "--journal", self.journal, "--output", self.file, "--batch-measures-max", BATCH_MEASURES]
+
+    def export(self, cut=True):
+        """Exports, cuts the file somewhere behind what was posted, as an interruption does, and exports again."""
+        assert self.ours.stop() == 0
+        before = self.file.stat().st_size if self.file.exists() else 0
+        done = program.run(*self.export_command(), timeout_s=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "  0 left out" in done.stdout, done.stdout
+        if cut:
+            whole = self.file.stat().st_size
+            with open(self.file, "r+b") as file:
+                file.truncate(self.rng.randint(before, whole))
+            done = program.run(*self.export_command(), timeout_s=60)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    def post_command(self):
+        return ["export", "post", self.file, "--gnocchi", f"http://127.0.0.1:{self.gnocchi.port}"]
+
+    def post(self):
+        """Posts, is killed in the middle, and posts the rest."""
+        process = subprocess.Popen([program.binary(), *map(str, self.post_command())], stdout=subprocess.PIPE, text=True)
+        time.sleep(self.rng.uniform(0.1, 1))
+        process.kill()
+        told = process.communicate()[0]
+        done = program.run(*self.post_command(), timeout_s=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        again = program.run(*self.post_command(), timeout_s=60)
+        assert (again.returncode, again.stdout.splitlines()[1].strip()[:10]) == (0, "0 requests"), again.stdout
+        self.made |= dict(re.findall(r"metric (\S+) is (\S+) in Gnocchi", told + done.stdout))
+        # What a kill kept from being told stands beside the file.
+        state = self.file.with_name(self.file.name + ".posted").read_text(encoding="utf-8")
+        recorded = dict(line.split()[2:] for line in state.splitlines() if len(line.split()) == 4)
+        assert self.made.items() <= recorded.items()
+        self.made = recorded
+
+    def find_made(self):
+        """{id in gnudi: id in Gnocchi} of all metrics: of resources by their names, others as the post says."""
+        ids = {}
+        for metric in self.world.metrics:
+            shown = self.ours.client().get(f"/v1/metric/{metric}").expect(200).json()
+            if metric in self.imported:
+                ids[metric] = metric
+            elif shown["resource"] is None:
+                ids[metric] = self.made[metric]
+            else:
+                path = f"/v1/resource/generic/{shown['resource']['id']}/metric/{shown['name']}"
+                ids[metric] = self.gnocchi.client().get(path).expect(200).json()["id"]
+        return ids
+
+    def compare(self):
+        self.ours = self.make_gnudi(data_dir=self.data_dir, arguments=["--skip-archive-policies-creation"])
+        ids = self.find_made()
+        theirs = series(self.gnocchi.client(), {ids[metric]: policy for metric, policy in self.world.metrics.items()})
+        ours = series(self.ours.client(), self.world.metrics)
+        ours = {(ids[metric], *rest): rows for (metric, *rest), rows in ours.items()}
+        check_same(comparable(ours), comparable(theirs), "series")
+        assert ours.keys() == theirs.keys()
+        # The paths of metrics name them: each side is asked for its own.
+        metrics, self.world.metrics = self.world.metrics, {}
+        ours = self.shown(self.ours.client(), ids)
+        theirs = self.shown(self.gnocchi.client(), {})
+        self.world.metrics = metrics
+        check_same(ours, theirs, "metadata")
+        check_same(theirs, ours, "metadata")
+        assert self.ours.stop() == 0
+
+    def shown(self, client, ids):
+        answers = json.dumps(metadata(client, self.world))
+        for ours, theirs in ids.items():
+            answers = answers.replace(ours, theirs)
+        return unstamped(json.loads(answers))
+
+
+def comparable(found):
+    """Without what depends on how many requests Gnocchi processes at once: rates at the edge of the back window, and a percentile's last
+    digits."""
+    digits = lambda method, value: f"{value:.9g}" if method.endswith("pct") else value
+    return {(metric, method, granularity): [(*at, digits(method, value)) for *at, value in rows]
+            for (metric, method, granularity), rows in found.items() if not method.startswith("rate:")}
+
+
+def unstamped(answer):
+    """Without stamps and the numbers of revisions, and without the order of lists and of attributes."""
+    if isinstance(answer, dict):
+        return {key: unstamped(value) for key, value in answer.items() if key not in STAMPS}
+    if isinstance(answer, list):
+        return sorted((unstamped(item) for item in answer), key=lambda item: json.dumps(item, sort_keys=True))
+    return answer
+
+
+
+def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, seed, tmp_path):
+    back = Back(gnocchi(), gnudi, seed, tmp_path)
+    back.import_all()
+    back.serve()
+    back.measure(6)
+    back.crash()
+    back.change_definitions()
+    back.change()
+    back.measure(6)
+    back.export()
+    back.post()
+    back.compare()
+    # Once more, with the same file: Gnocchi has ids of its own for what was made.
+    back.serve()
+    back.change()
+    back.measure(4)
+    back.export()
+    back.post()
+    back.compare()
+
+
+def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
+    back = Back(gnocchi(), gnudi, seed, tmp_path)
+    back.import_all()
+    back.serve()
+    back.measure(3)
+    assert back.ours.stop() == 0
+    conf = back.gnocchi.directory / "gnocchi.conf"
+
+    def refused(*arguments):
+        done = program.run("export", "gnocchi", "--config-file", conf, *arguments, timeout_s=30)
+        assert (done.returncode, done.stdout) == (1, "")
+        return done.stderr
+
+    nowhere, file = tmp_path / "nowhere", tmp_path / "refused.jsonl"
+    assert "there is no store of gnudi" in refused("--data-dir", nowhere, "--journal", back.journal, "--output", file)
+    assert "nowhere" in refused("--data-dir", back.data_dir, "--journal", nowhere, "--output", file)
+    assert "which journal" in refused("--data-dir", back.data_dir, "--output", file)
+    other = gnudi(config="[incoming]\njournal = " + str(tmp_path / "other") + "\n")
+    assert other.stop() == 0
+    assert "none of this Gnocchi's metrics" in refused("--data-dir", other.data_dir, "--journal", tmp_path / "other", "--output", file)
+    assert "belongs to another store" in refused("--data-dir", back.data_dir, "--journal", tmp_path / "other", "--output", file)
+    assert not nowhere.exists()
+    # A journal that is damaged costs what is hit.
+    (segment, *_) = sorted(back.journal.glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[4096 + 60] ^= 1
+    segment.write_bytes(content)
+    done = program.run(*back.export_command(), timeout_s=60)
+    assert done.returncode == 0, done.stderr
+    assert "1 left out:" in done.stdout and f"{segment}: " in done.stdout and "at offset 4096 are damaged" in done.stdout, done.stdout
+    # What Gnocchi refuses stops the post, with the line.
+    lines = back.file.read_text(encoding="utf-8").splitlines()
+    (number, line) = next((number, line) for number, line in enumerate(lines, 1) if "/v1/batch/metrics" in line)
+    metric = re.search(r'"body":\{"([0-9a-f-]{36})"', line).group(1)
+    back.gnocchi.client().delete(f"/v1/metric/{metric}").expect(204)
+    done = program.run(*back.post_command(), timeout_s=60)
+    assert done.returncode == 1, done.stdout
+    assert f"{back.file} line {number}: POST /v1/batch/metrics/measures: 400" in done.stderr and metric in done.stderr, done.stderr
+
+
+def test_a_journal_has_one_process(gnudi, tmp_path):
+    config = f"[incoming]\njournal = {tmp_path / 'journal'}\n"
+    gnudi(config=config)
+    (tmp_path / "second.conf").write_text(config, encoding="utf-8")
+    done = program.run("serve", "--config-file", tmp_path / "second.conf", "--data-dir", tmp_path / "second", "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "[incoming] journal" in done.stderr and "another process writes this journal" in done.stderr, done.stderr
+
+
+@pytest.fixture(autouse=True)
+def _policies():
+    """What a test adds is its own."""
+    before = dict(POLICIES)
+    yield
+    POLICIES.clear()
+    POLICIES.update(before)
+
