@@ -174,11 +174,7 @@ async fn policies_read_before_a_change_are_not_kept() {
 #[tokio::test]
 async fn rules_follow_changes() {
     let (cache, gated) = cache().await;
-    let rule = |name: &str, pattern: &str, policy: &str| ArchivePolicyRule {
-        name: name.to_owned(),
-        metric_pattern: pattern.to_owned(),
-        archive_policy_name: policy.to_owned(),
-    };
+    let rule = ArchivePolicyRule::new;
     let policy_of = async |name: &str| cache.archive_policy_name_for_metric(name).await.ok();
     assert_eq!(policy_of("cpu").await.as_deref(), Some("low"));
     cache.create_archive_policy_rule(rule("1", "cpu", "high")).await.unwrap();

@@ -5,7 +5,6 @@ mod playing;
 
 use std::collections::BTreeSet;
 
-use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page,
 };
@@ -221,26 +220,4 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
-#[test]
-fn sqlite_answers_as_the_model() {
-    playing::run_on(EngineKind::Sqlite, calls());
-}
-
-#[test]
-fn postgres_answers_as_the_model() {
-    playing::run_on(EngineKind::Postgres, calls());
-}
-
-#[test]
-fn mariadb_answers_as_the_model() {
-    playing::run_on(EngineKind::MariaDb, calls());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&Engine::start(EngineKind::Sqlite), &calls, Some(cached_max))?;
-    }
-}
+answers_as_the_model!(calls);

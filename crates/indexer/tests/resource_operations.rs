@@ -3,11 +3,9 @@
 mod engines;
 mod playing;
 
-use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
-    NewResource, Page, ResourceChange, ResourceListing, ResourcePage, ResourceTypeChange,
-    create_default_archive_policies,
+    NewResource, Page, ResourceChange, ResourceListing, ResourceTypeChange, create_default_archive_policies,
 };
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
@@ -85,12 +83,9 @@ impl playing::Call for Call {
 
     async fn everything(index: &dyn Indexer) -> String {
         let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: None,
             history: true,
             details: true,
-            page: ResourcePage::default(),
-            now: Timestamp::EPOCH,
+            ..ResourceListing::of(GENERIC, Timestamp::EPOCH)
         };
         let resources = index.list_resources(&listing).await;
         let revisions: Result<Vec<_>, IndexerError> = resources.map(|resources| {
@@ -102,8 +97,8 @@ impl playing::Call for Call {
             }
             revisions
         });
-        let page = Page { limit: 1000, marker: None, sorts: vec![] };
-        let metrics = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await;
+        let metrics = MetricListing { filter: MetricFilter::default(), page: Page::first(1000) };
+        let metrics = index.list_metrics(&metrics).await;
         format!("{revisions:#?} {metrics:#?} {:?}", index.deleted_metrics(None, 1000).await)
     }
 }
@@ -202,34 +197,26 @@ fn label() -> impl Strategy<Value = Option<String>> {
 
 fn new_resource() -> impl Strategy<Value = NewResource> {
     let texts = (type_name(), creator(), label(), label());
-    (id(), texts, time(), prop::option::weighted(0.2, time()), attributes(), metrics(), time()).prop_map(
-        |(
+    let times = (time(), prop::option::weighted(0.2, time()), time());
+    (id(), texts, times, attributes(), metrics()).prop_map(|(id, texts, times, attributes, metrics)| {
+        let (resource_type, creator, user_id, project_id) = texts;
+        let (started_at, ended_at, now) = times;
+        // Attributes that the type lacks refuse the resource: mostly it is generic then.
+        let attributes = if resource_type == GENERIC { [].into() } else { attributes.into_iter().collect() };
+        NewResource {
             id,
-            (resource_type, creator, user_id, project_id),
+            resource_type,
+            original_resource_id: format!("original {id}"),
+            creator,
+            user_id,
+            project_id,
             started_at,
             ended_at,
             attributes,
             metrics,
             now,
-        )| {
-            // Attributes that the type lacks refuse the resource: mostly it is generic then.
-            let attributes =
-                if resource_type == GENERIC { [].into() } else { attributes.into_iter().collect() };
-            NewResource {
-                id,
-                resource_type,
-                original_resource_id: format!("original {id}"),
-                creator,
-                user_id,
-                project_id,
-                started_at,
-                ended_at,
-                attributes,
-                metrics,
-                now,
-            }
-        },
-    )
+        }
+    })
 }
 
 fn change() -> impl Strategy<Value = ResourceChange> {
@@ -312,26 +299,4 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
-#[test]
-fn sqlite_answers_as_the_model() {
-    playing::run_on(EngineKind::Sqlite, calls());
-}
-
-#[test]
-fn postgres_answers_as_the_model() {
-    playing::run_on(EngineKind::Postgres, calls());
-}
-
-#[test]
-fn mariadb_answers_as_the_model() {
-    playing::run_on(EngineKind::MariaDb, calls());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&Engine::start(EngineKind::Sqlite), &calls, Some(cached_max))?;
-    }
-}
+answers_as_the_model!(calls);

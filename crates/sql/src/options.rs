@@ -2,6 +2,32 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+/// Sets what the options of both servers have alike but for the types, and the name of the root certificates.
+macro_rules! with_options {
+    ($connect:expr, $options:ident, $root_certificates:ident) => {{
+        let mut connect = $connect
+            .username(&$options.user)
+            .database(&$options.database)
+            .statement_cache_capacity($crate::connection::STATEMENTS_MAX)
+            .disable_statement_logging();
+        if let Some(password) = &$options.password {
+            connect = connect.password(password.reveal());
+        }
+        if let Some(file) = &$options.tls.root_certificates {
+            connect = connect.$root_certificates(file);
+        }
+        if let Some(file) = &$options.tls.certificate {
+            connect = connect.ssl_client_cert(file);
+        }
+        if let Some(file) = &$options.tls.key {
+            connect = connect.ssl_client_key(file);
+        }
+        connect
+    }};
+}
+
+pub(crate) use with_options;
+
 /// Any database.
 #[derive(Clone, Debug)]
 pub enum DatabaseOptions {

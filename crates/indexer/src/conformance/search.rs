@@ -39,14 +39,7 @@ fn not(filter: Filter) -> Filter {
 }
 
 fn listing(resource_type: &str, filter: Option<Filter>) -> ResourceListing {
-    ResourceListing {
-        resource_type: resource_type.to_owned(),
-        filter,
-        history: false,
-        details: false,
-        page: ResourcePage::default(),
-        now: NOW,
-    }
+    ResourceListing { filter, ..ResourceListing::of(resource_type, NOW) }
 }
 
 fn numbers<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Vec<u128> {

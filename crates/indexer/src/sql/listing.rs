@@ -14,19 +14,15 @@ use gnudi_sql::Value;
 
 use super::{
     Dialect, SqlIndexer, Statement,
-    failure::indexer_error,
     metric::{COLUMNS, status_code},
     scope::push_scope,
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, Page, SortKey,
+    MetricFilter, MetricListing, Page, Result, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
-pub(super) async fn list(
-    indexer: &SqlIndexer,
-    listing: &MetricListing,
-) -> Result<Vec<Arc<Metric>>, IndexerError> {
+pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
     let MetricListing { filter, page: Page { limit, marker: last, sorts } } = listing;
     let sorts = order_of(sorts);
     let pieces = match *last {
@@ -40,7 +36,7 @@ pub(super) async fn list(
             break;
         }
         let query = statement(filter, piece, &sorts, missing, indexer.readers.dialect());
-        let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
+        let rows = indexer.readers.fetch_all(query).await?;
         for row in &rows {
             page.push(Arc::new(indexer.decode(row)?));
         }
@@ -49,11 +45,7 @@ pub(super) async fn list(
 }
 
 /// Any active metric will do, also one that the filter leaves out; and any other that has the listing's status.
-async fn marker(
-    indexer: &SqlIndexer,
-    id: MetricId,
-    filter: &MetricFilter,
-) -> Result<Arc<Metric>, IndexerError> {
+async fn marker(indexer: &SqlIndexer, id: MetricId, filter: &MetricFilter) -> Result<Arc<Metric>> {
     let found = indexer.find(&[id], filter.status.unwrap_or(MetricStatus::Active)).await?.pop().flatten();
     found.ok_or_else(|| invalid_marker(id))
 }

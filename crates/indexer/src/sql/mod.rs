@@ -33,8 +33,7 @@ use gnudi_sql::{
 };
 use uuid::Uuid;
 
-use crate::{Indexer, IndexerError};
-use failure::indexer_error;
+use crate::{Indexer, Result};
 use interner::Texts;
 use types::{TypeCache, Types};
 use writer::Writer;
@@ -153,19 +152,17 @@ impl SqlIndexer {
     }
 
     /// The resource types as they are now.
-    async fn types(&self) -> Result<Arc<Types>, IndexerError> {
-        let version = self.readers.fetch_one(self.readers.statement(types::SELECT_VERSION)).await;
-        let version = version.and_then(|row| row.try_get(0)).map_err(|error| indexer_error(&error))?;
-        self.types_at(version).await
+    async fn types(&self) -> Result<Arc<Types>> {
+        let row = self.readers.fetch_one(self.readers.statement(types::SELECT_VERSION)).await?;
+        self.types_at(row.try_get(0)?).await
     }
 
     /// Those of this version, or later ones.
-    async fn types_at(&self, version: i64) -> Result<Arc<Types>, IndexerError> {
+    async fn types_at(&self, version: i64) -> Result<Arc<Types>> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
         }
-        let rows = self.readers.fetch_all(self.readers.statement(types::SELECT_ALL)).await;
-        let types = types::decode(&rows.map_err(|error| indexer_error(&error))?)?;
+        let types = types::decode(&self.readers.fetch_all(self.readers.statement(types::SELECT_ALL)).await?)?;
         self.types.keep(&types);
         Ok(types)
     }

@@ -9,11 +9,10 @@ use gnudi_model::{Resource, resource_type::GENERIC};
 
 use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
-    IndexerError, ResourceListing, ResourceMarker, ResourcePage,
+    ResourceListing, ResourceMarker, ResourcePage, Result,
     filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
         Dialect, SqlIndexer, Statement,
-        failure::indexer_error,
         filter::{
             Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
             push_attribute, push_condition,
@@ -22,10 +21,7 @@ use crate::{
     },
 };
 
-pub(super) async fn list(
-    indexer: &SqlIndexer,
-    listing: &ResourceListing,
-) -> Result<Vec<Arc<Resource>>, IndexerError> {
+pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     // The types that were read last mostly still hold: the statement that counts values tells, which saves one that asks.
     if let Some(types) = indexer.types.latest()
         && let Ok(plan) = Plan::read(&types, listing)
@@ -52,7 +48,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self, IndexerError> {
+    fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
         let ResourceListing { resource_type, filter, history, details, page, now } = listing;
         let ResourcePage { limit, marker, sorts } = page;
         let (history, details, limit, marker) = (*history, *details, *limit, *marker);
@@ -64,7 +60,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
-    async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>), IndexerError> {
+    async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>)> {
         let rows: &[Rows] = if self.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
         let (mut common, mut version) = (Vec::new(), None);
         for rows in rows {
@@ -80,7 +76,7 @@ impl<'a> Plan<'a> {
         indexer: &SqlIndexer,
         types: &Types,
         common: &[Vec<&Test>],
-    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    ) -> Result<Vec<Arc<Resource>>> {
         let Plan { history, details, limit, marker, stored, condition, order } = self;
         let (history, details) = (*history, *details);
         let search = Search { indexer, types, stored, history, details, order, common };
@@ -154,7 +150,7 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece> {
 }
 
 impl Search<'_> {
-    async fn marker(&self, marker: ResourceMarker) -> Result<Resource, IndexerError> {
+    async fn marker(&self, marker: ResourceMarker) -> Result<Resource> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
@@ -173,7 +169,7 @@ impl Search<'_> {
         condition: Option<&Condition>,
         piece: &Piece,
         limit: usize,
-    ) -> Result<Vec<Resource>, IndexerError> {
+    ) -> Result<Vec<Resource>> {
         let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
         self.fetch(self.statement(condition, piece, limit), shown).await
     }
@@ -182,10 +178,10 @@ impl Search<'_> {
         self.indexer.readers.dialect()
     }
 
-    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>, IndexerError> {
+    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>> {
         let rows = self.indexer.readers.fetch_all(query).await;
         let mut resources = Vec::new();
-        for row in rows.map_err(|error| indexer_error(&error))? {
+        for row in rows? {
             resources.extend(self.indexer.decode_resource(&row, self.types, shown)?);
         }
         Ok(resources)
@@ -319,7 +315,7 @@ pub(super) async fn common_tests<'c>(
     stored: &StoredType,
     rows: Rows,
     condition: Option<&'c Condition>,
-) -> Result<Common<'c>, IndexerError> {
+) -> Result<Common<'c>> {
     let mut tests = Vec::new();
     if let Some(condition) = condition {
         measurable(condition, false, &mut tests);
@@ -330,12 +326,10 @@ pub(super) async fn common_tests<'c>(
     let rare_max = indexer.rows_rare_max;
     let dialect = indexer.readers.dialect();
     let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
-    let broken = |error: gnudi_sql::Error| indexer_error(&error);
-    let row = indexer.readers.fetch_one(query).await.map_err(broken)?;
-    let mut common =
-        Common { types_version: Some(row.try_get(tests.len()).map_err(broken)?), ..Common::default() };
+    let row = indexer.readers.fetch_one(query).await?;
+    let mut common = Common { types_version: Some(row.try_get(tests.len())?), ..Common::default() };
     for (at, measured) in tests.iter().enumerate() {
-        if row.try_get::<i64>(at).map_err(broken)? > i64::from(rare_max) {
+        if row.try_get::<i64>(at)? > i64::from(rare_max) {
             common.tests.push(measured.test);
         }
     }
