@@ -14,69 +14,30 @@ use gnudi_model::{
 use proptest::prelude::*;
 use uuid::Uuid;
 
-#[derive(Clone, Debug)]
-enum Call {
-    CreateType(ResourceType),
-    UpdateType(String, ResourceTypeChange),
-    DeleteType(String),
-    ShowTypes(String),
-    Create(Vec<NewResource>),
-    Show(String, Uuid),
-    Update(String, Uuid, ResourceChange),
-    End(Vec<Uuid>, Timestamp),
-    Ends(Vec<Uuid>),
-    Revive(Vec<(Uuid, Timestamp)>, Timestamp),
-    Delete(Vec<Uuid>),
-    CreateMetrics(Vec<NewMetric>),
-    DeleteMetrics(Vec<MetricId>),
-    ShowMetrics(Vec<MetricId>),
-    Named(Vec<(Uuid, String)>),
-    Sweep(usize),
-    Reopen,
-}
-
-impl playing::Call for Call {
-    fn reopens(&self) -> bool {
-        matches!(self, Call::Reopen)
-    }
-
-    async fn answer(&self, index: &dyn Indexer) -> String {
-        match self.clone() {
-            Call::CreateType(resource_type) => {
-                format!("{:?}", index.create_resource_type(resource_type).await)
-            }
-            Call::UpdateType(name, change) => {
-                format!("{:?}", index.update_resource_type(&name, change).await)
-            }
-            Call::DeleteType(name) => format!("{:?}", index.delete_resource_type(&name).await),
-            Call::ShowTypes(name) => {
-                format!("{:?} {:?}", index.resource_type(&name).await, index.resource_types().await)
-            }
-            Call::Create(resources) => format!("{:?}", index.create_resources(resources).await),
-            Call::Show(resource_type, id) => format!("{:?}", index.resource(&resource_type, id).await),
-            Call::Update(resource_type, id, change) => {
-                format!("{:?}", index.update_resource(&resource_type, id, change).await)
-            }
-            Call::End(ids, now) => format!("{:?}", index.end_resources(&ids, now).await),
-            Call::Ends(ids) => format!("{:?}", index.ends(&ids).await),
-            Call::Revive(seen, now) => format!("{:?}", index.revive_resources(&seen, now).await),
-            Call::Delete(ids) => format!("{:?}", index.delete_resources(&ids).await),
-            Call::CreateMetrics(metrics) => format!("{:?}", index.create_metrics(metrics).await),
-            Call::DeleteMetrics(ids) => format!("{:?}", index.delete_metrics(&ids).await),
-            Call::ShowMetrics(ids) => format!("{:?}", index.metrics(&ids).await),
-            Call::Named(names) => {
-                let names: Vec<_> = names.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
-                format!("{:?}", index.named_metrics(&names).await)
-            }
-            Call::Sweep(limit) => {
-                // Only one of them has something to sweep.
-                index.sweep_values(limit).await.unwrap();
-                String::new()
-            }
-            Call::Reopen => String::new(),
-        }
-    }
-
+calls! {
+    index:
+    CreateType(resource_type: ResourceType) => index.create_resource_type(resource_type).await,
+    UpdateType(name: String, change: ResourceTypeChange) => index.update_resource_type(&name, change).await,
+    DeleteType(name: String) => index.delete_resource_type(&name).await,
+    ShowTypes(name: String) => (index.resource_type(&name).await, index.resource_types().await),
+    Create(resources: Vec<NewResource>) => index.create_resources(resources).await,
+    Show(resource_type: String, id: Uuid) => index.resource(&resource_type, id).await,
+    Update(resource_type: String, id: Uuid, change: ResourceChange) =>
+        index.update_resource(&resource_type, id, change).await,
+    End(ids: Vec<Uuid>, now: Timestamp) => index.end_resources(&ids, now).await,
+    Ends(ids: Vec<Uuid>) => index.ends(&ids).await,
+    Revive(seen: Vec<(Uuid, Timestamp)>, now: Timestamp) => index.revive_resources(&seen, now).await,
+    Delete(ids: Vec<Uuid>) => index.delete_resources(&ids).await,
+    CreateMetrics(metrics: Vec<NewMetric>) => index.create_metrics(metrics).await,
+    DeleteMetrics(ids: Vec<MetricId>) => index.delete_metrics(&ids).await,
+    ShowMetrics(ids: Vec<MetricId>) => index.metrics(&ids).await,
+    Named(names: Vec<(Uuid, String)>) => {
+        let names: Vec<_> = names.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
+        index.named_metrics(&names).await
+    },
+    // Only one of them has something to sweep.
+    Sweep(limit: usize) => index.sweep_values(limit).await.is_ok(),
+    ;
     async fn prepare(index: &dyn Indexer) {
         create_default_archive_policies(index, &ArchivePolicy::default_methods()).await.unwrap();
     }

@@ -34,7 +34,7 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    Metrics, NewMetric, Page, Result, archive_policy_rule::first_match,
+    Metrics, NewMetric, Page, Result, Touched, archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -109,21 +109,9 @@ impl<I: Indexer> CachedIndexer<I> {
         Ok(self.caches.metrics.len())
     }
 
-    /// To be called where metrics were changed or deleted behind the cache's back.
-    pub fn invalidate_metrics(&self, ids: &[MetricId]) {
-        self.caches.metrics.invalidate(ids);
-        self.caches.resources.invalidate_all();
-    }
-
-    /// To be called where resources or their types were changed behind the cache's back.
-    pub fn invalidate_resources(&self) {
-        self.caches.types.invalidate_all();
-        self.caches.invalidate_all_resources();
-    }
-
-    /// To be called where policies or rules were changed behind the cache's back.
-    pub fn invalidate_archive_policies(&self) {
-        self.caches.invalidate_policies();
+    /// To be called where something was changed behind the cache's back.
+    pub fn invalidate(&self, touched: &Touched) {
+        self.caches.invalidate(touched);
     }
 
     pub fn figures(&self) -> CacheFigures {

@@ -1,9 +1,9 @@
 //! The index in a SQL database: `SQLite`, `PostgreSQL`, `MySQL` or `MariaDB`.
 //!
-//! Opening is here; one file per noun has its statements, `listing.rs` those that page through metrics. All writes of a
-//! process go through the one task in `writer.rs`, and those of several processes one transaction after the other. What
-//! only one database understands stays in `database/`, in `failure.rs` and in `migrations/`; where statements differ, they
-//! ask the dialect.
+//! Opening is here; one file per noun has its statements, `listing.rs` those that page through metrics, `pieces.rs` how
+//! pages are cut. All writes of a process go through the one task in `writer.rs`, and those of several processes one
+//! transaction after the other. What only one database understands stays in `gnudi_sql`, in `failure.rs` and in
+//! `migrations/`; where statements differ, they ask the dialect.
 
 mod archive_policy;
 mod archive_policy_rule;
@@ -16,6 +16,7 @@ mod listing;
 mod metric;
 mod migrations;
 mod pattern;
+mod pieces;
 mod resource;
 mod resource_type;
 mod scope;

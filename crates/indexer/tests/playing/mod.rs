@@ -24,6 +24,34 @@ pub trait Call: Debug {
     }
 }
 
+/// The calls that a test plays: by name, their arguments and what they ask of `$index`; after a semicolon what else there is to
+/// say of them. `Reopen` comes with them.
+#[macro_export]
+macro_rules! calls {
+    ($index:ident: $($call:ident($($argument:ident: $type:ty),*) => $answer:expr,)*; $($more:tt)*) => {
+        #[derive(Clone, Debug)]
+        enum Call {
+            $($call($($type),*),)*
+            Reopen,
+        }
+
+        impl playing::Call for Call {
+            fn reopens(&self) -> bool {
+                matches!(self, Call::Reopen)
+            }
+
+            async fn answer(&self, $index: &dyn Indexer) -> String {
+                match self.clone() {
+                    $(Call::$call($($argument),*) => format!("{:?}", $answer),)*
+                    Call::Reopen => String::new(),
+                }
+            }
+
+            $($more)*
+        }
+    };
+}
+
 /// How many sequences are tried on a server, which takes a while to make each an index.
 const CASES_ON_SERVERS: u32 = 12;
 const CASES: u32 = 64;

@@ -1,7 +1,6 @@
 //! The statements that search resources.
 //!
-//! Pages are cut as those of metrics are (`sql/listing.rs`): what lies behind the marker is read in pieces that follow each
-//! other. Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
+//! Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
 
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::{
             Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
             push_attribute, push_condition,
         },
+        pieces::Piece,
         types::{StoredType, Types},
     },
 };
@@ -109,44 +109,9 @@ struct Search<'a> {
     common: &'a [Vec<&'a Test>],
 }
 
-/// A part of the order whose leading fields have the marker's values.
-#[derive(Debug, Default)]
-struct Piece {
-    equal: Vec<Option<Scalar>>,
-    /// Where the field after those begins.
-    bound: Option<Bound>,
-}
-
-#[derive(Debug)]
-enum Bound {
-    Above(Scalar),
-    Below(Scalar),
-    IsNull,
-    IsNotNull,
-}
-
-fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let values: Vec<_> = order.iter().map(|sort| sort.field.value(marker)).collect();
-    for (from, sort) in order.iter().enumerate().rev() {
-        let bounds = match (values[from].clone(), sort.direction.nulls_first()) {
-            (None, true) => vec![Bound::IsNotNull],
-            (None, false) => vec![],
-            (Some(value), nulls_first) => {
-                let behind =
-                    if sort.direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
-                if nulls_first || !sort.field.is_nullable() {
-                    vec![behind]
-                } else {
-                    vec![behind, Bound::IsNull]
-                }
-            }
-        };
-        for bound in bounds {
-            pieces.push(Piece { equal: values[..from].to_vec(), bound: Some(bound) });
-        }
-    }
-    pieces
+fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece<Scalar>> {
+    let key = |sort: &FieldSort| (sort.field.value(marker), sort.direction, sort.field.is_nullable());
+    Piece::behind(&order.iter().map(key).collect::<Vec<_>>())
 }
 
 impl Search<'_> {
@@ -167,7 +132,7 @@ impl Search<'_> {
     async fn read(
         &self,
         condition: Option<&Condition>,
-        piece: &Piece,
+        piece: &Piece<Scalar>,
         limit: usize,
     ) -> Result<Vec<Resource>> {
         let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
@@ -187,7 +152,7 @@ impl Search<'_> {
         Ok(resources)
     }
 
-    fn statement(&self, condition: Option<&Condition>, piece: &Piece, limit: usize) -> Query {
+    fn statement(&self, condition: Option<&Condition>, piece: &Piece<Scalar>, limit: usize) -> Query {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut query = Statement::new(self.dialect(), "");
         if !self.history {
@@ -217,7 +182,7 @@ impl Search<'_> {
         query: &mut Query,
         rows: Rows,
         condition: Option<&Condition>,
-        piece: &Piece,
+        piece: &Piece<Scalar>,
         limit: i64,
     ) {
         let columns = columns(rows, self.stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
@@ -227,26 +192,9 @@ impl Search<'_> {
             query.push(" AND ");
             push_condition(query, columns, condition, false);
         }
-        for (sort, value) in self.order.iter().zip(&piece.equal) {
-            query.push(" AND ");
-            self.push_key(query, rows, &sort.field);
-            match value {
-                None => drop(query.push(" IS NULL")),
-                Some(value) => bind_key(query.push(" = "), &sort.field, value),
-            }
-        }
-        if let Some(bound) = &piece.bound {
-            let field = &self.order[piece.equal.len()].field;
-            query.push(" AND ");
-            self.push_key(query, rows, field);
-            match bound {
-                Bound::IsNull => drop(query.push(" IS NULL")),
-                Bound::IsNotNull => drop(query.push(" IS NOT NULL")),
-                Bound::Above(value) => bind_key(query.push(" > "), field, value),
-                Bound::Below(value) => bind_key(query.push(" < "), field, value),
-            }
-        }
-        self.push_order(query, rows, &self.order[piece.equal.len()..]);
+        let push_key = |query: &mut Query, at: usize| self.push_key(query, rows, &self.order[at].field);
+        piece.push(query, push_key, |query, at, value| bind_key(query, &self.order[at].field, value));
+        self.push_order(query, rows, &self.order[piece.from()..]);
         query.push(" LIMIT ").push_bind(limit);
     }
 
