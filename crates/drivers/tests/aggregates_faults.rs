@@ -12,6 +12,7 @@ use gnudi_model::{Fault, MetricId};
 use support::{
     aggregate_items::{is_large_there as is_there, large_head, metric, write_large as write},
     sim_disk::{Operation, SimDisk},
+    wait::until,
 };
 
 const FLUSH_AT: u64 = 100_000;
@@ -114,7 +115,7 @@ async fn a_flush_that_fails_is_done_again() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        wait_until(|| store.figures().flushes > flushes).await;
+        until("a flush", async || store.figures().flushes > flushes).await;
         assert!(disk.is_healed(), "{operation:?} did not fail");
         assert!(!store.figures().poisoned, "{operation:?}");
         assert!(is_there(&*store, 24).await);
@@ -135,7 +136,7 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
             write(&*store, id).await.unwrap();
         }
         store.sync().await.unwrap();
-        wait_until(|| disk.is_healed()).await;
+        until("the failure", async || disk.is_healed()).await;
         let is_run = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".run");
         assert!(disk.paths().iter().any(is_run), "the run has its name");
         disk.kill_after(0);
@@ -148,16 +149,6 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
             assert!(is_there(&*store, id).await, "seed {seed}: {id} is lost");
         }
     }
-}
-
-async fn wait_until(mut condition: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("waited for ten seconds");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,8 +174,8 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
     for writer in writers {
         writer.await.unwrap();
     }
-    wait_until(|| store.figures().flushes > 5 && store.figures().merges > 0).await;
-    wait_until(|| store.figures().runs < 12).await;
+    until("a flush", async || store.figures().flushes > 5 && store.figures().merges > 0).await;
+    until("merges", async || store.figures().runs < 12).await;
     // Room for the log twice, the spares, and the 80 heads: what is superseded is gone.
     assert!(disk.used() < 2_500_000, "{} bytes", disk.used());
 }
@@ -240,7 +231,7 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
                 .expect("a flush")
                 .unwrap();
         }
-        wait_until(|| store.figures().flushes > 0).await;
+        until("a flush", async || store.figures().flushes > 0).await;
         assert!(matches!(others_are_there(&store, 5).await, Err(StoreError::Damaged(_))));
         // The metric goes on with a new head.
         write(&*store, 5).await.unwrap();
@@ -256,7 +247,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
         for id in 1..30 {
             write(&*store, id).await.unwrap();
         }
-        wait_until(|| store.figures().flushes > 0).await;
+        until("a flush", async || store.figures().flushes > 0).await;
         let (path, at) = loop {
             let place = place_of(&disk, 5);
             if place.0.extension().is_some_and(|extension| extension == "run") {
@@ -287,7 +278,7 @@ async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
         for id in 1..30 {
             write(&*store, id).await.unwrap();
         }
-        wait_until(|| store.figures().flushes > 0).await;
+        until("a flush", async || store.figures().flushes > 0).await;
         drop(store);
         let is_run = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "run");
         let run = disk.paths().into_iter().find(is_run).unwrap();

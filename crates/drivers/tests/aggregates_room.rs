@@ -20,6 +20,7 @@ use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::{
     aggregate_items::{LARGE_HEAD_BYTES, is_large_there as is_there, metric, write_large as write},
     sim_disk::SimDisk,
+    wait::until,
 };
 
 const DIR: &str = "/data";
@@ -42,16 +43,6 @@ fn open(disk: &SimDisk, reserve: &Reserve) -> Arc<LocalAggregates> {
         ..LocalAggregatesOptions::default()
     };
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/data/aggregates"), &options).unwrap()
-}
-
-async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..TRIES_MAX {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    panic!("waited in vain for {what}");
 }
 
 #[tokio::test]
@@ -78,8 +69,8 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     let figures = store.figures();
     assert!(figures.merges_waited > 0);
     disk.set_capacity(None);
-    wait_until("the merge", || store.figures().merges > figures.merges).await;
-    wait_until("nothing that waits", || !store.figures().merge_waits).await;
+    until("the merge", async || store.figures().merges > figures.merges).await;
+    until("nothing that waits", async || !store.figures().merge_waits).await;
     for id in 0..next {
         assert!(is_there(&*store, id).await, "{id}");
     }
@@ -168,7 +159,7 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     append(&log, 1).await.unwrap();
     assert!(reserve.is_held());
     disk.set_capacity(Some(disk.used()));
-    wait_until("the reserve to be given up", || !reserve.is_held()).await;
+    until("the reserve to be given up", async || !reserve.is_held()).await;
     assert_eq!(reserve.figures().held_bytes, 0);
     let mut taken = 1;
     let error = loop {
@@ -186,7 +177,7 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     log.acknowledge(sack(), newest).await.unwrap();
     log.trim(&[(sack(), newest)]).await.expect("trimming on a full disk");
     disk.set_capacity(None);
-    wait_until("the reserve to be taken again", || reserve.is_held()).await;
+    until("the reserve to be taken again", async || reserve.is_held()).await;
     append(&log, 100).await.expect("space for what is new");
     let waiting = log.pending(sack(), Position(0), usize::MAX).await.unwrap().records;
     assert_eq!(waiting.iter().map(|record| record.metric).collect::<Vec<_>>(), [metric(100)]);
