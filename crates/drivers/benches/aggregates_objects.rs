@@ -12,12 +12,7 @@ use gnudi_drivers::{
         AggregateStore, Fence, MetricWrite,
         objects::{ObjectAggregates, ObjectAggregatesOptions},
     },
-    objects::{
-        Objects, Secret,
-        ceph::{CephObjects, CephOptions},
-        memory::MemoryObjects,
-        s3::{S3Objects, S3Options},
-    },
+    objects::{Objects, ceph::CephObjects, memory::MemoryObjects, s3::S3Objects},
 };
 use gnudi_model::{MetricId, Sack, SackCount};
 use uuid::Uuid;
@@ -50,18 +45,12 @@ async fn main() {
             "ceph" => {
                 let ceph = ceph::Ceph::start();
                 ceph.create_pool("gnocchi");
-                let pool = CephOptions { conffile: ceph.conf(), ..CephOptions::default() };
-                measure("ceph", Arc::new(CephObjects::open(&pool, "bench").await.unwrap())).await;
+                measure("ceph", Arc::new(CephObjects::open(&ceph.options(), "bench").await.unwrap())).await;
             }
             "s3" => {
                 let ceph = ceph::Ceph::start();
                 let gateway = radosgw::Radosgw::start(ceph.conf());
-                let s3 = S3Options {
-                    endpoint_url: Some(gateway.endpoint()),
-                    access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
-                    secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
-                    ..S3Options::default()
-                };
+                let s3 = radosgw::s3_at(&gateway.endpoint());
                 measure("radosgw", Arc::new(S3Objects::open(&s3, "bench").await.unwrap())).await;
             }
             _ => panic!("no engine {engine}"),

@@ -7,7 +7,7 @@
 use std::{
     fs, io,
     io::{ErrorKind, IoSlice},
-    os::unix::fs::{DirBuilderExt as _, FileExt},
+    os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -177,6 +177,20 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// Whether both names belong to one file.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (fs::metadata(one)?, fs::metadata(other)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Copies a file, durably and as a whole.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let partial = with_suffix(to, ".tmp");
+    fs::copy(from, &partial)?;
+    fs::File::open(&partial)?.sync_all()?;
+    fs::rename(&partial, to)
 }
 
 /// Whether an error says that there is no room: disk, quota or file size limit.

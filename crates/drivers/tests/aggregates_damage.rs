@@ -18,7 +18,7 @@ use gnudi_drivers::{
     },
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
-use support::{random::Random, sim_disk::SimDisk};
+use support::{random::Random, sim_disk::SimDisk, wait::until};
 use uuid::Uuid;
 
 const METRICS: u8 = 100;
@@ -67,14 +67,8 @@ async fn write(store: &LocalAggregates, version: u8) {
 
 /// Waits until the background has nothing to do.
 async fn settle(store: &LocalAggregates, flushes: u64) {
-    for _ in 0..2000 {
-        if store.figures().flushes >= flushes {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("no flush");
+    until("a flush", async || store.figures().flushes >= flushes).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 /// How many heads and blocks are missing or damaged; all others must be right, and of the newest version.
@@ -126,6 +120,17 @@ fn flip(disk: &SimDisk, file: &Path, random: &mut Random) -> usize {
         bytes[at] ^= 1 << random.below(8);
     });
     at
+}
+
+/// Flips a bit of a head in the log: of the last of the two copies of its value.
+fn flip_head(disk: &SimDisk, head: &Bytes) {
+    for file in files(disk, ".log") {
+        disk.edit(&file, |bytes| {
+            if let Some(at) = bytes.windows(head.len()).rposition(|window| window == head) {
+                bytes[at + 100] ^= 1;
+            }
+        });
+    }
 }
 
 #[tokio::test]
@@ -191,15 +196,7 @@ async fn damage_to_the_log_while_running_costs_one_value() {
     let disk = SimDisk::default();
     let store = open(&disk, 1 << 20);
     write(&store, 1).await;
-    let wanted = value(7, 1);
-    for file in files(&disk, ".log") {
-        disk.edit(&file, |bytes| {
-            // The head: the last of the two copies.
-            if let Some(at) = bytes.windows(300).rposition(|window| *window == wanted[..]) {
-                bytes[at + 100] ^= 1;
-            }
-        });
-    }
+    flip_head(&disk, &value(7, 1));
     assert_eq!(count_lost(&store, 1).await, (1, 0));
     assert_eq!(count_lost(&store, 1).await, (1, 0));
     assert_eq!(store.figures().damaged, 1, "reported once");
@@ -373,12 +370,7 @@ async fn a_cut_run_takes_no_neighbours_along() {
         assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
         settle(&store, u64::from(version) - 2).await;
     }
-    let merged = async {
-        while store.figures().merges == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), merged).await.expect("a merge");
+    until("a merge", async || store.figures().merges > 0).await;
     let version = |id| if rewritten.contains(&id) { 9 } else { 2 };
     let left: Vec<u8> = lost.iter().copied().skip(1).step_by(2).collect();
     assert_eq!(lost_heads(&store, version).await, left);
@@ -427,21 +419,11 @@ async fn merging_carries_on_past_damage() {
         let at = flip(&disk, &files[random.below(2)], &mut random);
         let store = open(&disk, 1000);
         let before = count_lost(&store, 2).await;
-        write(&store, 3).await;
-        settle(&store, 1).await;
-        write(&store, 4).await;
-        settle(&store, 2).await;
-        write(&store, 5).await;
-        settle(&store, 3).await;
-        write(&store, 6).await;
-        settle(&store, 4).await;
-        for _ in 0..400 {
-            if store.figures().merges > 0 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        for flushes in 1..=4 {
+            write(&store, flushes as u8 + 2).await;
+            settle(&store, flushes).await;
         }
-        assert!(store.figures().merges > 0, "round {round}: {:?}", store.figures());
+        until("a merge", async || store.figures().merges > 0).await;
         let (heads, blocks) = count_lost(&store, 6).await;
         assert_eq!(heads, 0, "new heads were written");
         assert!(blocks <= 1, "round {round}, byte {at}: {before:?} before, {blocks} blocks lost now");
@@ -462,14 +444,7 @@ async fn a_damaged_head_stays_damaged_through_flush_and_merge() {
     let store = open(&disk, 1 << 20);
     write(&store, 2).await;
     drop(store);
-    let wanted = value(7, 2);
-    for file in files(&disk, ".log") {
-        disk.edit(&file, |bytes| {
-            if let Some(at) = bytes.windows(300).rposition(|window| *window == wanted[..]) {
-                bytes[at + 100] ^= 1;
-            }
-        });
-    }
+    flip_head(&disk, &value(7, 2));
     // Opening finds the log too long and flushes it.
     let store = open(&disk, 1000);
     settle(&store, 1).await;

@@ -5,65 +5,54 @@ mod support;
 use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 
 use gnudi_drivers::aggregates::{
-    AggregateStore, Fence, MetricWrite, StoreError,
+    AggregateStore, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
 };
 use gnudi_model::{Fault, MetricId};
-use support::sim_disk::{Operation, SimDisk};
-use uuid::Uuid;
+use support::{
+    aggregate_items::{is_large_there as is_there, large_head, metric, write_large as write},
+    sim_disk::{Operation, SimDisk},
+    wait::until,
+};
 
 const FLUSH_AT: u64 = 100_000;
 
-fn metric(id: u32) -> MetricId {
-    MetricId(Uuid::from_u128(id.into()))
-}
-
-fn open(disk: &SimDisk) -> Arc<LocalAggregates> {
-    let options = LocalAggregatesOptions {
+fn options() -> LocalAggregatesOptions {
+    LocalAggregatesOptions {
         segment_bytes: 1 << 16,
         recent_bytes_max: FLUSH_AT,
         spare_segments_max: 2,
         ..LocalAggregatesOptions::default()
-    };
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
-}
-
-/// Writes a head of a metric of its own.
-async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
-    let head = vec![id as u8; 5000].into();
-    let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
-    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
-}
-
-async fn is_there(store: &LocalAggregates, id: u32) -> bool {
-    match store.read_heads(&[metric(id)]).await.remove(0).unwrap() {
-        Some(head) => {
-            assert_eq!(head, vec![id as u8; 5000]);
-            true
-        }
-        None => false,
     }
+}
+
+fn open(disk: &SimDisk) -> Arc<LocalAggregates> {
+    open_with(disk, &options())
+}
+
+fn open_with(disk: &SimDisk, options: &LocalAggregatesOptions) -> Arc<LocalAggregates> {
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), options).unwrap()
 }
 
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_written_any_more() {
     let disk = SimDisk::default();
     let store = open(&disk);
-    write(&store, 1).await.unwrap();
+    write(&*store, 1).await.unwrap();
     store.sync().await.unwrap();
-    write(&store, 2).await.unwrap();
+    write(&*store, 2).await.unwrap();
     disk.fail(Operation::SyncData, 0, ErrorKind::Other, false);
     assert!(matches!(store.sync().await, Err(StoreError::Io(_))));
     assert!(store.sync().await.is_err(), "no second try");
-    assert!(write(&store, 3).await.is_err());
+    assert!(write(&*store, 3).await.is_err());
     assert!(store.figures().poisoned);
     assert!(matches!(store.fault(), Some(Fault::OutOfOrder(_))));
-    assert!(is_there(&store, 1).await, "reads go on");
-    assert!(!is_there(&store, 3).await);
+    assert!(is_there(&*store, 1).await, "reads go on");
+    assert!(!is_there(&*store, 3).await);
     drop(store);
     let store = open(&disk);
-    assert!(is_there(&store, 1).await);
-    write(&store, 4).await.expect("a restart makes a new start");
+    assert!(is_there(&*store, 1).await);
+    write(&*store, 4).await.expect("a restart makes a new start");
 }
 
 #[tokio::test]
@@ -71,12 +60,12 @@ async fn a_full_disk_refuses_and_recovers() {
     let disk = SimDisk::default();
     let store = open(&disk);
     for id in 0..10 {
-        write(&store, id).await.unwrap();
+        write(&*store, id).await.unwrap();
     }
     disk.set_capacity(Some(disk.used() + 120_000));
     let mut next = 10;
     let error = loop {
-        match write(&store, next).await {
+        match write(&*store, next).await {
             Ok(()) => next += 1,
             Err(error) => break error,
         }
@@ -84,15 +73,15 @@ async fn a_full_disk_refuses_and_recovers() {
     };
     assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
     for id in 0..next {
-        assert!(is_there(&store, id).await, "{id} of {next}");
+        assert!(is_there(&*store, id).await, "{id} of {next}");
     }
-    assert!(!is_there(&store, next).await);
+    assert!(!is_there(&*store, next).await);
     store.sync().await.unwrap();
     disk.set_capacity(None);
     // The flush tries again every second. What fits in front of it may be written before.
     let mut tries = 0;
     for id in [1000].into_iter().chain(2000..2200) {
-        while let Err(error) = write(&store, id).await {
+        while let Err(error) = write(&*store, id).await {
             assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
             tries += 1;
             assert!(tries < 6000, "never recovers");
@@ -102,7 +91,7 @@ async fn a_full_disk_refuses_and_recovers() {
     drop(store);
     let store = open(&disk);
     for id in (0..next).chain([1000, 2000, 2199]) {
-        assert!(is_there(&store, id).await, "{id}");
+        assert!(is_there(&*store, id).await, "{id}");
     }
     assert_eq!(store.figures().damaged, 0);
 }
@@ -120,19 +109,19 @@ async fn a_flush_that_fails_is_done_again() {
         disk.fail_named(operation, if operation == Operation::Create { ".run.tmp" } else { ".run" }, error);
         // Enough for one flush. Where that is slow, writes wait for it, and hear of its failure.
         for id in 0..25 {
-            while let Err(refused) = write(&store, id).await {
+            while let Err(refused) = write(&*store, id).await {
                 assert!(!matches!(refused, StoreError::Damaged(_)), "{refused}");
                 assert!(!store.figures().poisoned, "{refused}");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        wait_until(|| store.figures().flushes > flushes).await;
+        until("a flush", async || store.figures().flushes > flushes).await;
         assert!(disk.is_healed(), "{operation:?} did not fail");
         assert!(!store.figures().poisoned, "{operation:?}");
-        assert!(is_there(&store, 24).await);
+        assert!(is_there(&*store, 24).await);
     }
     drop(store);
-    assert!(is_there(&open(&disk), 24).await);
+    assert!(is_there(&*open(&disk), 24).await);
 }
 
 /// The process ends between a run's rename and the sync that makes its name durable; the next one finds the run, and the power
@@ -144,10 +133,10 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
         let store = open(&disk);
         disk.fail_named(Operation::SyncDir, "/runs", ErrorKind::Other);
         for id in 0..25 {
-            write(&store, id).await.unwrap();
+            write(&*store, id).await.unwrap();
         }
         store.sync().await.unwrap();
-        wait_until(|| disk.is_healed()).await;
+        until("the failure", async || disk.is_healed()).await;
         let is_run = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".run");
         assert!(disk.paths().iter().any(is_run), "the run has its name");
         disk.kill_after(0);
@@ -157,34 +146,24 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
         disk.restart(seed);
         let store = open(&disk);
         for id in 0..25 {
-            assert!(is_there(&store, id).await, "seed {seed}: {id} is lost");
+            assert!(is_there(&*store, id).await, "seed {seed}: {id} is lost");
         }
     }
-}
-
-async fn wait_until(mut condition: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("waited for ten seconds");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_and_readers_go_on_through_flushes_and_merges() {
     let disk = SimDisk::default();
     let store = open(&disk);
-    let writers: Vec<_> = (0..4u32)
+    let writers: Vec<_> = (0..4usize)
         .map(|task| {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
-                for round in 0..150u32 {
+                for round in 0..150usize {
                     let id = task * 1000 + round % 20;
-                    write(&store, id).await.unwrap();
-                    assert!(is_there(&store, id).await, "a head is not there after it was written");
-                    assert!(is_there(&store, task * 1000 + round / 8).await);
+                    write(&*store, id).await.unwrap();
+                    assert!(is_there(&*store, id).await, "a head is not there after it was written");
+                    assert!(is_there(&*store, task * 1000 + round / 8).await);
                     if round % 10 == 0 {
                         store.sync().await.unwrap();
                     }
@@ -195,29 +174,23 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
     for writer in writers {
         writer.await.unwrap();
     }
-    wait_until(|| store.figures().flushes > 5 && store.figures().merges > 0).await;
-    wait_until(|| store.figures().runs < 12).await;
+    until("a flush", async || store.figures().flushes > 5 && store.figures().merges > 0).await;
+    until("merges", async || store.figures().runs < 12).await;
     // Room for the log twice, the spares, and the 80 heads: what is superseded is gone.
     assert!(disk.used() < 2_500_000, "{} bytes", disk.used());
 }
 
 fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregates> {
-    let options = LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: FLUSH_AT,
-        unreadable_max,
-        ..LocalAggregatesOptions::default()
-    };
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+    open_with(disk, &LocalAggregatesOptions { unreadable_max, ..options() })
 }
 
 /// Where the bytes of a metric's head lie.
-fn place_of(disk: &SimDisk, id: u32) -> (std::path::PathBuf, u64) {
-    let head = vec![id as u8; 5000];
+fn place_of(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
+    let head = large_head(id);
     let mut found = None;
     for path in disk.paths() {
         disk.edit(&path, |bytes| {
-            if let Some(at) = bytes.windows(head.len()).position(|window| window == head) {
+            if let Some(at) = bytes.windows(head.len()).position(|window| *window == head[..]) {
                 found = Some((path.clone(), at as u64));
             }
         });
@@ -226,12 +199,12 @@ fn place_of(disk: &SimDisk, id: u32) -> (std::path::PathBuf, u64) {
 }
 
 /// Heads of metrics 1 to 9 but one, whose answer is returned.
-async fn others_are_there(store: &LocalAggregates, bad: u32) -> Result<Option<bytes::Bytes>, StoreError> {
+async fn others_are_there(store: &LocalAggregates, bad: usize) -> Result<Option<bytes::Bytes>, StoreError> {
     let metrics: Vec<MetricId> = (1..10).map(metric).collect();
     let mut heads = store.read_heads(&metrics).await;
-    let answer = heads.remove(bad as usize - 1);
+    let answer = heads.remove(bad - 1);
     for (id, head) in (1..10).filter(|id| *id != bad).zip(heads) {
-        assert_eq!(head.unwrap().unwrap(), vec![id as u8; 5000], "metric {id}");
+        assert_eq!(head.unwrap().unwrap(), large_head(id), "metric {id}");
     }
     answer
 }
@@ -242,7 +215,7 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
         let disk = SimDisk::default();
         let store = open_giving_up(&disk, unreadable_max);
         for id in 1..10 {
-            write(&store, id).await.unwrap();
+            write(&*store, id).await.unwrap();
         }
         let (path, at) = place_of(&disk, 5);
         disk.spoil(&path, at + 1000..at + 1001);
@@ -253,18 +226,16 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
         }
         assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
         for id in 10..60 {
-            tokio::time::timeout(Duration::from_secs(10), write(&store, id)).await.expect("a flush").unwrap();
+            tokio::time::timeout(Duration::from_secs(10), write(&*store, id))
+                .await
+                .expect("a flush")
+                .unwrap();
         }
-        let flushed = async {
-            while store.figures().flushes == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), flushed).await.expect("the flush is stuck");
+        until("a flush", async || store.figures().flushes > 0).await;
         assert!(matches!(others_are_there(&store, 5).await, Err(StoreError::Damaged(_))));
         // The metric goes on with a new head.
-        write(&store, 5).await.unwrap();
-        assert!(is_there(&store, 5).await);
+        write(&*store, 5).await.unwrap();
+        assert!(is_there(&*store, 5).await);
     }
 }
 
@@ -274,11 +245,9 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
         let disk = SimDisk::default();
         let store = open_giving_up(&disk, unreadable_max);
         for id in 1..30 {
-            write(&store, id).await.unwrap();
+            write(&*store, id).await.unwrap();
         }
-        while store.figures().flushes == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("a flush", async || store.figures().flushes > 0).await;
         let (path, at) = loop {
             let place = place_of(&disk, 5);
             if place.0.extension().is_some_and(|extension| extension == "run") {
@@ -292,8 +261,8 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
         let answer = others_are_there(&store, 5).await;
         if unreadable_max.is_zero() {
             assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
-            write(&store, 5).await.unwrap();
-            assert!(is_there(&store, 5).await);
+            write(&*store, 5).await.unwrap();
+            assert!(is_there(&*store, 5).await);
         } else {
             assert!(matches!(answer, Err(StoreError::Io(_))), "the disk may come back: {answer:?}");
         }
@@ -307,11 +276,9 @@ async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
         let disk = SimDisk::default();
         let store = open(&disk);
         for id in 1..30 {
-            write(&store, id).await.unwrap();
+            write(&*store, id).await.unwrap();
         }
-        while store.figures().flushes == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("a flush", async || store.figures().flushes > 0).await;
         drop(store);
         let is_run = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "run");
         let run = disk.paths().into_iter().find(is_run).unwrap();
@@ -325,7 +292,7 @@ async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
             let mut damaged = 0;
             for (id, head) in (1..30).zip(store.read_heads(&metrics).await) {
                 match head {
-                    Ok(head) => assert_eq!(head.unwrap(), vec![id as u8; 5000], "metric {id}, bad byte {at}"),
+                    Ok(head) => assert_eq!(head.unwrap(), large_head(id), "metric {id}, bad byte {at}"),
                     Err(StoreError::Damaged(_)) => damaged += 1,
                     Err(error) => panic!("metric {id}, bad byte {at}: {error}"),
                 }

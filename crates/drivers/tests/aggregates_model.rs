@@ -6,26 +6,20 @@ mod support;
 
 use std::{io::ErrorKind, path::Path, sync::Arc};
 
-use bytes::Bytes;
 use gnudi_drivers::aggregates::{
-    AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
+    AggregateStore, Fence, MetricWrite, StoreError,
     local::{LocalAggregates, LocalAggregatesOptions},
     memory::MemoryAggregates,
 };
-use gnudi_model::{MetricId, Timespan, Timestamp};
+use gnudi_model::MetricId;
 use proptest::prelude::*;
 use support::{
+    aggregate_items::{self, Everything, metric, random_block, random_write},
     random::Random,
     sim_disk::{Operation as Fault, SimDisk},
 };
-use uuid::Uuid;
 
 const METRICS: usize = 6;
-const GRANULARITIES: [i64; 2] = [1, 60];
-
-fn metric(id: usize) -> MetricId {
-    MetricId(Uuid::from_u128(id as u128))
-}
 
 fn options() -> LocalAggregatesOptions {
     LocalAggregatesOptions {
@@ -47,22 +41,6 @@ enum Operation {
     Sync,
 }
 
-fn block(random: &mut Random, id: usize) -> BlockKey {
-    let width = GRANULARITIES[random.below(2)];
-    let first = random.below(8) as i64 * 60 * width;
-    BlockKey {
-        metric: metric(id),
-        granularity: Timespan(width),
-        first: Timestamp(first),
-        last: Timestamp(first + 59 * width),
-    }
-}
-
-fn bytes(random: &mut Random, length_max: usize) -> Bytes {
-    let (length, seed) = (random.below(length_max), random.below(256));
-    (0..length).map(|at| (at + seed) as u8).collect()
-}
-
 fn operation(random: &mut Random) -> Operation {
     match random.below(12) {
         0 => Operation::Delete((0..=random.below(2)).map(|_| metric(random.below(METRICS))).collect()),
@@ -70,11 +48,7 @@ fn operation(random: &mut Random) -> Operation {
         _ => {
             let writes = (0..=random.below(4)).map(|_| {
                 let id = random.below(METRICS);
-                let blocks: Vec<(BlockKey, Bytes)> =
-                    (0..random.below(4)).map(|_| (block(random, id), bytes(random, 1500))).collect();
-                let mut expired: Vec<BlockKey> = (0..random.below(3)).map(|_| block(random, id)).collect();
-                expired.retain(|key| blocks.iter().all(|(written, _)| written != key));
-                MetricWrite { metric: metric(id), blocks, expired, head: bytes(random, 4000) }
+                random_write(random, id, 1500, 4000)
             });
             Operation::Write(writes.collect())
         }
@@ -86,7 +60,7 @@ fn ballast(random: &mut Random) -> Vec<Operation> {
     let write = |id: usize| {
         let mut blocks = std::collections::BTreeMap::new();
         for _ in 0..40 {
-            blocks.insert(block(random, id), vec![id as u8; 6000].into());
+            blocks.insert(random_block(random, id), vec![id as u8; 6000].into());
         }
         let blocks = blocks.into_iter().collect();
         Operation::Write(vec![MetricWrite {
@@ -112,26 +86,10 @@ async fn apply(store: &dyn AggregateStore, operation: &Operation) -> bool {
     }
 }
 
-/// All that a store has: each head, and the blocks of all ranges.
-async fn everything(store: &dyn AggregateStore) -> (Vec<Option<Bytes>>, Vec<Vec<(BlockKey, Bytes)>>) {
-    let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
-    let heads = store.read_heads(&metrics).await.into_iter().map(Result::unwrap).collect();
-    let mut ranges = Vec::new();
-    for metric in metrics {
-        for width in GRANULARITIES {
-            let granularity = Timespan(width);
-            for (from, to) in [(i64::MIN, i64::MAX), (100 * width, 200 * width), (59, 60), (5, 3)] {
-                ranges.push(BlockRange { metric, granularity, from: Timestamp(from), to: Timestamp(to) });
-            }
-        }
-    }
-    let blocks: Vec<Vec<(BlockKey, Bytes)>> =
-        store.read_blocks(&ranges).await.into_iter().map(|blocks| blocks.unwrap().whole).collect();
-    let keys = store.list_blocks(&ranges).await.into_iter().map(Result::unwrap);
-    for (blocks, keys) in blocks.iter().zip(keys) {
-        assert_eq!(blocks.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys);
-    }
-    (heads, blocks)
+/// All that a store has of all metrics.
+async fn everything(store: &dyn AggregateStore) -> Everything {
+    let ids: Vec<usize> = (0..METRICS).collect();
+    aggregate_items::everything(store, &ids).await.unwrap()
 }
 
 /// A call to a store may have been taken in part: one for each item, in order.

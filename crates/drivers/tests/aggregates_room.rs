@@ -4,10 +4,9 @@ mod support;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{
-        AggregateStore, Fence, MetricWrite, StoreError,
+        AggregateStore, Fence, StoreError,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     disk::Disk,
@@ -18,19 +17,17 @@ use gnudi_drivers::{
     reserve::Reserve,
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
-use support::sim_disk::SimDisk;
-use uuid::Uuid;
+use support::{
+    aggregate_items::{LARGE_HEAD_BYTES, is_large_there as is_there, metric, write_large as write},
+    sim_disk::SimDisk,
+    wait::until,
+};
 
 const DIR: &str = "/data";
 const FLUSH_AT: u64 = 100_000;
-const HEAD_BYTES: usize = 5000;
 /// How long a condition is waited for: far more than it takes.
 const TRIES_MAX: usize = 12_000;
 const PAUSE: Duration = Duration::from_millis(10);
-
-fn metric(id: u32) -> MetricId {
-    MetricId(Uuid::from_u128(id.into()))
-}
 
 fn reserve(disk: &SimDisk, bytes: u64) -> Reserve {
     disk.create_dir(Path::new(DIR)).unwrap();
@@ -48,27 +45,6 @@ fn open(disk: &SimDisk, reserve: &Reserve) -> Arc<LocalAggregates> {
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/data/aggregates"), &options).unwrap()
 }
 
-async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
-    let head = Bytes::from(vec![id as u8; HEAD_BYTES]);
-    let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
-    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
-}
-
-async fn is_there(store: &LocalAggregates, id: u32) -> bool {
-    let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
-    head.is_some_and(|head| head == vec![id as u8; HEAD_BYTES])
-}
-
-async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..TRIES_MAX {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    panic!("waited in vain for {what}");
-}
-
 #[tokio::test]
 async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     let disk = SimDisk::default();
@@ -77,7 +53,7 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     disk.set_capacity(Some(capacity));
     let (mut next, mut tries) = (0, 0);
     while !store.figures().merge_waits {
-        match write(&store, next).await {
+        match write(&*store, next).await {
             Ok(()) => next += 1,
             // No more than a flush needs, and not enough for merging four runs of its size.
             Err(StoreError::NoSpace(_)) => {
@@ -93,16 +69,16 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     let figures = store.figures();
     assert!(figures.merges_waited > 0);
     disk.set_capacity(None);
-    wait_until("the merge", || store.figures().merges > figures.merges).await;
-    wait_until("nothing that waits", || !store.figures().merge_waits).await;
+    until("the merge", async || store.figures().merges > figures.merges).await;
+    until("nothing that waits", async || !store.figures().merge_waits).await;
     for id in 0..next {
-        assert!(is_there(&store, id).await, "{id}");
+        assert!(is_there(&*store, id).await, "{id}");
     }
     assert_eq!(store.figures().damaged, 0);
 }
 
 /// Writes heads of new metrics until there is no space, and answers how many were taken.
-async fn fill(store: &LocalAggregates, first: u32) -> u32 {
+async fn fill(store: &LocalAggregates, first: usize) -> usize {
     let mut next = first;
     let mut refused = 0;
     // A flush gives some of the log back: only when it has been refused for long the disk is full.
@@ -136,22 +112,22 @@ async fn deletions_give_space_back_on_a_full_disk() {
         }
         store.sync().await.expect("a sync on a full disk");
         let mut tries = 0;
-        while let Err(error) = write(&store, next).await {
+        while let Err(error) = write(&*store, next).await {
             assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
             tries += 1;
             let figures = store.figures();
             assert!(tries < TRIES_MAX, "round {round}: no space is given back: {error}, {figures:?}");
             tokio::time::sleep(PAUSE).await;
         }
-        assert!(!is_there(&store, first).await && !is_there(&store, next - 4).await);
+        assert!(!is_there(&*store, first).await && !is_there(&*store, next - 4).await);
         for id in next - 3..=next {
-            assert!(is_there(&store, id).await, "round {round}: {id}");
+            assert!(is_there(&*store, id).await, "round {round}: {id}");
         }
         first = next + 1;
     }
     drop(store);
     let store = open(&disk, &reserve(&disk, 200_000));
-    assert!(is_there(&store, first - 1).await && is_there(&store, first - 2).await);
+    assert!(is_there(&*store, first - 1).await && is_there(&*store, first - 2).await);
     assert_eq!(store.figures().damaged, 0);
 }
 
@@ -159,9 +135,9 @@ fn sack() -> Sack {
     Sack { count: SackCount(1.try_into().unwrap()), id: SackId(0) }
 }
 
-async fn append(log: &LocalIncoming, id: u32) -> Result<(), IncomingError> {
+async fn append(log: &LocalIncoming, id: usize) -> Result<(), IncomingError> {
     let mut batch = Batch::default();
-    batch.push(metric(id), 1, |out| out.resize(HEAD_BYTES, 0));
+    batch.push(metric(id), 1, |out| out.resize(LARGE_HEAD_BYTES, 0));
     log.append(batch).await
 }
 
@@ -183,7 +159,7 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     append(&log, 1).await.unwrap();
     assert!(reserve.is_held());
     disk.set_capacity(Some(disk.used()));
-    wait_until("the reserve to be given up", || !reserve.is_held()).await;
+    until("the reserve to be given up", async || !reserve.is_held()).await;
     assert_eq!(reserve.figures().held_bytes, 0);
     let mut taken = 1;
     let error = loop {
@@ -201,7 +177,7 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     log.acknowledge(sack(), newest).await.unwrap();
     log.trim(&[(sack(), newest)]).await.expect("trimming on a full disk");
     disk.set_capacity(None);
-    wait_until("the reserve to be taken again", || reserve.is_held()).await;
+    until("the reserve to be taken again", async || reserve.is_held()).await;
     append(&log, 100).await.expect("space for what is new");
     let waiting = log.pending(sack(), Position(0), usize::MAX).await.unwrap().records;
     assert_eq!(waiting.iter().map(|record| record.metric).collect::<Vec<_>>(), [metric(100)]);

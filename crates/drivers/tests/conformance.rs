@@ -115,10 +115,8 @@ impl Damageable for OnDisk {
         for folder in ["log", "runs"] {
             for entry in std::fs::read_dir(self.dir.join(folder)).unwrap() {
                 let path = entry.unwrap().path();
-                let mut bytes = std::fs::read(&path).unwrap();
-                if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
-                    bytes[at + value.len() / 2] ^= 1;
-                    std::fs::write(&path, bytes).unwrap();
+                if let Some(hurt) = conformance::hurt(&std::fs::read(&path).unwrap(), value) {
+                    std::fs::write(&path, hurt).unwrap();
                     hit += 1;
                 }
             }

@@ -58,17 +58,17 @@ async fn outages_end(engine: &mut RedisServer) {
     let one = open(&engine.url(), cluster).await.unwrap();
     let a = one.join("a", "{}", ttl).await.unwrap();
     let before = one.acquire(a, &sacks).await.unwrap();
-    engine.pause();
+    engine.process.pause();
     let asked = Instant::now();
     join_all((0..10).map(|_| one.renew(a, "{}"))).await.iter().for_each(is_unavailable);
     assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
-    engine.go_on();
+    engine.process.resume();
     one.renew(a, "{}").await.unwrap();
     assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
-    engine.kill();
+    engine.process.stop();
     is_unavailable(&one.acquire(a, &sacks).await);
     assert!(matches!(open(&engine.url(), cluster).await, Err(OpenError::Engine { .. })));
-    engine.start_again();
+    engine.process.start_again();
     let again = Instant::now();
     while one.renew(a, "{}").await != Err(CoordinationError::Expired) {
         assert!(again.elapsed() < Duration::from_secs(5), "not found again");
@@ -92,7 +92,7 @@ async fn a_failover_costs_sessions_at_most() {
     let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
     let before = one.acquire(a, &sacks).await.unwrap();
     let port = engine.master_port();
-    engine.servers.iter_mut().find(|server| server.port == port).unwrap().kill();
+    engine.servers.iter_mut().find(|server| server.port == port).unwrap().process.stop();
     let asked = Instant::now();
     loop {
         match one.renew(a, "{}").await {

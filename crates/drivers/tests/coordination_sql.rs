@@ -1,21 +1,17 @@
 //! The rules of coordination on real databases, and what happens when they go away.
 
-#[path = "engines/mariadb.rs"]
-mod mariadb;
-#[path = "engines/postgres.rs"]
-mod postgres;
+#[path = "engines/database.rs"]
+mod database;
 #[path = "engines/server.rs"]
 mod server;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Waker},
     time::{Duration, Instant},
 };
 
+use database::{Database, Kind};
 use futures_util::future::join_all;
 use gnudi_drivers::{
     OpenError,
@@ -28,8 +24,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::SackCount;
 use gnudi_sql::{DatabaseOptions, ServerOptions};
-use mariadb::MariaDb;
-use postgres::Postgres;
+use server::fresh_name;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -44,9 +39,8 @@ async fn processes(url: &str) -> Vec<Arc<SqlCoordinator>> {
     join_all((0..2).map(|_| open(url))).await.into_iter().map(Result::unwrap).collect()
 }
 
-async fn keeps_the_rules(create_database: impl Fn(&str) -> String) {
-    let made = AtomicUsize::new(0);
-    let fresh = || create_database(&format!("fresh{}", made.fetch_add(1, Ordering::Relaxed)));
+async fn keeps_the_rules(engine: &Database) {
+    let fresh = || engine.create_database(&fresh_name());
     coordination(async || CoordinationSetup {
         processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Coordinator>).collect(),
         ttl: Duration::from_millis(1200),
@@ -64,32 +58,23 @@ async fn keeps_the_rules(create_database: impl Fn(&str) -> String) {
     .await;
 }
 
-/// A database that the rules below take away and bring back.
-trait Engine {
-    fn url(&self) -> String;
-    fn stop(&mut self);
-    fn start_again(&mut self);
-    fn pause(&self);
-    fn resume(&self);
-}
-
 fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
     assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
 /// What is asked of a database that is gone or hangs fails in time, and works again when it is back.
-async fn outages_end(engine: &mut impl Engine) {
+async fn outages_end(engine: &mut Database) {
     let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
-    let (one, two) = (open(&engine.url()).await.unwrap(), open(&engine.url()).await.unwrap());
+    let (one, two) = (open(&engine.admin_url()).await.unwrap(), open(&engine.admin_url()).await.unwrap());
     let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
     let before = one.acquire(a, &sacks).await.unwrap();
     two.claim("name", "value").await.unwrap();
-    engine.stop();
+    engine.process.stop();
     is_unavailable(&one.acquire(a, &sacks).await);
     is_unavailable(&two.join("b", "{}", Duration::from_mins(10)).await);
     is_unavailable(&two.claim("name", "other").await);
-    assert!(matches!(open(&engine.url()).await, Err(OpenError::Engine { .. })));
-    engine.start_again();
+    assert!(matches!(open(&engine.admin_url()).await, Err(OpenError::Engine { .. })));
+    engine.process.start_again();
     // Nothing that was there is lost, and the connections that broke trouble nobody.
     one.renew(a, "{}").await.unwrap();
     assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
@@ -97,13 +82,13 @@ async fn outages_end(engine: &mut impl Engine) {
     let b = two.join("b", "{}", Duration::from_mins(10)).await.unwrap();
     assert!(two.acquire(b, &sacks).await.unwrap().iter().all(Option::is_none));
 
-    engine.pause();
+    engine.process.pause();
     let asked = Instant::now();
     let answers = join_all((0..10).map(|_| one.renew(a, "{}"))).await;
     assert!(asked.elapsed() < DEADLINE + Duration::from_secs(1), "{:?}", asked.elapsed());
     answers.iter().for_each(is_unavailable);
     is_unavailable(&two.members().await);
-    engine.resume();
+    engine.process.resume();
     one.renew(a, "{}").await.unwrap();
     assert_eq!(two.members().await.unwrap().len(), 2);
     one.release(a, &sacks).await.unwrap();
@@ -112,12 +97,12 @@ async fn outages_end(engine: &mut impl Engine) {
 }
 
 /// A process that falls asleep in the middle of a transaction, while it has everybody wait, is given up on.
-async fn a_sleeper_holds_nobody_up(engine: &impl Engine) {
-    let other = open(&engine.url()).await.unwrap();
+async fn a_sleeper_holds_nobody_up(engine: &Database) {
+    let other = open(&engine.admin_url()).await.unwrap();
     let b = other.join("other", "{}", Duration::from_mins(10)).await.unwrap();
     // Falls asleep after a few statements: somewhere it has its turn, and the other must wait.
     for attempt in 0..50 {
-        let sleeper = open(&engine.url()).await.unwrap();
+        let sleeper = open(&engine.admin_url()).await.unwrap();
         let a = sleeper.join("sleeper", "{}", Duration::from_mins(10)).await.unwrap();
         // Nobody owns any of these.
         let sacks: Vec<_> = SackCount::DEFAULT.halved().unwrap().sacks().collect();
@@ -139,12 +124,12 @@ async fn a_sleeper_holds_nobody_up(engine: &impl Engine) {
     panic!("the sleeper never slept where it matters");
 }
 
-async fn tables_come_back(url: &str, drop_tables: impl Fn()) {
-    let one = open(url).await.unwrap();
+async fn tables_come_back(engine: &Database) {
+    let one = open(&engine.create_database("dropped")).await.unwrap();
     let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
     let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
     let before = one.acquire(a, &sacks).await.unwrap();
-    drop_tables();
+    engine.execute("dropped", "DROP TABLE gnudi_token, gnudi_session, gnudi_sack_owner, gnudi_claim");
     assert_eq!(one.acquire(a, &sacks).await, Err(CoordinationError::Expired));
     let again = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
     let after = one.acquire(again, &sacks).await.unwrap();
@@ -154,49 +139,20 @@ async fn tables_come_back(url: &str, drop_tables: impl Fn()) {
     );
 }
 
-macro_rules! engine {
-    ($engine:ty, $database:literal) => {
-        impl Engine for $engine {
-            fn url(&self) -> String {
-                self.url($database)
-            }
-            fn stop(&mut self) {
-                self.stop();
-            }
-            fn start_again(&mut self) {
-                self.start_again();
-            }
-            fn pause(&self) {
-                self.pause();
-            }
-            fn resume(&self) {
-                self.resume();
-            }
-        }
-    };
+async fn coordinates_on(kind: Kind) {
+    let mut engine = Database::start(kind);
+    keeps_the_rules(&engine).await;
+    tables_come_back(&engine).await;
+    outages_end(&mut engine).await;
+    a_sleeper_holds_nobody_up(&engine).await;
 }
-
-engine!(Postgres, "postgres");
-engine!(MariaDb, "mysql");
-
-const DROP_TABLES: &str = "DROP TABLE gnudi_token, gnudi_session, gnudi_sack_owner, gnudi_claim";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn coordinates_on_postgresql() {
-    let mut engine = Postgres::start();
-    keeps_the_rules(|name| engine.create_database(name)).await;
-    let url = engine.create_database("dropped");
-    tables_come_back(&url, || engine.execute("dropped", DROP_TABLES)).await;
-    outages_end(&mut engine).await;
-    a_sleeper_holds_nobody_up(&engine).await;
+    coordinates_on(Kind::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn coordinates_on_mariadb() {
-    let mut engine = MariaDb::start();
-    keeps_the_rules(|name| engine.create_database(name)).await;
-    let url = engine.create_database("dropped");
-    tables_come_back(&url, || engine.execute("dropped", DROP_TABLES)).await;
-    outages_end(&mut engine).await;
-    a_sleeper_holds_nobody_up(&engine).await;
+    coordinates_on(Kind::MariaDb).await;
 }

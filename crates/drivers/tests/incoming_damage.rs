@@ -58,6 +58,16 @@ async fn append(log: &LocalIncoming, id: u32) {
     log.append(batch).await.unwrap();
 }
 
+/// A log of so many batches.
+async fn filled(batches: u32) -> (SimDisk, Arc<LocalIncoming>) {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    for id in 1..=batches {
+        append(&log, id).await;
+    }
+    (disk, log)
+}
+
 /// The numbers of the batches in a sack.
 async fn ids(log: &LocalIncoming, sack: u16) -> Vec<u32> {
     numbers(&log.pending(self::sack(sack), Position(0), usize::MAX).await.unwrap().records)
@@ -93,11 +103,7 @@ fn flip(disk: &SimDisk, at: usize) {
 
 #[tokio::test]
 async fn a_flipped_byte_costs_one_sacks_part_of_one_batch() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    for id in 1..=5 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled(5).await;
     drop(log);
     flip(&disk, find(&disk, 3) + 100);
     let log = open(&disk);
@@ -114,11 +120,7 @@ async fn a_flipped_byte_costs_one_sacks_part_of_one_batch() {
 
 #[tokio::test]
 async fn damage_while_running_is_left_out_and_no_longer_counted() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    for id in 1..=3 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled(3).await;
     flip(&disk, find(&disk, 1) + 7);
     assert_eq!(ids(&log, 0).await, [2, 3]);
     assert_eq!(ids(&log, 1).await, [1, 2, 3]);
@@ -154,11 +156,7 @@ async fn when_all_that_waits_is_damaged_a_read_goes_on_to_what_comes() {
 async fn any_damaged_byte_costs_at_most_one_batch() {
     let mut random = Random::new(7);
     for _ in 0..300 {
-        let disk = SimDisk::default();
-        let log = open(&disk);
-        for id in 1..=90 {
-            append(&log, id).await;
-        }
+        let (disk, log) = filled(90).await;
         drop(log);
         let files: Vec<PathBuf> = disk
             .paths()
@@ -187,11 +185,7 @@ async fn any_damaged_byte_costs_at_most_one_batch() {
 
 #[tokio::test]
 async fn a_whole_damaged_page_leaves_what_is_around_it() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    for id in 1..=40 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled(40).await;
     drop(log);
     let at = find(&disk, 10);
     disk.edit(Path::new(FILE), |bytes| bytes[at..at + 4096].fill(0xaa));
@@ -205,11 +199,7 @@ async fn a_whole_damaged_page_leaves_what_is_around_it() {
 
 #[tokio::test]
 async fn a_shortened_file_is_reported_and_the_others_stay() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    for id in 1..=90 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled(90).await;
     drop(log);
     disk.edit(Path::new(FILE), |bytes| bytes.truncate(20_000));
     let log = open(&disk);
@@ -220,11 +210,7 @@ async fn a_shortened_file_is_reported_and_the_others_stay() {
 
 #[tokio::test]
 async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    for id in 1..=10 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled(10).await;
     disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
     assert_eq!(ids(&log, 0).await, [2, 3, 4, 5, 6, 7, 8, 9, 10]);
     assert_eq!(log.figures().damaged, 1);

@@ -25,7 +25,10 @@ use gnudi_drivers::{
     },
 };
 use gnudi_model::{Numbering, Sack};
-use support::log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, work_off};
+use support::{
+    log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, work_off},
+    wait::until,
+};
 use uuid::Uuid;
 
 fn usual(sacks: u16) -> ObjectIncomingOptions {
@@ -97,12 +100,8 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     assert!(matches!(closed, Err(OpenError::Engine { .. })));
     objects.set_down(false);
     log.append(batch(&[(1, "c")])).await.unwrap();
-    let written = async {
-        while open(&objects, strict(4)).await.backlog().await.unwrap().measures != 1 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), written).await.expect("the acknowledgement was forgotten");
+    let measures = async || open(&objects, strict(4)).await.backlog().await.unwrap().measures;
+    until("the acknowledgement", async || measures().await == 1).await;
     assert_eq!(all(&log).await, ["c"]);
 }
 
@@ -193,16 +192,9 @@ async fn damage_stays_where_it_is() {
     let log = open(&objects, strict(4)).await;
     assert_eq!(all(&log).await, ["a", "b", "c", "a", "c"]);
     assert_eq!(log.figures().damaged, 1);
-    let copied = async {
-        while objects
-            .contents()
-            .get(&format!("incoming/quarantine/{:020}", 2))
-            .is_none_or(|copy| *copy != wrong)
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), copied).await.expect("it was not set aside");
+    let copy = format!("incoming/quarantine/{:020}", 2);
+    let is_copied = async || objects.contents().get(&copy).is_some_and(|copy| *copy == wrong);
+    until("a copy of what is damaged", is_copied).await;
     // All of it, and the next one too.
     objects.put(&name, Bytes::from_static(b"rubbish")).await.unwrap();
     let log = open(&objects, strict(4)).await;

@@ -1,10 +1,7 @@
 //! The log of objects on real stores: Ceph, and S3 and Swift of radosgw on a Ceph; and how fast they take measures.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,12 +13,7 @@ use gnudi_drivers::{
         Append as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
-    objects::{
-        Objects, Secret,
-        ceph::{CephObjects, CephOptions},
-        s3::{S3Objects, S3Options},
-        swift::{SwiftObjects, SwiftOptions},
-    },
+    objects::{Objects, ceph::CephObjects, s3::S3Objects, swift::SwiftObjects},
 };
 use uuid::Uuid;
 
@@ -32,6 +24,7 @@ mod radosgw;
 #[path = "engines/server.rs"]
 mod server;
 mod support;
+use server::fresh_name;
 use support::log_of_objects::{CLUSTER, batch};
 
 async fn open(objects: Arc<dyn Objects>, setup: IncomingSetup) -> Arc<ObjectIncoming> {
@@ -97,65 +90,32 @@ async fn speed(objects: Arc<dyn Objects>) {
     assert!(requests > written, "requests share objects");
 }
 
-/// Names a place of its own for each store.
-#[derive(Default)]
-struct Places(AtomicUsize);
-
-impl Places {
-    fn next(&self) -> String {
-        format!("incoming{}", self.0.fetch_add(1, Ordering::Relaxed))
-    }
+async fn holds<O: Objects>(make: impl AsyncFn() -> Arc<O>) {
+    conforms(&make).await;
+    speed(make().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_ceph() {
     let engine = ceph::Ceph::start();
     engine.create_pool("gnocchi");
-    let places = Places::default();
-    let options = CephOptions { conffile: engine.conf(), ..CephOptions::default() };
-    let make = async || {
-        let objects = CephObjects::open(&options, &places.next()).await.unwrap();
-        Arc::new(objects)
-    };
-    conforms(&make).await;
-    speed(make().await).await;
+    holds(async || Arc::new(CephObjects::open(&engine.options(), &fresh_name()).await.unwrap())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_s3() {
     let engine = ceph::Ceph::start();
     let gateway = radosgw::Radosgw::start(engine.conf());
-    let places = Places::default();
-    let options = S3Options {
-        endpoint_url: Some(gateway.endpoint()),
-        access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
-        secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
-        ..S3Options::default()
-    };
-    let make = async || {
-        let objects = S3Objects::open(&options, &places.next()).await.unwrap();
-        Arc::new(objects)
-    };
-    conforms(&make).await;
-    speed(make().await).await;
+    let options = radosgw::s3_at(&gateway.endpoint());
+    holds(async || Arc::new(S3Objects::open(&options, &fresh_name()).await.unwrap())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_swift() {
     let engine = ceph::Ceph::start();
     let gateway = radosgw::Radosgw::start(engine.conf());
-    let places = Places::default();
-    let options = SwiftOptions {
-        authurl: gateway.swift_auth(),
-        user: radosgw::SWIFT_USER.to_owned(),
-        key: Secret::new(radosgw::SWIFT_KEY),
-        ..SwiftOptions::default()
-    };
+    let options = radosgw::swift_at(&gateway.swift_auth());
     let arbiter = Arc::new(MemoryArbiter::default());
-    let make = async || {
-        let objects = SwiftObjects::open(&options, &places.next(), arbiter.clone()).await.unwrap();
-        Arc::new(objects)
-    };
-    conforms(&make).await;
-    speed(make().await).await;
+    let open = async || SwiftObjects::open(&options, &fresh_name(), arbiter.clone()).await;
+    holds(async || Arc::new(open().await.unwrap())).await;
 }

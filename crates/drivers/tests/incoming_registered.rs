@@ -15,7 +15,10 @@ use gnudi_drivers::{
     objects::{Objects, memory::MemoryObjects},
 };
 use gnudi_model::{Fault, Sack};
-use support::log_of_objects::{CLUSTER, all, batch, drowsy, metric, strict, work_off};
+use support::{
+    log_of_objects::{CLUSTER, all, batch, drowsy, metric, strict, work_off},
+    wait::{found, until},
+};
 use uuid::Uuid;
 
 type Contents = std::collections::BTreeMap<String, Bytes>;
@@ -59,22 +62,10 @@ async fn replace(objects: &MemoryObjects, contents: Contents) {
     }
 }
 
-async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) -> T {
-    let wait = async {
-        loop {
-            if let Some(found) = found().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), wait).await.unwrap_or_else(|_| panic!("no {what}"))
-}
-
 /// Until the registry knows how far the log has come, which it is told from time to time.
 async fn reached(registry: &MemoryLogRegistry, position: Position) {
-    let knows = async || registry.logs().last().filter(|log| log.reached >= position).map(|_| ());
-    until("position in the registry", knows).await;
+    let knows = async || registry.logs().last().is_some_and(|log| log.reached >= position);
+    until("the position in the registry", knows).await;
 }
 
 #[tokio::test]
@@ -157,7 +148,7 @@ async fn a_process_that_runs_notices_that_its_log_was_replaced() {
         if way == "followed by another" {
             open_with(&objects, &registry, drowsy(4)).await;
         }
-        let fault = until("fault", async || log.fault()).await;
+        let fault = found("a fault", async || log.fault()).await;
         assert!(matches!(fault, Fault::Ended(_)), "{way}: {fault:?}");
         let refused = log.append(batch(&[(1, "c")])).await;
         assert!(matches!(refused, Err(IncomingError::Poisoned(_))), "{way}: {refused:?}");
@@ -230,7 +221,7 @@ async fn a_process_that_writes_learns_that_another_log_is_registered() {
     let next = registry.logs()[0].successor(Uuid::new_v4(), "elsewhere".to_owned());
     registry.register_log(&next).await.unwrap();
     assert!(append(&log, "a").await < next.first, "what it writes until then lies below");
-    until("fault", async || log.fault()).await;
+    found("a fault", async || log.fault()).await;
     let refused = log.append(batch(&[(1, "b")])).await;
     assert!(matches!(refused, Err(IncomingError::Poisoned(_))), "{refused:?}");
 }

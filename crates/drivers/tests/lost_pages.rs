@@ -6,11 +6,10 @@ mod support;
 
 use std::{path::Path, sync::Arc};
 
-use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore, Fence, MetricWrite, StoreError,
+        AggregateStore,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     incoming::{
@@ -18,17 +17,15 @@ use gnudi_drivers::{
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };
-use gnudi_model::{MetricId, Sack, SackCount, SackId};
-use support::sim_disk::SimDisk;
-use uuid::Uuid;
+use gnudi_model::{Sack, SackCount, SackId};
+use support::{
+    aggregate_items::{is_large_there as is_there, metric, write_large as write},
+    sim_disk::SimDisk,
+};
 
 const DIR: &str = "/new/levels/store";
 /// The operations of a first start, and more.
 const OPERATIONS: u64 = 40;
-
-fn metric(id: u32) -> MetricId {
-    MetricId(Uuid::from_u128(id.into()))
-}
 
 fn open_log(disk: &SimDisk) -> Result<Arc<LocalIncoming>, OpenError> {
     let sack_count = SackCount(1.try_into().unwrap());
@@ -39,7 +36,7 @@ fn open_log(disk: &SimDisk) -> Result<Arc<LocalIncoming>, OpenError> {
 
 async fn append(log: &LocalIncoming, id: u32) -> Result<(), IncomingError> {
     let mut batch = Batch::default();
-    batch.push(metric(id), id, |out| out.resize(5000, id as u8));
+    batch.push(metric(id as usize), id, |out| out.resize(5000, id as u8));
     log.append(batch).await
 }
 
@@ -52,17 +49,6 @@ async fn ids(log: &LocalIncoming) -> Vec<u32> {
 fn open_store(disk: &SimDisk) -> Result<Arc<LocalAggregates>, OpenError> {
     let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new(DIR), &options)
-}
-
-async fn write(store: &LocalAggregates, id: u32) -> Result<(), StoreError> {
-    let head = Bytes::from(vec![id as u8; 5000]);
-    let write = MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head };
-    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
-}
-
-async fn is_there(store: &LocalAggregates, id: u32) -> bool {
-    let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
-    head.is_some_and(|head| head == vec![id as u8; 5000])
 }
 
 /// The process is killed; what it wrote is there for the next one.
@@ -98,21 +84,21 @@ async fn aggregates_keep_what_they_have_found_after_a_sync_that_lost_pages() {
     for seed in 0..40 {
         let disk = SimDisk::default();
         let store = open_store(&disk).unwrap();
-        write(&store, 1).await.unwrap();
+        write(&*store, 1).await.unwrap();
         store.sync().await.unwrap();
-        write(&store, 2).await.unwrap();
+        write(&*store, 2).await.unwrap();
         disk.lose_pages(0);
         store.sync().await.unwrap_err();
         kill(&disk, store);
         let store = open_store(&disk).unwrap();
-        assert!(is_there(&store, 2).await, "the lost bytes can be read");
+        assert!(is_there(&*store, 2).await, "the lost bytes can be read");
         // Now the log of measures may forget what they were made of.
         store.sync().await.unwrap();
         disk.restart(seed);
         drop(store);
         let store = open_store(&disk).unwrap();
         for id in [1, 2] {
-            assert!(is_there(&store, id).await, "seed {seed}: {id} is lost");
+            assert!(is_there(&*store, id).await, "seed {seed}: {id} is lost");
         }
         assert_eq!(store.figures().damaged, 0, "seed {seed}");
     }
@@ -140,12 +126,12 @@ async fn what_lies_in_new_directories_survives_a_kill_and_a_power_cut() {
             kills += usize::from(open_store(&disk).is_err());
             disk.restart(seed);
             let store = open_store(&disk).unwrap();
-            write(&store, 1).await.unwrap();
+            write(&*store, 1).await.unwrap();
             store.sync().await.unwrap();
             disk.restart(seed);
             drop(store);
             let store = open_store(&disk).expect("the store after the power cut");
-            assert!(is_there(&store, 1).await, "operations {operations}, seed {seed}");
+            assert!(is_there(&*store, 1).await, "operations {operations}, seed {seed}");
         }
     }
     assert!(kills > 100, "{kills} starts were cut short");

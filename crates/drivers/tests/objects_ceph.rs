@@ -3,10 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,25 +22,21 @@ mod ceph;
 #[path = "engines/server.rs"]
 mod server;
 use ceph::Ceph;
-
-fn options(ceph: &Ceph) -> CephOptions {
-    CephOptions { conffile: ceph.conf(), ..CephOptions::default() }
-}
+use server::fresh_name;
 
 async fn conforms(ceph: &Ceph) {
-    let made = AtomicUsize::new(0);
     conformance::objects(async || {
-        let purpose = format!("store{}", made.fetch_add(1, Ordering::Relaxed));
-        let one = Arc::new(CephObjects::open(&options(ceph), &purpose).await.unwrap());
-        [one, Arc::new(CephObjects::open(&options(ceph), &purpose).await.unwrap())]
+        let purpose = fresh_name();
+        let one = Arc::new(CephObjects::open(&ceph.options(), &purpose).await.unwrap());
+        [one, Arc::new(CephObjects::open(&ceph.options(), &purpose).await.unwrap())]
     })
     .await;
 }
 
 /// Each namespace is a world of its own.
 async fn namespaces_are_apart(ceph: &Ceph) {
-    let one = CephObjects::open(&options(ceph), "one").await.unwrap();
-    let other = CephObjects::open(&options(ceph), "other").await.unwrap();
+    let one = CephObjects::open(&ceph.options(), "one").await.unwrap();
+    let other = CephObjects::open(&ceph.options(), "other").await.unwrap();
     one.create("a", Bytes::from_static(b"one")).await.unwrap();
     other.create("a", Bytes::from_static(b"other")).await.unwrap();
     assert_eq!(one.get("a").await.unwrap().unwrap(), "one");
@@ -54,7 +47,7 @@ async fn namespaces_are_apart(ceph: &Ceph) {
 
 /// What cannot be opened is told so that an operator knows what to do.
 async fn what_is_missing_is_named(ceph: &Ceph) {
-    let right = options(ceph);
+    let right = ceph.options();
     let failed = async |options: &CephOptions| {
         CephObjects::open(options, "one").await.err().expect("something is missing").to_string()
     };
@@ -79,7 +72,7 @@ async fn what_is_missing_is_named(ceph: &Ceph) {
 /// While nobody answers, calls end with their deadline; afterwards all goes on, and what was created is known by reading.
 async fn stalls_end_with_the_deadline(ceph: &Ceph) {
     let deadline = Duration::from_secs(1);
-    let store = CephObjects::open(&CephOptions { deadline, ..options(ceph) }, "stall").await.unwrap();
+    let store = CephObjects::open(&CephOptions { deadline, ..ceph.options() }, "stall").await.unwrap();
     store.put("before", Bytes::from_static(b"x")).await.unwrap();
     ceph.pause_osd(0);
     ceph.pause_osd(1);
@@ -96,7 +89,7 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
     ceph.resume_osd(0);
     ceph.resume_osd(1);
-    let patient = CephObjects::open(&options(ceph), "stall").await.unwrap();
+    let patient = CephObjects::open(&ceph.options(), "stall").await.unwrap();
     assert_eq!(patient.get("before").await.unwrap().unwrap(), "x");
     for name in &names {
         // What timed out may still arrive, at any moment until then: whoever is second hears of it.
@@ -115,14 +108,14 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
 /// An OSD that is gone with all that it had: the other has a copy of everything, and takes what comes.
 async fn an_osd_is_lost(ceph: &mut Ceph) {
     let deadline = Duration::from_secs(30);
-    let store = CephObjects::open(&CephOptions { deadline, ..options(ceph) }, "loss").await.unwrap();
+    let store = CephObjects::open(&CephOptions { deadline, ..ceph.options() }, "loss").await.unwrap();
     let names: Vec<String> = (0..100).map(|number| format!("kept/{number}")).collect();
     let content = |name: &String| Bytes::from(name.repeat(100));
     for name in &names {
         store.create(name, content(name)).await.unwrap();
     }
     // With the usual deadline, and nothing on its way when the OSD dies: nobody tells this one.
-    let idle = CephObjects::open(&options(ceph), "loss").await.unwrap();
+    let idle = CephObjects::open(&ceph.options(), "loss").await.unwrap();
     assert_eq!(idle.list("").await.unwrap().len(), names.len());
     ceph.lose_osd(1);
     while ceph.osds_up() > 1 {

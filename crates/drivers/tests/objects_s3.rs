@@ -28,25 +28,16 @@ mod radosgw;
 #[path = "engines/server.rs"]
 mod server;
 mod support;
+use radosgw::s3_at as options;
+use server::fresh_name;
 use support::{
     proxy::{Mood, Proxy},
     random::Random,
 };
 
-fn options(endpoint: &str) -> S3Options {
-    S3Options {
-        endpoint_url: Some(endpoint.to_owned()),
-        region_name: None,
-        access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
-        secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
-        ..S3Options::default()
-    }
-}
-
 async fn conforms(options: &S3Options) {
-    let made = AtomicUsize::new(0);
     conformance::objects(async || {
-        let purpose = format!("store{}", made.fetch_add(1, Ordering::Relaxed));
+        let purpose = fresh_name();
         let one = Arc::new(S3Objects::open(options, &purpose).await.unwrap());
         [one, Arc::new(S3Objects::open(options, &purpose).await.unwrap())]
     })
@@ -189,12 +180,12 @@ async fn radosgw_s3() {
     deadlines_hold(&endpoint).await;
     a_server_without_conditions_is_refused(&endpoint).await;
     let store = S3Objects::open(&options(&endpoint), "both").await.unwrap();
-    gateway.stop();
+    gateway.process.stop();
     let http = HttpOptions { deadline: Duration::from_secs(1), ..HttpOptions::default() };
     let brief = S3Options { http, ..options(&endpoint) };
     let text = S3Objects::open(&brief, "both").await.err().expect("it is down").to_string();
     assert!(text.contains("refused") && text.contains("127.0.0.1"), "{text}");
-    gateway.start_again();
+    gateway.process.start_again();
     assert_eq!(store.get("a").await.unwrap().unwrap(), "a");
 }
 

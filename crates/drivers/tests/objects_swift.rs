@@ -34,20 +34,12 @@ mod radosgw;
 #[path = "engines/server.rs"]
 mod server;
 mod support;
-use radosgw::Radosgw;
+use radosgw::{Radosgw, swift_at as options};
+use server::fresh_name;
 use support::{
     proxy::{Mood, Proxy},
     random::Random,
 };
-
-fn options(auth: &str) -> SwiftOptions {
-    SwiftOptions {
-        authurl: auth.to_owned(),
-        user: radosgw::SWIFT_USER.to_owned(),
-        key: Secret::new(radosgw::SWIFT_KEY),
-        ..SwiftOptions::default()
-    }
-}
 
 /// Counts what the arbiter is asked, and can be down.
 #[derive(Default)]
@@ -91,11 +83,10 @@ async fn open(options: &SwiftOptions, purpose: &str, arbiter: &Arc<Counted>) -> 
 }
 
 async fn conforms(options: &SwiftOptions) {
-    let made = AtomicUsize::new(0);
     let arbiter = Arc::new(Counted::default());
     conformance::objects(async || {
         // One arbiter for all containers, as a cluster has it.
-        let purpose = format!("store{}", made.fetch_add(1, Ordering::Relaxed));
+        let purpose = fresh_name();
         [open(options, &purpose, &arbiter).await, open(options, &purpose, &arbiter).await]
     })
     .await;
@@ -214,12 +205,12 @@ async fn radosgw_swift() {
     let store = open(&SwiftOptions { http, ..right }, "again", &Arc::default()).await;
     assert!(store.place().starts_with("swift container gnocchi-gnudi-again of http://127.0.0.1:"));
     store.put("a", Bytes::from_static(b"a")).await.unwrap();
-    gateway.stop();
+    gateway.process.stop();
     let start = Instant::now();
     let answer = store.get("a").await;
     assert!(matches!(&answer, Err(ObjectError::Unavailable(text)) if text.contains("refused")), "{answer:?}");
     assert!(start.elapsed() < Duration::from_secs(3));
-    gateway.start_again();
+    gateway.process.start_again();
     assert_eq!(store.get("a").await.unwrap().unwrap(), "a");
 }
 

@@ -5,14 +5,7 @@ mod engine;
 #[path = "engines/server.rs"]
 mod server;
 
-use std::{
-    num::NonZeroU16,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use engine::{RedisCluster, RedisSentinels, RedisServer};
@@ -27,15 +20,10 @@ use gnudi_drivers::{
     },
 };
 use gnudi_model::{MetricId, Sack, SackCount};
+use server::fresh_name;
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
-
-/// Each call names a place that nothing is at.
-fn prefix() -> String {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
-}
 
 fn incoming_options(url: &str, setup: IncomingSetup, prefix: &str) -> RedisIncomingOptions {
     RedisIncomingOptions {
@@ -53,9 +41,9 @@ async fn incoming(url: &str, setup: IncomingSetup, prefix: &str) -> Arc<RedisInc
 }
 
 async fn incoming_suites(url: &str) {
-    conformance::incoming(async |setup| incoming(url, setup, &prefix()).await).await;
+    conformance::incoming(async |setup| incoming(url, setup, &fresh_name()).await).await;
     conformance::shared_incoming(async |setup| {
-        let prefix = prefix();
+        let prefix = fresh_name();
         [incoming(url, setup, &prefix).await, incoming(url, setup, &prefix).await]
     })
     .await;
@@ -79,7 +67,7 @@ async fn aggregates(url: &str, prefix: &str, shards: u16) -> Arc<RedisAggregates
 async fn aggregates_suite(url: &str) {
     // As many as sacks, one, and a count that has no divisor in common with them.
     for shards in [128, 1, 7] {
-        conformance::aggregates(async || aggregates(url, &prefix(), shards).await).await;
+        conformance::aggregates(async || aggregates(url, &fresh_name(), shards).await).await;
     }
 }
 
@@ -115,10 +103,9 @@ impl Damageable for OnServer {
             }
             let fields: Vec<(Vec<u8>, Vec<u8>)> =
                 redis::cmd("HGETALL").arg(&key).query(&mut connection).unwrap();
-            for (field, mut bytes) in fields {
-                if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
-                    bytes[at + value.len() / 2] ^= 1;
-                    redis::cmd("HSET").arg(&key).arg(field).arg(bytes).exec(&mut connection).unwrap();
+            for (field, bytes) in fields {
+                if let Some(hurt) = conformance::hurt(&bytes, value) {
+                    redis::cmd("HSET").arg(&key).arg(field).arg(hurt).exec(&mut connection).unwrap();
                     hit += 1;
                 }
             }
@@ -130,7 +117,7 @@ impl Damageable for OnServer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_aggregates_on_one_server() {
     let server = RedisServer::start(&[]);
-    conformance::damaged_aggregates(async || OnServer { url: server.url(), prefix: prefix() }).await;
+    conformance::damaged_aggregates(async || OnServer { url: server.url(), prefix: fresh_name() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Engine, EngineError, about::ProcessKind};
+use crate::{About, Engine, Result, about::ProcessKind};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
@@ -72,7 +72,7 @@ impl ClusterStatus {
 
 impl Engine {
     /// The names of all processes that have workers, by name.
-    pub async fn processors(&self) -> Result<Vec<String>, EngineError> {
+    pub async fn processors(&self) -> Result<Vec<String>> {
         let Some(coordinator) = &self.coordinator else {
             return Ok(self.workers().map(str::to_owned).into_iter().collect());
         };
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Asks the coordinator and the incoming store, in a few calls however many sacks there are.
-    pub async fn cluster(&self) -> Result<ClusterStatus, EngineError> {
+    pub async fn cluster(&self) -> Result<ClusterStatus> {
         let numbering = self.incoming.numbering();
         let (members, owned) = match &self.coordinator {
             Some(coordinator) => (coordinator.members().await?, coordinator.ownerships().await?),

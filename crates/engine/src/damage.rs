@@ -8,7 +8,7 @@ use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
 use gnudi_model::{MetricId, Timestamp};
 use gnudi_series::head::Head;
 
-use crate::EngineError;
+use crate::{EngineError, Result};
 
 /// As the operator has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl OnDamage {
         self,
         metric: MetricId,
         stored: Result<Option<Bytes>, StoreError>,
-    ) -> Result<Option<Head>, EngineError> {
+    ) -> Result<Option<Head>> {
         let reason = match stored {
             Ok(None) => return Ok(None),
             Ok(Some(bytes)) => match Head::decode(&bytes) {
@@ -49,7 +49,7 @@ impl OnDamage {
         range: &BlockRange,
         head: &Head,
         found: Result<Blocks, StoreError>,
-    ) -> Result<Vec<(BlockKey, Bytes)>, EngineError> {
+    ) -> Result<Vec<(BlockKey, Bytes)>> {
         let Blocks { whole, damaged: places } = match found {
             Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
             found => found?,

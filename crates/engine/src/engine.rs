@@ -29,6 +29,8 @@ use crate::{
     units::Units,
 };
 
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -165,12 +167,12 @@ impl Engine {
     }
 
     /// Takes measures; `Ok` means durable.
-    pub async fn append(&self, batch: Batch) -> Result<(), EngineError> {
+    pub async fn append(&self, batch: Batch) -> Result<()> {
         Ok(self.incoming.append(batch).await?)
     }
 
     /// Folds what waits for the metrics now, or waits until those have who own their sacks; returns when it can be read.
-    pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<(), EngineError> {
+    pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let units = self.incoming.numbering().units();
         let mut done: Vec<SackId> = Vec::new();
@@ -187,7 +189,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn refresh_unit(&self, unit: SackId) -> Result<(), EngineError> {
+    async fn refresh_unit(&self, unit: SackId) -> Result<()> {
         if !self.processor.process_all(unit).await? {
             let numbering = self.incoming.numbering();
             // A unit of fewer sacks before has the metrics of its halves.
@@ -198,7 +200,7 @@ impl Engine {
     }
 
     /// Doubles the count of sacks while everything goes on. What came before drains from the old sacks, which the workers see to.
-    pub async fn split_sacks(&self) -> Result<Numbering, EngineError> {
+    pub async fn split_sacks(&self) -> Result<Numbering> {
         let alone = "the sacks of an embedded store cannot be split: one process owns them all";
         let topology = self.incoming.topology().filter(|_| self.coordinator.is_some());
         let topology = topology.ok_or_else(|| IncomingError::NoSplit(alone.to_owned()))?;
@@ -232,7 +234,7 @@ impl Engine {
         metric: MetricId,
         policy: &ArchivePolicy,
         query: &MeasuresQuery,
-    ) -> Result<Vec<Measures>, EngineError> {
+    ) -> Result<Vec<Measures>> {
         reader::measures(&*self.store, self.bulk.on_damage, metric, policy, query).await
     }
 
@@ -274,12 +276,12 @@ impl Engine {
     }
 
     /// What waits; with `details` by metric.
-    pub async fn status(&self, details: bool) -> Result<ProcessingStatus, EngineError> {
+    pub async fn status(&self, details: bool) -> Result<ProcessingStatus> {
         self.status.status(&*self.incoming, details).await
     }
 
     /// Measures and bytes that wait; cheap.
-    pub async fn backlog(&self) -> Result<gnudi_drivers::incoming::Backlog, EngineError> {
+    pub async fn backlog(&self) -> Result<gnudi_drivers::incoming::Backlog> {
         Ok(self.incoming.backlog().await?)
     }
 }

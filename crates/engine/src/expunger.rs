@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use gnudi_model::{MetricId, Sack};
 
-use crate::{Engine, EngineError, figures::Figures};
+use crate::{Engine, Result, figures::Figures};
 
 impl Engine {
     /// Removes the deleted metrics of this process's units, about `batch` of them at a time, until there are none or `go_on` says
     /// no; returns how many they were. Measures of theirs that still wait are dropped by the workers, which no longer find the
     /// metric.
-    pub async fn expunge(&self, batch: usize, go_on: impl Fn() -> bool) -> Result<usize, EngineError> {
+    pub async fn expunge(&self, batch: usize, go_on: impl Fn() -> bool) -> Result<usize> {
         let mut removed = 0;
         let mut after = None;
         while go_on() {
@@ -26,7 +26,7 @@ impl Engine {
         Ok(removed)
     }
 
-    async fn expunge_own(&self, metrics: &[MetricId]) -> Result<usize, EngineError> {
+    async fn expunge_own(&self, metrics: &[MetricId]) -> Result<usize> {
         let units = self.incoming.numbering().units();
         let mut by_unit: BTreeMap<Sack, Vec<MetricId>> = BTreeMap::new();
         for &metric in metrics {

@@ -18,7 +18,7 @@ use gnudi_model::{Measure, MetricId, Timestamp};
 use gnudi_series::{head::Head, points};
 
 use crate::{
-    EngineError,
+    Result,
     figures::Figures,
     processor::{Group, Processor},
 };
@@ -59,7 +59,7 @@ impl Processor {
         stored: &Result<Option<Bytes>, StoreError>,
         records: &[Record],
         points: &mut Vec<Measure>,
-    ) -> Result<Option<Folded>, EngineError> {
+    ) -> Result<Option<Folded>> {
         let whole = attempt(|| {
             let mut head = self.decode_head(group.metric.id, stored)?;
             let totals = self.fold(&mut head, group, records, points);
@@ -85,7 +85,7 @@ impl Processor {
         stored: &Result<Option<Bytes>, StoreError>,
         records: &[Record],
         points: &mut Vec<Measure>,
-    ) -> Result<Option<Folded>, EngineError> {
+    ) -> Result<Option<Folded>> {
         let mut head = match attempt(|| self.decode_head(group.metric.id, stored)) {
             Ok(head) => head?,
             Err(panic) => {
@@ -137,11 +137,7 @@ impl Processor {
 
     /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
     /// blocks are whole. The new one remembers the loss, for readers.
-    fn decode_head(
-        &self,
-        metric: MetricId,
-        bytes: &Result<Option<Bytes>, StoreError>,
-    ) -> Result<Head, EngineError> {
+    fn decode_head(&self, metric: MetricId, bytes: &Result<Option<Bytes>, StoreError>) -> Result<Head> {
         let reason = match bytes {
             Ok(None) => return Ok(Head::new()),
             Ok(Some(bytes)) => match Head::decode(bytes) {

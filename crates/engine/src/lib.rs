@@ -29,7 +29,7 @@ pub use about::About;
 pub use cluster::ClusterStatus;
 pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
 pub use damage::OnDamage;
-pub use engine::{Engine, EngineError};
+pub use engine::{Engine, EngineError, Result};
 pub use figures::Figures;
 pub use metricd::{Metricd, MetricdOptions};
 pub use presence::Presence;

@@ -15,7 +15,7 @@ use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timest
 use gnudi_series::head::{FoldOutcome, Head, Layout};
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     figures::Figures,
     revival::Seen,
     units::{Progress, Unit, Units},
@@ -72,7 +72,7 @@ impl Processor {
     }
 
     /// Passes over the unit until all that was accepted before the call is applied; false where it is not this process's.
-    pub async fn process_all(&self, unit: SackId) -> Result<bool, EngineError> {
+    pub async fn process_all(&self, unit: SackId) -> Result<bool> {
         let numbering = self.incoming.numbering();
         let Some(unit) = self.units.get(Sack { count: numbering.units(), id: unit }) else {
             return Ok(false);
@@ -95,7 +95,7 @@ impl Processor {
     }
 
     /// One pass over the unit, when nobody else is at it; none where it is not this process's.
-    pub async fn process(&self, unit: &Arc<Unit>) -> Result<PassOutcome, EngineError> {
+    pub async fn process(&self, unit: &Arc<Unit>) -> Result<PassOutcome> {
         let mut outcome = PassOutcome::default();
         let Some(mut progress) = unit.lock().await else { return Ok(outcome) };
         // Before anything is read: from when on it is known that the old sack drains, nothing comes to it any more.
@@ -125,7 +125,7 @@ impl Processor {
         Ok(outcome)
     }
 
-    async fn applied(&self, sack: Sack, progress: &mut Progress) -> Result<Position, EngineError> {
+    async fn applied(&self, sack: Sack, progress: &mut Progress) -> Result<Position> {
         if let Some(position) = progress.applied.get(&sack) {
             return Ok(*position);
         }
@@ -134,12 +134,7 @@ impl Processor {
         Ok(acknowledged)
     }
 
-    async fn pass(
-        &self,
-        unit: &Arc<Unit>,
-        sack: Sack,
-        progress: &mut Progress,
-    ) -> Result<PassOutcome, EngineError> {
+    async fn pass(&self, unit: &Arc<Unit>, sack: Sack, progress: &mut Progress) -> Result<PassOutcome> {
         let started = Instant::now();
         let after = self.applied(sack, progress).await?;
         let Pending { mut records, more } = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
@@ -165,7 +160,7 @@ impl Processor {
     }
 
     /// Folds records, sorted by metric, into heads and writes those.
-    async fn apply(&self, fence: Fence, records: &[Record]) -> Result<(), EngineError> {
+    async fn apply(&self, fence: Fence, records: &[Record]) -> Result<()> {
         let groups = self.groups(records).await?;
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
         let heads = self.store.read_heads(&ids).await;
@@ -193,7 +188,7 @@ impl Processor {
     }
 
     /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.
-    async fn groups(&self, records: &[Record]) -> Result<Vec<Group>, EngineError> {
+    async fn groups(&self, records: &[Record]) -> Result<Vec<Group>> {
         let mut ranges: Vec<(MetricId, Range<usize>)> = Vec::new();
         for (index, record) in records.iter().enumerate() {
             match ranges.last_mut() {
@@ -223,7 +218,7 @@ impl Processor {
         Ok(groups)
     }
 
-    async fn policy(&self, metric: &Metric) -> Result<Arc<ArchivePolicy>, EngineError> {
+    async fn policy(&self, metric: &Metric) -> Result<Arc<ArchivePolicy>> {
         let name = &metric.archive_policy_name;
         self.indexer.archive_policy(name).await?.ok_or_else(|| {
             // A policy in use cannot be deleted, so this is an index that was changed behind our back.
@@ -232,11 +227,7 @@ impl Processor {
     }
 
     /// Has the writes, which are sorted by metric, remove the blocks of these ranges: one call to the store, if any.
-    async fn add_expired(
-        &self,
-        writes: &mut [MetricWrite],
-        overdue: &[BlockRange],
-    ) -> Result<(), EngineError> {
+    async fn add_expired(&self, writes: &mut [MetricWrite], overdue: &[BlockRange]) -> Result<()> {
         if overdue.is_empty() {
             return Ok(());
         }

@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
-use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timespan, Timestamp};
+use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
-    read::{self, ReadError, Series},
+    read::{self, ReadError},
 };
 
-pub use gnudi_series::resample::Resample;
+pub use gnudi_series::{read::Series as Measures, resample::Resample};
 
-use crate::{EngineError, damage::OnDamage};
+use crate::{EngineError, Result, damage::OnDamage};
 
 /// What to read of one metric.
 #[derive(Clone, Debug)]
@@ -24,26 +24,18 @@ pub struct MeasuresQuery {
     pub resample: Option<Resample>,
 }
 
-/// One aggregation's points, oldest first; both columns have the same length.
-#[derive(Clone, Debug)]
-pub struct Measures {
-    /// Of the stored aggregation; a resampled answer still names it.
-    pub granularity: Timespan,
-    pub timestamps: Vec<Timestamp>,
-    pub values: Vec<f64>,
-}
-
 pub(crate) async fn measures(
     store: &dyn AggregateStore,
     on_damage: OnDamage,
     metric: MetricId,
     policy: &ArchivePolicy,
     query: &MeasuresQuery,
-) -> Result<Vec<Measures>, EngineError> {
+) -> Result<Vec<Measures>> {
     // The head before the blocks: rows that are sealed in between are then seen twice, which joining resolves, and
     // never missed.
     let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
     let Some(head) = on_damage.head(metric, head)? else {
+        let empty = |granularity| Measures { granularity, ..Measures::default() };
         return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
     };
     let layout = Layout::of(policy);
@@ -53,12 +45,7 @@ pub(crate) async fn measures(
     let found = ranges.iter().zip(store.read_blocks(&ranges).await);
     for (aggregation, (range, blocks)) in query.aggregations.iter().zip(found) {
         let blocks = on_damage.blocks(range, &head, blocks)?;
-        let series = assemble(metric, &blocks, &head, &layout, *aggregation, query)?;
-        answers.push(Measures {
-            granularity: series.granularity,
-            timestamps: series.timestamps,
-            values: series.values,
-        });
+        answers.push(assemble(metric, &blocks, &head, &layout, *aggregation, query)?);
     }
     Ok(answers)
 }
@@ -77,7 +64,7 @@ pub(crate) fn assemble(
     layout: &Layout,
     aggregation: Aggregation,
     query: &MeasuresQuery,
-) -> Result<Series, EngineError> {
+) -> Result<Measures> {
     let blocks: Vec<_> = blocks.iter().map(|(key, bytes)| (key.first, key.last, &bytes[..])).collect();
     let MeasuresQuery { start, stop, resample, .. } = *query;
     read::assemble(&blocks, Some(head), layout, aggregation, start, stop, resample).map_err(|error| {
@@ -86,8 +73,4 @@ pub(crate) fn assemble(
             refused => EngineError::Resample(refused.to_string()),
         }
     })
-}
-
-fn empty(granularity: Timespan) -> Measures {
-    Measures { granularity, timestamps: Vec::new(), values: Vec::new() }
 }

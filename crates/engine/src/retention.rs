@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,8 +22,9 @@ use gnudi_model::{
     Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
 };
 use gnudi_series::head::Head;
+use uuid::Uuid;
 
-use crate::{Engine, EngineError, figures::Figures, revival::MICROSECOND};
+use crate::{Engine, Result, figures::Figures, revival::MICROSECOND};
 
 /// How many resources are looked at at once.
 const RESOURCES_AT_ONCE: usize = 1000;
@@ -98,38 +100,22 @@ impl Activity {
 impl Engine {
     /// Remembers where the sacks stand, then ends the resources that have metrics, none of which got measures (nor was made)
     /// for the activity's span; returns how many.
-    pub async fn end_inactive_resources(
-        &self,
-        activity: &mut Activity,
-        now: Timestamp,
-    ) -> Result<usize, EngineError> {
+    pub async fn end_inactive_resources(&self, activity: &mut Activity, now: Timestamp) -> Result<usize> {
         let now = now.floor(MICROSECOND);
         activity.mark(&*self.incoming, now).await?;
         let Some(begin) = activity.begin(now) else { return Ok(0) };
         let created_before = now.saturating_sub(activity.inactive_after);
+        let goes_on = Filter::Compare {
+            comparison: Comparison::Equal,
+            field: "ended_at".to_owned(),
+            value: FilterValue::Null,
+        };
         let mut marker = None;
         let mut ended = 0;
         loop {
-            let page = ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() };
-            let listing = ResourceListing {
-                resource_type: GENERIC.to_owned(),
-                filter: Some(Filter::Compare {
-                    comparison: Comparison::Equal,
-                    field: "ended_at".to_owned(),
-                    value: FilterValue::Null,
-                }),
-                history: false,
-                details: false,
-                page,
-                now,
-            };
-            let resources = match self.indexer.list_resources(&listing).await {
-                // The last one of the page before was deleted meanwhile: the rest has its turn next time.
-                Err(IndexerError::InvalidPagination(_)) => break,
-                resources => resources?,
-            };
+            let Some(resources) = self.resources_behind(marker, &goes_on, now).await? else { break };
             let Some(last) = resources.last() else { break };
-            marker = Some(ResourceMarker { id: last.id, revision: Resource::CURRENT });
+            marker = Some(last.id);
             let metrics: Vec<_> = resources.iter().flat_map(|resource| &resource.metrics).collect();
             let active = self.active(&metrics, begin, created_before).await?;
             let inactive: Vec<_> = resources
@@ -146,13 +132,33 @@ impl Engine {
         Ok(ended as usize)
     }
 
+    /// The next resources that the filter takes, with their metrics; `None` where the last one of the page before was deleted
+    /// meanwhile: the rest has its turn next time.
+    async fn resources_behind(
+        &self,
+        marker: Option<Uuid>,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Arc<Resource>>>> {
+        let marker = marker.map(|id| ResourceMarker { id, revision: Resource::CURRENT });
+        let listing = ResourceListing {
+            filter: Some(filter.clone()),
+            page: ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() },
+            ..ResourceListing::of(GENERIC, now)
+        };
+        match self.indexer.list_resources(&listing).await {
+            Err(IndexerError::InvalidPagination(_)) => Ok(None),
+            resources => Ok(Some(resources?)),
+        }
+    }
+
     /// Which of the metrics got measures since the sacks stood at `begin`, or were made after `created_before`.
     async fn active(
         &self,
-        metrics: &[&std::sync::Arc<Metric>],
+        metrics: &[&Arc<Metric>],
         begin: &Mark,
         created_before: Timestamp,
-    ) -> Result<HashSet<MetricId>, EngineError> {
+    ) -> Result<HashSet<MetricId>> {
         let numbering = self.incoming.numbering();
         let unit_of = |metric: &Metric| numbering.units().sack_of(metric.id);
         // Before the heads: what is acknowledged now is in them.
@@ -192,7 +198,7 @@ impl Engine {
     ///
     /// What waits for them is applied first, which takes back the ends of those that go on. The index looks once more whether
     /// they are over.
-    pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize, EngineError> {
+    pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize> {
         let ended = Filter::Compare {
             comparison: Comparison::Less,
             field: "ended_at".to_owned(),
@@ -202,26 +208,14 @@ impl Engine {
         let (mut applied, mut stuck) = (HashSet::new(), HashSet::new());
         let mut removed = 0;
         loop {
-            let listing = ResourceListing {
-                resource_type: GENERIC.to_owned(),
-                filter: Some(ended.clone()),
-                history: false,
-                details: false,
-                page: ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() },
-                now: before,
-            };
-            let resources = match self.indexer.list_resources(&listing).await {
-                // As above: the rest has its turn next time.
-                Err(IndexerError::InvalidPagination(_)) => break,
-                resources => resources?,
-            };
+            let Some(resources) = self.resources_behind(marker, &ended, before).await? else { break };
             if resources.is_empty() {
                 break;
             }
             let metrics = resources.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id);
             self.apply_waiting(metrics, &mut applied, &mut stuck).await;
             let units = self.incoming.numbering().units();
-            let is_stuck = |metric: &std::sync::Arc<Metric>| stuck.contains(&units.sack_of(metric.id));
+            let is_stuck = |metric: &Arc<Metric>| stuck.contains(&units.sack_of(metric.id));
             let (kept, over): (Vec<_>, Vec<_>) =
                 resources.iter().partition(|resource| resource.metrics.iter().any(is_stuck));
             let values = over.iter().map(|resource| FilterValue::Uuid(resource.id)).collect();
@@ -234,7 +228,7 @@ impl Engine {
             if kept.is_none() && deleted.is_empty() {
                 break;
             }
-            marker = kept.map(|id| ResourceMarker { id, revision: Resource::CURRENT }).or(marker);
+            marker = kept.or(marker);
         }
         Ok(removed)
     }
@@ -259,7 +253,7 @@ impl Engine {
     }
 
     /// Removes what deleted attributes and resource types have left in the index, some at a time.
-    pub async fn sweep_index(&self) -> Result<(), EngineError> {
+    pub async fn sweep_index(&self) -> Result<()> {
         const VALUES_AT_ONCE: usize = 10_000;
         while self.indexer.sweep_values(VALUES_AT_ONCE).await? == VALUES_AT_ONCE {}
         Ok(())

@@ -7,7 +7,7 @@ use gnudi_indexer::Indexer;
 use gnudi_model::{Timespan, Timestamp};
 use uuid::Uuid;
 
-use crate::{EngineError, figures::Figures};
+use crate::{Result, figures::Figures};
 
 /// Resources, each with the time of a measure of one of its metrics.
 #[derive(Debug, Default)]
@@ -28,12 +28,7 @@ impl Seen {
     }
 
     /// Takes back the ends that are not after what was seen.
-    pub(crate) async fn revive(
-        self,
-        indexer: &dyn Indexer,
-        figures: &Figures,
-        now: Timestamp,
-    ) -> Result<(), EngineError> {
+    pub(crate) async fn revive(self, indexer: &dyn Indexer, figures: &Figures, now: Timestamp) -> Result<()> {
         let mut seen = self.into_latest();
         if seen.is_empty() {
             return Ok(());

@@ -13,7 +13,7 @@ use gnudi_drivers::incoming::{Append, Backlog};
 use gnudi_model::MetricId;
 use tokio::sync::Mutex;
 
-use crate::EngineError;
+use crate::Result;
 
 /// How old the figures of a large backlog may be.
 pub const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
@@ -39,11 +39,7 @@ struct Counted {
 }
 
 impl StatusCache {
-    pub(crate) async fn status(
-        &self,
-        incoming: &dyn Append,
-        details: bool,
-    ) -> Result<ProcessingStatus, EngineError> {
+    pub(crate) async fn status(&self, incoming: &dyn Append, details: bool) -> Result<ProcessingStatus> {
         let mut cached = self.0.lock().await;
         let backlog = incoming.backlog().await?;
         let fits = cached.as_ref().is_some_and(|counted| {

@@ -3,10 +3,10 @@
 
 #[path = "../../drivers/tests/support/random.rs"]
 mod random;
+mod support;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    num::NonZeroU16,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -19,14 +19,11 @@ use gnudi_drivers::{
     },
     incoming::{Batch, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, EngineError, MeasuresQuery, OnDamage};
-use gnudi_indexer::{ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric};
-use gnudi_model::{
-    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, SackCount, Statistic, Timespan,
-    Timestamp,
-};
+use gnudi_engine::{Engine, EngineError, OnDamage};
+use gnudi_indexer::MemoryIndexer;
+use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
 use random::Random;
-use uuid::Uuid;
+use support::{indexer_of_sums, point, sacks};
 
 const METRICS: usize = 12;
 /// Of each pass and metric, a second apart: of three passes a block is sealed.
@@ -39,7 +36,7 @@ type Series = BTreeMap<i64, f64>;
 struct World {
     folder: tempfile::TempDir,
     recent_bytes_max: u64,
-    indexer: Arc<dyn Indexer>,
+    indexer: Arc<MemoryIndexer>,
     incoming: Arc<MemoryIncoming>,
     policy: ArchivePolicy,
     /// What was measured: value by second.
@@ -52,37 +49,17 @@ struct Open {
 }
 
 fn metric(number: usize) -> MetricId {
-    MetricId(Uuid::from_u128(number as u128 + 1))
+    support::metric(number as u128)
 }
 
 impl World {
     async fn new(recent_bytes_max: u64) -> Self {
-        let indexer = Arc::new(MemoryIndexer::default());
-        let second = Timespan::from_secs(1);
-        let policy = ArchivePolicy {
-            name: "seconds".into(),
-            back_window: 0,
-            aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
-            definition: vec![ArchivePolicyItem::new(Some(second), Some(10_000_000), None).unwrap()],
-        };
-        indexer.create_archive_policy(policy.clone()).await.unwrap();
-        let new = (0..METRICS).map(|number| NewMetric {
-            id: metric(number),
-            creator: "admin".into(),
-            name: None,
-            unit: None,
-            archive_policy_name: "seconds".into(),
-            resource_id: None,
-            created_at: Timestamp::EPOCH,
-        });
-        for created in indexer.create_metrics(new.collect()).await {
-            created.unwrap();
-        }
+        let (indexer, policy) = indexer_of_sums(METRICS as u128, 10_000_000).await;
         World {
             folder: tempfile::tempdir().unwrap(),
             recent_bytes_max,
             indexer,
-            incoming: Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::MIN), u64::MAX)),
+            incoming: Arc::new(MemoryIncoming::new(sacks(1), u64::MAX)),
             policy,
             expected: vec![Series::new(); METRICS],
         }
@@ -111,7 +88,7 @@ impl World {
                 .map(|second| {
                     let value = (number * 7) as f64 + second as f64;
                     self.expected[number].insert(second, value);
-                    Measure { timestamp: Timestamp::from_secs(second), value }
+                    point(second, value)
                 })
                 .collect();
             batch.push(metric(number), POINTS as u32, |out| gnudi_series::points::encode(&points, out));
@@ -123,18 +100,12 @@ impl World {
     }
 
     async fn read(&self, open: &Open, number: usize, from: Option<i64>) -> Result<Series, String> {
-        let aggregation =
-            self.policy.aggregation(AggregationMethod::new(Statistic::Sum), Timespan::from_secs(1)).unwrap();
-        let start = from.map(Timestamp::from_secs);
-        let query = MeasuresQuery { aggregations: vec![aggregation], start, stop: None, resample: None };
-        match open.engine.measures(metric(number), &self.policy, &query).await {
-            Ok(mut answers) => {
-                let answer = answers.remove(0);
-                Ok(answer.timestamps.iter().map(|time| time.secs()).zip(answer.values).collect())
-            }
+        let (metric, start) = (metric(number), from.map(Timestamp::from_secs));
+        match support::read(&open.engine, &self.policy, metric, Statistic::Sum, 1, start).await {
+            Ok(series) => Ok(series.into_iter().map(|(time, value)| (time.secs(), value)).collect()),
             Err(error @ EngineError::Damaged { .. }) => {
                 let text = error.to_string();
-                assert!(text.contains(&metric(number).to_string()), "it names the metric: {text}");
+                assert!(text.contains(&metric.to_string()), "it names the metric: {text}");
                 Err(text)
             }
             Err(error) => panic!("neither right nor damaged: {error}"),

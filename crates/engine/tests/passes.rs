@@ -1,76 +1,22 @@
 //! Passes over sacks: whatever cuts, failures and replays they meet, each accepted measure counts once.
 
+mod support;
+
 use std::{
-    collections::HashMap,
-    num::NonZeroU16,
+    collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use gnudi_drivers::{
-    aggregates::{
-        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
-        memory::MemoryAggregates,
-    },
-    incoming::{Append, Batch, memory::MemoryIncoming},
-};
-use gnudi_engine::{Engine, MeasuresQuery};
-use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};
-use gnudi_model::{
-    AggregationMethod, ArchivePolicy, Measure, MetricId, SackCount, Statistic, Timespan, Timestamp,
-};
+use gnudi_drivers::incoming::{Append as _, memory::MemoryIncoming};
+use gnudi_engine::{Engine, EngineError};
+use gnudi_indexer::ArchivePolicies as _;
+use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
 use proptest::prelude::*;
-
-/// A store whose writes fail as told: `failures[n]` for the nth call. A failed call has written some of its items.
-#[derive(Default)]
-struct Flaky {
-    store: MemoryAggregates,
-    failures: Vec<bool>,
-    calls: AtomicU32,
-}
-
-#[async_trait]
-impl AggregateStore for Flaky {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
-        self.store.read_heads(metrics).await
-    }
-
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        self.store.read_blocks(ranges).await
-    }
-
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        self.store.list_blocks(ranges).await
-    }
-
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
-        self.store.raise(fence).await
-    }
-
-    async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
-        let call = self.calls.fetch_add(1, Ordering::Relaxed) as usize;
-        if !self.failures.get(call).copied().unwrap_or(false) {
-            return self.store.write(fence, writes).await;
-        }
-        let failing = writes.split_off(writes.len() / 2);
-        let mut answers = self.store.write(fence, writes).await;
-        answers.extend(failing.iter().map(|_| Err(StoreError::NoSpace("by the test".into()))));
-        answers
-    }
-
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        self.store.delete(fence, metrics).await
-    }
-
-    async fn sync(&self) -> Result<(), StoreError> {
-        self.store.sync().await
-    }
-}
+use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
 
 const METRICS: usize = 3;
 
@@ -81,56 +27,32 @@ struct House {
     metrics: Vec<MetricId>,
 }
 
+/// Writes fail as told: `failures[n]` says whether the nth does. One that fails has written half of its items.
 async fn house(failures: Vec<bool>) -> House {
-    let indexer = Arc::new(MemoryIndexer::default());
-    create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
-    let metrics: Vec<MetricId> =
-        (0..METRICS).map(|n| MetricId(uuid::Uuid::from_u128(n as u128 * 7 + 1))).collect();
-    let new = metrics.iter().map(|&id| NewMetric {
-        id,
-        creator: "admin".into(),
-        name: None,
-        unit: None,
-        archive_policy_name: "medium".into(),
-        resource_id: None,
-        created_at: Timestamp::EPOCH,
-    });
-    for created in gnudi_indexer::Metrics::create_metrics(&*indexer, new.collect()).await {
-        created.unwrap();
-    }
-    let policy = gnudi_indexer::ArchivePolicies::archive_policy(&*indexer, "medium").await.unwrap().unwrap();
-    let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(2).unwrap()), u64::MAX));
-    let store = Arc::new(Flaky { failures, ..Flaky::default() });
-    let indexer: Arc<dyn Indexer> = indexer;
+    let indexer = indexer(METRICS as u128, "medium").await;
+    let policy = indexer.archive_policy("medium").await.unwrap().unwrap();
+    let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
+    let writes_seen = AtomicUsize::new(0);
+    let store = Arc::new(Tapped::new(move |call, writes| {
+        let fails = || failures.get(writes_seen.fetch_add(1, Ordering::Relaxed)).copied();
+        if call == "write" && fails().unwrap_or(false) { writes.len() / 2 } else { writes.len() }
+    }));
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
-    House { engine, incoming, policy, metrics }
+    House { engine, incoming, policy, metrics: (0..METRICS as u128).map(metric).collect() }
 }
 
 impl House {
     async fn append(&self, metric: usize, points: &[Measure]) {
-        let mut batch = Batch::default();
-        batch
-            .push(self.metrics[metric], points.len() as u32, |out| gnudi_series::points::encode(points, out));
-        self.engine.append(batch).await.unwrap();
+        self.engine.append(batch_of([(self.metrics[metric], points)])).await.unwrap();
     }
 
-    async fn refresh(&self) -> Result<(), gnudi_engine::EngineError> {
+    async fn refresh(&self) -> Result<(), EngineError> {
         self.engine.refresh(&self.metrics, Duration::from_secs(10)).await
     }
 
-    async fn read(&self, metric: usize, method: Statistic) -> HashMap<Timestamp, f64> {
-        let minute = Timespan::from_secs(60);
-        let aggregation = self.policy.aggregation(AggregationMethod::new(method), minute).unwrap();
-        let query =
-            MeasuresQuery { aggregations: vec![aggregation], start: None, stop: None, resample: None };
-        let answer =
-            self.engine.measures(self.metrics[metric], &self.policy, &query).await.unwrap().remove(0);
-        answer.timestamps.into_iter().zip(answer.values).collect()
+    async fn read(&self, metric: usize, statistic: Statistic) -> BTreeMap<Timestamp, f64> {
+        support::read(&self.engine, &self.policy, self.metrics[metric], statistic, 60, None).await.unwrap()
     }
-}
-
-fn point(second: i64, value: f64) -> Measure {
-    Measure { timestamp: Timestamp::from_secs(second), value }
 }
 
 #[derive(Clone, Debug)]
@@ -151,7 +73,7 @@ async fn play(
     steps: &[Step],
     failures: Vec<bool>,
     refresh_between: bool,
-) -> Vec<[HashMap<Timestamp, f64>; 2]> {
+) -> Vec<[BTreeMap<Timestamp, f64>; 2]> {
     let house = house(failures).await;
     for (index, step) in steps.iter().enumerate() {
         match step {

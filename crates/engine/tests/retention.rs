@@ -1,20 +1,20 @@
 //! Resources whose metrics get no measures end; those that ended long ago go.
 
-use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc};
+mod support;
+
+use std::sync::Arc;
 
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
-    incoming::{Append as _, Batch, Topology as _, memory::MemoryIncoming},
+    incoming::{Append as _, Topology as _, memory::MemoryIncoming},
 };
 use gnudi_engine::{Engine, retention::Activity};
 use gnudi_indexer::{
     MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
-    ResourcePage, Resources, create_default_archive_policies,
+    Resources, conformance::new_resource,
 };
-use gnudi_model::{
-    ArchivePolicy, Measure, MetricId, Resource, SackCount, Timespan, Timestamp, resource_type::GENERIC,
-};
-use gnudi_series::points;
+use gnudi_model::{Measure, MetricId, Resource, Timespan, Timestamp, resource_type::GENERIC};
+use support::{batch_of, indexer, sacks};
 use uuid::Uuid;
 
 const HOUR: i64 = 3600;
@@ -32,9 +32,8 @@ struct House {
 
 impl House {
     async fn new() -> Self {
-        let indexer = Arc::new(MemoryIndexer::default());
-        create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
-        let incoming = Arc::new(MemoryIncoming::new(SackCount(NonZeroU16::new(4).unwrap()), u64::MAX));
+        let indexer = indexer(0, "low").await;
+        let incoming = Arc::new(MemoryIncoming::new(sacks(4), u64::MAX));
         let store = Arc::new(MemoryAggregates::default());
         let engine = Engine::new(indexer.clone(), incoming.clone(), store, || at(100));
         House { engine, indexer, incoming }
@@ -50,19 +49,8 @@ impl House {
             };
             (format!("metric-{number}"), MetricsChange::Create(new))
         };
-        let resource = NewResource {
-            id: Uuid::from_u128(id),
-            resource_type: GENERIC.to_owned(),
-            original_resource_id: id.to_string(),
-            creator: "admin".to_owned(),
-            user_id: None,
-            project_id: None,
-            started_at: now,
-            ended_at: None,
-            attributes: BTreeMap::new(),
-            metrics: (1..=metrics).map(metric).collect(),
-            now,
-        };
+        let metrics = (1..=metrics).map(metric).collect();
+        let resource = NewResource { started_at: now, metrics, now, ..new_resource(id) };
         self.indexer.create_resources(vec![resource]).await.pop().unwrap().unwrap();
     }
 
@@ -74,10 +62,8 @@ impl House {
 
     async fn push_at(&self, metric: u128, timestamp: Timestamp, processed: bool) {
         let metric = MetricId(Uuid::from_u128(metric));
-        let mut batch = Batch::default();
         let point = [Measure { timestamp, value: 1.0 }];
-        batch.push(metric, 1, |out| points::encode(&point, out));
-        self.engine.append(batch).await.unwrap();
+        self.engine.append(batch_of([(metric, &point[..])])).await.unwrap();
         if processed {
             self.engine.refresh(&[metric], std::time::Duration::from_secs(10)).await.unwrap();
         }
@@ -94,14 +80,7 @@ impl House {
     }
 
     async fn revisions(&self, id: u128) -> Vec<(Option<Timestamp>, Option<Timestamp>)> {
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: None,
-            history: true,
-            details: false,
-            page: ResourcePage::default(),
-            now: at(0),
-        };
+        let listing = ResourceListing { history: true, ..ResourceListing::of(GENERIC, at(0)) };
         let revisions = self.indexer.list_resources(&listing).await.unwrap();
         let own = revisions.iter().filter(|revision| revision.id == Uuid::from_u128(id));
         let mut own: Vec<_> = own.map(|revision| (revision.revision_end, revision.ended_at)).collect();

@@ -1,35 +1,22 @@
 //! How often a pass goes to the engines: as often for 1,000 metrics as for 10, sealing and expiry included.
 
+mod support;
+
 use std::{
     collections::{BTreeMap, HashMap},
-    num::NonZeroU16,
     sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use gnudi_drivers::{
-    aggregates::{
-        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
-        memory::MemoryAggregates,
-    },
-    incoming::{
-        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
-        memory::MemoryIncoming,
-    },
+use gnudi_drivers::incoming::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    memory::MemoryIncoming,
 };
 use gnudi_engine::Engine;
-use gnudi_indexer::{ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric};
-use gnudi_model::{
-    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, Numbering, Sack, SackCount,
-    Statistic, Timespan, Timestamp,
-};
+use gnudi_model::{Measure, MetricId, Numbering, Sack, Timestamp};
 use parking_lot::Mutex;
-
-fn metric(number: u128) -> MetricId {
-    MetricId(uuid::Uuid::from_u128(number + 1))
-}
+use support::{batch_of, indexer_of_sums, metric, point, sacks, store::Tapped};
 
 /// How often each call was made.
 #[derive(Default)]
@@ -45,19 +32,19 @@ impl Calls {
     }
 }
 
-struct Counted<D> {
-    driver: D,
+struct Counted {
+    driver: MemoryIncoming,
     calls: Arc<Calls>,
 }
 
-impl Incoming for Counted<MemoryIncoming> {
+impl Incoming for Counted {
     fn topology(&self) -> Option<&dyn Topology> {
         Some(self)
     }
 }
 
 #[async_trait]
-impl Append for Counted<MemoryIncoming> {
+impl Append for Counted {
     async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
         self.driver.append(batch).await
     }
@@ -72,7 +59,7 @@ impl Append for Counted<MemoryIncoming> {
 }
 
 #[async_trait]
-impl Consume for Counted<MemoryIncoming> {
+impl Consume for Counted {
     fn numbering(&self) -> Numbering {
         self.driver.numbering()
     }
@@ -102,7 +89,7 @@ impl Consume for Counted<MemoryIncoming> {
 }
 
 #[async_trait]
-impl Topology for Counted<MemoryIncoming> {
+impl Topology for Counted {
     async fn split(&self) -> Result<Numbering, IncomingError> {
         self.driver.split().await
     }
@@ -112,88 +99,29 @@ impl Topology for Counted<MemoryIncoming> {
     }
 }
 
-#[async_trait]
-impl AggregateStore for Counted<MemoryAggregates> {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
-        self.calls.count("read_heads");
-        self.driver.read_heads(metrics).await
-    }
-
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        self.calls.count("read_blocks");
-        self.driver.read_blocks(ranges).await
-    }
-
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        self.calls.count("list_blocks");
-        self.driver.list_blocks(ranges).await
-    }
-
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
-        self.driver.raise(fence).await
-    }
-
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
-        self.calls.count("write");
-        if writes.iter().any(|write| !write.blocks.is_empty()) {
-            self.calls.count("write: blocks sealed");
-        }
-        if writes.iter().any(|write| !write.expired.is_empty()) {
-            self.calls.count("write: blocks expired");
-        }
-        self.driver.write(fence, writes).await
-    }
-
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        self.driver.delete(fence, metrics).await
-    }
-
-    async fn sync(&self) -> Result<(), StoreError> {
-        self.driver.sync().await
-    }
-}
-
 /// The calls of each of several passes over one sack with so many metrics: each brings enough to seal blocks, the last ones make the
 /// first blocks expire.
 async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
-    let indexer = Arc::new(MemoryIndexer::default());
-    let second = Timespan::from_secs(1);
-    let policy = ArchivePolicy {
-        name: "short".to_owned(),
-        back_window: 0,
-        aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
-        definition: vec![ArchivePolicyItem::new(Some(second), Some(3600), None).unwrap()],
-    };
-    indexer.create_archive_policy(policy).await.unwrap();
-    let new = (0..metrics).map(|number| NewMetric {
-        id: metric(number),
-        creator: "admin".into(),
-        name: None,
-        unit: None,
-        archive_policy_name: "short".into(),
-        resource_id: None,
-        created_at: Timestamp::EPOCH,
-    });
-    for created in indexer.create_metrics(new.collect()).await {
-        created.unwrap();
-    }
+    let (indexer, _) = indexer_of_sums(metrics, 3600).await;
     let calls = Arc::new(Calls::default());
-    let incoming =
-        Counted { driver: MemoryIncoming::new(SackCount(NonZeroU16::MIN), u64::MAX), calls: calls.clone() };
-    let store = Counted { driver: MemoryAggregates::default(), calls: calls.clone() };
-    let indexer: Arc<dyn Indexer> = indexer;
+    let incoming = Counted { driver: MemoryIncoming::new(sacks(1), u64::MAX), calls: calls.clone() };
+    let of_store = calls.clone();
+    let store = Tapped::new(move |call, writes| {
+        of_store.count(call);
+        if writes.iter().any(|write| !write.blocks.is_empty()) {
+            of_store.count("write: blocks sealed");
+        }
+        if writes.iter().any(|write| !write.expired.is_empty()) {
+            of_store.count("write: blocks expired");
+        }
+        writes.len()
+    });
     let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store), || Timestamp::EPOCH);
     let mut counted = Vec::new();
     for pass in 0..5 {
-        let mut batch = Batch::default();
-        for number in 0..metrics {
-            // An hour apart, some points at each end.
-            let points: Vec<Measure> = (0..130)
-                .map(|point| Measure { timestamp: Timestamp::from_secs(pass * 3600 + point), value: 1.0 })
-                .collect();
-            batch.push(metric(number), 130, |out| gnudi_series::points::encode(&points, out));
-        }
-        engine.append(batch).await.unwrap();
+        // An hour apart, some points at each end.
+        let points: Vec<Measure> = (0..130).map(|second| point(pass * 3600 + second, 1.0)).collect();
+        engine.append(batch_of((0..metrics).map(|number| (metric(number), &points[..])))).await.unwrap();
         calls.take();
         engine.refresh(&[metric(0)], Duration::from_mins(1)).await.unwrap();
         counted.push(calls.take());

@@ -3,12 +3,21 @@
 //!
 //! It deliberately does not retry, log in or judge answers: that is for the callers, who know what they ask.
 
-mod basic;
 mod client;
 mod trust;
 
-pub use basic::basic_authorization;
 pub use bytes::Bytes;
 pub use client::{Answer, HttpClient, HttpError, HttpOptions, with_causes};
 pub use hyper::{HeaderMap, Method, Request, StatusCode, Uri, header, http::Error as RequestError};
 pub use trust::{ClientIdentity, Trust, TrustError};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+/// The value of an `Authorization` header for basic authentication (RFC 7617), which no debug output shows. A colon in `user`
+/// would begin the password.
+pub fn basic_authorization(user: &str, password: &str) -> header::HeaderValue {
+    let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
+    let mut value = header::HeaderValue::try_from(text).expect("base64 is ASCII");
+    value.set_sensitive(true);
+    value
+}

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem};
 
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 #[async_trait]
 pub trait ArchivePolicies {
-    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError>;
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()>;
 
-    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError>;
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 
     /// By name.
-    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError>;
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
     /// New points for the same granularities, and a new back window where one is given; returns the policy as it is then.
     async fn update_archive_policy(
@@ -22,17 +22,14 @@ pub trait ArchivePolicies {
         name: &str,
         definition: Vec<ArchivePolicyItem>,
         back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError>;
+    ) -> Result<Arc<ArchivePolicy>>;
 
     /// Refused while a metric or a rule names the policy.
-    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError>;
+    async fn delete_archive_policy(&self, name: &str) -> Result<()>;
 }
 
 /// Whether a policy may get the definition: granularities stay what they are.
-pub(crate) fn check_change(
-    policy: &ArchivePolicy,
-    definition: &[ArchivePolicyItem],
-) -> Result<(), IndexerError> {
+pub(crate) fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
     let unsupported =
         |message| IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message };
     let granularities = |items: &[ArchivePolicyItem]| {

@@ -3,31 +3,27 @@
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicyRule, python::fnmatch::fnmatch};
 
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 #[async_trait]
 pub trait ArchivePolicyRules {
-    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError>;
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()>;
 
-    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError>;
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>>;
 
     /// In the order in which they are tried: pattern descending, then name ascending.
-    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError>;
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>>;
 
-    async fn rename_archive_policy_rule(
-        &self,
-        name: &str,
-        new_name: &str,
-    ) -> Result<ArchivePolicyRule, IndexerError>;
+    async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule>;
 
-    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError>;
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<()>;
 
     /// The policy of the first rule whose pattern matches the name.
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError>;
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String>;
 }
 
 /// The policy of the first rule that matches; the rules are in the order in which they are tried.
-pub(crate) fn first_match(rules: &[ArchivePolicyRule], metric_name: &str) -> Result<String, IndexerError> {
+pub(crate) fn first_match(rules: &[ArchivePolicyRule], metric_name: &str) -> Result<String> {
     rules
         .iter()
         .find(|rule| fnmatch(metric_name, &rule.metric_pattern))

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyRule};
 
-use crate::{Indexer, IndexerError};
+use crate::{Indexer, IndexerError, Result};
 
 /// Creates the policies `bool`, `low`, `medium`, `high` with the methods and the rule `default`: `*` -> `low`, if the
 /// index has neither a policy nor a rule; says whether it did. Another process may do the same at the same time.
 pub async fn create_default_archive_policies(
     indexer: &dyn Indexer,
     methods: &BTreeSet<AggregationMethod>,
-) -> Result<bool, IndexerError> {
+) -> Result<bool> {
     if !indexer.archive_policies().await?.is_empty() || !indexer.archive_policy_rules().await?.is_empty() {
         return Ok(false);
     }
@@ -21,12 +21,7 @@ pub async fn create_default_archive_policies(
             Err(error) => return Err(error),
         }
     }
-    let rule = ArchivePolicyRule {
-        name: "default".to_owned(),
-        metric_pattern: "*".to_owned(),
-        archive_policy_name: "low".to_owned(),
-    };
-    match indexer.create_archive_policy_rule(rule).await {
+    match indexer.create_archive_policy_rule(ArchivePolicyRule::new("default", "*", "low")).await {
         Ok(()) | Err(IndexerError::ArchivePolicyRuleAlreadyExists(_)) => Ok(true),
         Err(error) => Err(error),
     }

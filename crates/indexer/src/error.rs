@@ -3,6 +3,8 @@
 use gnudi_model::MetricId;
 use uuid::Uuid;
 
+pub type Result<T, E = IndexerError> = std::result::Result<T, E>;
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum IndexerError {
     #[error("Archive policy {0} does not exist")]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{IndexerError, Touched};
+use crate::{Result, Touched};
 
 /// One transaction's changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub trait Feed: Send + Sync + 'static {
     fn is_shared(&self) -> bool;
 
     /// The number of the latest entry.
-    async fn latest(&self) -> Result<i64, IndexerError>;
+    async fn latest(&self) -> Result<i64>;
 
     /// Entries from this number on, in order, and no more than can be held at once. One that is missing was removed, or
     /// belonged to a past that the database knows nothing of any more.
-    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>, IndexerError>;
+    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>>;
 }

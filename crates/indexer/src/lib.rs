@@ -27,7 +27,7 @@ pub use archive_policy::ArchivePolicies;
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use defaults::create_default_archive_policies;
-pub use error::IndexerError;
+pub use error::{IndexerError, Result};
 pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue};
 /// Where an index lies.

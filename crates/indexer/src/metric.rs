@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 /// What a new metric is made of; its id is chosen by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,15 @@ pub enum SortDirection {
 }
 
 impl SortDirection {
+    pub const ALL: [Self; 6] = [
+        Self::Ascending,
+        Self::Descending,
+        Self::AscendingNullsFirst,
+        Self::AscendingNullsLast,
+        Self::DescendingNullsFirst,
+        Self::DescendingNullsLast,
+    ];
+
     pub const fn is_ascending(self) -> bool {
         matches!(self, Self::Ascending | Self::AscendingNullsFirst | Self::AscendingNullsLast)
     }
@@ -73,7 +82,7 @@ impl FromStr for SortDirection {
     type Err = IndexerError;
 
     /// Reads what follows the colon of a listing's `sort` argument; nothing means ascending.
-    fn from_str(text: &str) -> Result<Self, IndexerError> {
+    fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
             "" | "asc" => SortDirection::Ascending,
             "desc" => SortDirection::Descending,
@@ -102,7 +111,7 @@ impl FromStr for MetricSort {
     type Err = IndexerError;
 
     /// Reads `key` or `key:direction` as a listing's `sort` argument has it; the refusals are Gnocchi's.
-    fn from_str(text: &str) -> Result<Self, IndexerError> {
+    fn from_str(text: &str) -> Result<Self> {
         let (key, direction) = text.split_once(':').unwrap_or((text, ""));
         let key = match key.trim() {
             "id" => SortKey::Id,
@@ -128,6 +137,13 @@ pub struct Page {
     pub limit: usize,
     pub marker: Option<MetricId>,
     pub sorts: Vec<MetricSort>,
+}
+
+impl Page {
+    /// The first so many, by id.
+    pub fn first(limit: usize) -> Self {
+        Page { limit, marker: None, sorts: Vec::new() }
+    }
 }
 
 /// Who has created things.
@@ -182,32 +198,33 @@ pub struct MetricListing {
 #[async_trait]
 pub trait Metrics {
     /// Creates metrics, one answer each, in order. Concurrent calls share transactions.
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>>;
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>>;
 
     /// Active metrics by id, one answer each, in order; `None` where there is none.
-    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>>;
 
     /// Active metrics of resources by name, one answer each, in order; `None` where there is none.
-    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>>;
 
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
-    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;
 
     /// How many active metrics these have created.
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError>;
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64>;
 
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
-    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>>;
 
     /// Up to `limit` metrics that wait for the janitor, by id, behind `after`.
-    async fn deleted_metrics(
-        &self,
-        after: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError>;
+    async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>>;
 
     /// Removes metrics whose data the janitor has removed.
-    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError>;
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()>;
+}
+
+/// The order in which a resource shows its metrics.
+pub(crate) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
+    metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
 }
 
 /// The refusal of a name that its resource has already, or of an id that is taken.

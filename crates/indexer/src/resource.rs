@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use gnudi_model::{AttributeValue, MetricId, Resource, ResourceType, Text, Timestamp};
 use uuid::Uuid;
 
-use crate::{Filter, IndexerError, SortDirection};
+use crate::{Filter, IndexerError, Result, SortDirection};
 
 /// What a new resource is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,60 @@ pub struct NewResource {
     pub metrics: Vec<(String, MetricsChange)>,
     /// The time of creation: the start of the first revision.
     pub now: Timestamp,
+}
+
+impl NewResource {
+    /// The resource as it is at first, without metrics. `label` makes texts of those that resources share: creators, users,
+    /// projects.
+    pub(crate) fn resource(
+        &self,
+        resource_type: &ResourceType,
+        label: impl Fn(&str) -> Text,
+    ) -> Result<Resource> {
+        let NewResource {
+            id,
+            resource_type: _,
+            original_resource_id,
+            creator,
+            user_id,
+            project_id,
+            started_at,
+            ended_at,
+            attributes,
+            metrics: _,
+            now,
+        } = self;
+        check_attributes(resource_type, attributes.keys())?;
+        if ended_at.is_some_and(|ended_at| ended_at < *started_at) {
+            return Err(IndexerError::StartAfterEnd);
+        }
+        let value = |name: &Text| attributes.get(name).cloned().unwrap_or(AttributeValue::Null);
+        Ok(Resource {
+            id: *id,
+            resource_type: resource_type.name.clone(),
+            original_resource_id: original_resource_id.as_str().into(),
+            creator: label(creator),
+            user_id: user_id.as_deref().map(&label),
+            project_id: project_id.as_deref().map(&label),
+            started_at: *started_at,
+            ended_at: *ended_at,
+            revision_start: *now,
+            revision_end: None,
+            revision: Resource::CURRENT,
+            attributes: resource_type.attributes.keys().map(|name| (name.clone(), value(name))).collect(),
+            metrics: Vec::new(),
+        })
+    }
+}
+
+/// The metrics that go over to a resource.
+pub(crate) fn attached<'a>(
+    metrics: impl Iterator<Item = &'a (String, MetricsChange)>,
+) -> impl Iterator<Item = MetricId> {
+    metrics.filter_map(|(_, change)| match change {
+        MetricsChange::Attach(id) => Some(*id),
+        MetricsChange::Create(_) => None,
+    })
 }
 
 /// What a resource's metric of some name is to be.
@@ -115,41 +169,53 @@ pub struct ResourceListing {
     pub now: Timestamp,
 }
 
+impl ResourceListing {
+    /// All resources of a type as they are, with what this type shows.
+    pub fn of(resource_type: &str, now: Timestamp) -> Self {
+        ResourceListing {
+            resource_type: resource_type.to_owned(),
+            filter: None,
+            history: false,
+            details: false,
+            page: ResourcePage::default(),
+            now,
+        }
+    }
+}
+
 #[async_trait]
 pub trait Resources {
     /// Creates resources, each whole (with its metrics) or not at all, one answer each, in order. Concurrent calls share
     /// transactions.
-    async fn create_resources(&self, resources: Vec<NewResource>)
-    -> Vec<Result<Arc<Resource>, IndexerError>>;
+    async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>>;
 
     /// The resource as it is, if it is of the type (any is `generic`, which shows no attributes).
     ///
     /// # Errors
     /// [`IndexerError::NoSuchResourceType`].
-    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError>;
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>>;
 
     async fn update_resource(
         &self,
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<UpdatedResource, IndexerError>;
+    ) -> Result<UpdatedResource>;
 
     /// Ends resources that have not ended, each with a new revision; returns how many. Those that are not there, that have
     /// ended, or that start only later, are left alone.
-    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError>;
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64>;
 
     /// When the resources ended, one answer each, in order: `None` for one that is not there, `Some(None)` for one that goes on.
-    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError>;
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>>;
 
     /// Takes back the end of those that ended at or before the time given with each, with a new revision; returns how many.
     /// Others, and those that are not there, are left alone.
-    async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp)
-    -> Result<u64, IndexerError>;
+    async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64>;
 
     /// Deletes resources with their history, one answer each, in order: the metrics that they had, by id, which wait for the
     /// janitor now.
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>>;
 
     /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does, some at a time, so that
     /// other writes are not held up. Times in the filter may be relative to `now`.
@@ -158,21 +224,21 @@ pub trait Resources {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<DeletedResources, IndexerError>;
+    ) -> Result<DeletedResources>;
 
     /// Removes up to `limit` values that deleted attributes and types have left behind, which nobody sees; returns how many
     /// it found. There are no more where that is less than `limit`.
-    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError>;
+    async fn sweep_values(&self, limit: usize) -> Result<usize>;
 
     /// Refuses a marker that names nothing, and fields that the type has not.
-    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>>;
 }
 
 /// Refuses attributes that the type has not.
 pub(crate) fn check_attributes<'a>(
     resource_type: &ResourceType,
     mut attributes: impl Iterator<Item = &'a Text>,
-) -> Result<(), IndexerError> {
+) -> Result<()> {
     match attributes.find(|name| !resource_type.attributes.contains_key(*name)) {
         None => Ok(()),
         Some(name) => Err(IndexerError::NoSuchAttribute {
@@ -183,7 +249,7 @@ pub(crate) fn check_attributes<'a>(
 }
 
 /// Refuses an end before the start, as Gnocchi words it for changes.
-pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<(), IndexerError> {
+pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<()> {
     match resource.ended_at {
         Some(ended_at) if ended_at < resource.started_at => Err(IndexerError::InvalidAttributeValue {
             resource_type: resource_type.to_owned(),

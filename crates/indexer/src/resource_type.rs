@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gnudi_model::{Attribute, ResourceType, Text};
 
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 /// What happens to the attributes of a type; the names are distinct.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,34 +20,28 @@ pub struct ResourceTypeChange {
 
 #[async_trait]
 pub trait ResourceTypes {
-    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<(), IndexerError>;
+    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()>;
 
-    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError>;
+    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>>;
 
     /// All of them, by name; `generic` is always there.
-    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError>;
+    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>>;
 
     /// Changes all that is asked for, or nothing where something is refused; `generic` stays as it is.
     ///
     /// # Errors
     /// [`IndexerError::NoSuchAttribute`] and [`IndexerError::AttributeAlreadyExists`] where the type is not as the caller
     /// thinks.
-    async fn update_resource_type(
-        &self,
-        name: &str,
-        change: ResourceTypeChange,
-    ) -> Result<Arc<ResourceType>, IndexerError>;
+    async fn update_resource_type(&self, name: &str, change: ResourceTypeChange)
+    -> Result<Arc<ResourceType>>;
 
     /// Refused while resources have the type, or had it in their history; and for `generic`.
-    async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError>;
+    async fn delete_resource_type(&self, name: &str) -> Result<()>;
 }
 
 /// Refuses a change of attributes that are not there, or not of the kind, and a new one where its name is taken: the type may
 /// have changed since the change was thought of.
-pub(crate) fn check_change(
-    resource_type: &ResourceType,
-    change: &ResourceTypeChange,
-) -> Result<(), IndexerError> {
+pub(crate) fn check_change(resource_type: &ResourceType, change: &ResourceTypeChange) -> Result<()> {
     let ResourceTypeChange { add, update, delete } = change;
     let refused = |attribute: &Text| IndexerError::NoSuchAttribute {
         resource_type: resource_type.name.to_string(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, atomic::Ordering};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
-    Metrics, conformance::new_metric, create_default_archive_policies,
+    Metrics, Touched, conformance::new_metric, create_default_archive_policies,
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId};
 use support::Gated;
@@ -147,7 +147,7 @@ async fn a_deletion_whose_caller_went_away_is_seen() {
 async fn policies_read_before_a_change_are_not_kept() {
     let (cache, gated) = cache().await;
     let old = cache.archive_policy("low").await.unwrap().unwrap();
-    cache.invalidate_archive_policies();
+    cache.invalidate(&Touched::policies());
     gated.behind_reads.close();
     let overlapping = tokio::spawn({
         let cache = cache.clone();
@@ -174,11 +174,7 @@ async fn policies_read_before_a_change_are_not_kept() {
 #[tokio::test]
 async fn rules_follow_changes() {
     let (cache, gated) = cache().await;
-    let rule = |name: &str, pattern: &str, policy: &str| ArchivePolicyRule {
-        name: name.to_owned(),
-        metric_pattern: pattern.to_owned(),
-        archive_policy_name: policy.to_owned(),
-    };
+    let rule = ArchivePolicyRule::new;
     let policy_of = async |name: &str| cache.archive_policy_name_for_metric(name).await.ok();
     assert_eq!(policy_of("cpu").await.as_deref(), Some("low"));
     cache.create_archive_policy_rule(rule("1", "cpu", "high")).await.unwrap();
@@ -206,7 +202,7 @@ async fn what_another_process_does_is_seen_once_it_is_told() {
     other.index.create_metrics(vec![new_metric(1)]).await;
     assert!(cache.metrics(&[id(1)]).await.unwrap()[0].is_some());
     other.index.delete_metrics(&[id(1)]).await;
-    cache.invalidate_metrics(&[id(1), id(2)]);
+    cache.invalidate(&Touched::default().with_metrics([id(1), id(2)]));
     assert_eq!(cache.metrics(&[id(1)]).await, Ok(vec![None]));
 }
 

@@ -26,19 +26,10 @@ async fn run_on(kind: EngineKind) {
     conformance::run(async || open(&engine).await).await;
 }
 
-#[tokio::test]
-async fn sqlite() {
-    run_on(EngineKind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn postgres() {
-    run_on(EngineKind::Postgres).await;
-}
-
-#[tokio::test]
-async fn mariadb() {
-    run_on(EngineKind::MariaDb).await;
+tests! {
+    sqlite: run_on(EngineKind::Sqlite);
+    postgres: run_on(EngineKind::Postgres);
+    mariadb: run_on(EngineKind::MariaDb);
 }
 
 #[tokio::test]

@@ -1,18 +1,14 @@
 //! Caches of several processes on one database: each sees within the interval what the others change, and goes past what it
 //! remembers where it cannot see.
 
-#[path = "../../drivers/tests/engines/mariadb.rs"]
-mod mariadb;
-#[path = "../../drivers/tests/engines/postgres.rs"]
-mod postgres;
-#[path = "../../drivers/tests/engines/server.rs"]
-mod server;
+mod engines;
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
+use engines::database::{Database, Kind};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
@@ -23,8 +19,6 @@ use gnudi_indexer::{
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, MetricId, ResourceType, Timestamp,
 };
-use mariadb::MariaDb;
-use postgres::Postgres;
 use uuid::Uuid;
 
 type Cache = CachedIndexer<SqlIndexer>;
@@ -127,11 +121,7 @@ async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {
     one.update_archive_policy("low", low.definition.clone(), Some(7)).await.unwrap();
     until(7, back_window).await;
     let policy = async |name: &str| two.archive_policy_name_for_metric(name).await.ok();
-    let rule = |name: &str, pattern: &str, policy: &str| ArchivePolicyRule {
-        name: name.to_owned(),
-        metric_pattern: pattern.to_owned(),
-        archive_policy_name: policy.to_owned(),
-    };
+    let rule = ArchivePolicyRule::new;
     let before = policy("disk.io").await;
     one.create_archive_policy_rule(rule("disk", "disk.*", "high")).await.unwrap();
     until(Some("high".to_owned()), async || policy("disk.io").await).await;
@@ -183,16 +173,8 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
         0 => drop(cache.create_metrics(vec![NewMetric { id, ..new_metric(1) }]).await),
         1 => {
             let name = Some(format!("m{}", dice.below(3)));
-            drop(
-                cache
-                    .create_metrics(vec![NewMetric {
-                        id,
-                        resource_id: Some(resource),
-                        name,
-                        ..new_metric(1)
-                    }])
-                    .await,
-            );
+            let new = NewMetric { id, resource_id: Some(resource), name, ..new_metric(1) };
+            drop(cache.create_metrics(vec![new]).await);
         }
         2 => drop(cache.delete_metrics(&[id]).await),
         3 => {
@@ -226,11 +208,9 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
             drop(cache.update_archive_policy("low", low.definition.clone(), Some(dice.below(9))).await);
         }
         8 => {
-            let rule = ArchivePolicyRule {
-                name: format!("rule{}", dice.below(3)),
-                metric_pattern: ["cpu.*", "cpu.util", "*"][dice.below(3) as usize].to_owned(),
-                archive_policy_name: ["low", "high"][dice.below(2) as usize].to_owned(),
-            };
+            let name = format!("rule{}", dice.below(3));
+            let pattern = ["cpu.*", "cpu.util", "*"][dice.below(3) as usize];
+            let rule = ArchivePolicyRule::new(&name, pattern, ["low", "high"][dice.below(2) as usize]);
             drop(cache.create_archive_policy_rule(rule).await);
         }
         9 => drop(cache.delete_archive_policy_rule(&format!("rule{}", dice.below(3))).await),
@@ -274,21 +254,21 @@ async fn random_changes_are_seen(url: &str, seed: u64) {
 }
 
 /// A cache that cannot see what is changed does not answer from memory.
-async fn nothing_is_remembered_unseen(url: &str, pause: impl Fn(), resume: impl Fn()) {
+async fn nothing_is_remembered_unseen(database: &Database) {
     let unseen_max = Duration::from_millis(500);
-    let cache = cache(url, unseen_max).await;
+    let cache = cache(&database.create_database("unseen"), unseen_max).await;
     create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
     cache.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     cache.archive_policy("low").await.unwrap().unwrap();
     tokio::time::sleep(unseen_max * 2).await;
     assert!(cache.cached_metric(metric(1)).is_some(), "remembered as long as nothing changes");
-    pause();
+    database.process.pause();
     let paused = Instant::now();
     until(true, async || cache.cached_metric(metric(1)).is_none() && cache.cached_policy("low").is_none())
         .await;
     assert!(paused.elapsed() < unseen_max * 3, "{:?}", paused.elapsed());
     assert!(matches!(cache.metrics(&[metric(1)]).await, Err(IndexerError::Unavailable(_))));
-    resume();
+    database.process.resume();
     until(true, async || {
         cache.metrics(&[metric(1)]).await.is_ok_and(|found| found[0].is_some())
             && cache.cached_metric(metric(1)).is_some()
@@ -311,22 +291,15 @@ async fn old_entries_go(url: &str) {
     assert_eq!(numbers, [before + 1, before + 2, before + 3], "what is new is not told");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgresql_tells_of_changes() {
-    let engine = Postgres::start();
-    changes_are_seen(&engine.create_database("seen")).await;
-    random_changes_are_seen(&engine.create_database("random"), 0x5eed_0001).await;
-    old_entries_go(&engine.create_database("old")).await;
-    nothing_is_remembered_unseen(&engine.create_database("unseen"), || engine.pause(), || engine.resume())
-        .await;
+async fn changes_are_told(kind: Kind, seed: u64) {
+    let database = Database::start(kind);
+    changes_are_seen(&database.create_database("seen")).await;
+    random_changes_are_seen(&database.create_database("random"), seed).await;
+    old_entries_go(&database.create_database("old")).await;
+    nothing_is_remembered_unseen(&database).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_tells_of_changes() {
-    let engine = MariaDb::start();
-    changes_are_seen(&engine.create_database("seen")).await;
-    random_changes_are_seen(&engine.create_database("random"), 0x5eed_0002).await;
-    old_entries_go(&engine.create_database("old")).await;
-    nothing_is_remembered_unseen(&engine.create_database("unseen"), || engine.pause(), || engine.resume())
-        .await;
+tests! {
+    postgresql_tells_of_changes: changes_are_told(Kind::Postgres, 0x5eed_0001);
+    mariadb_tells_of_changes: changes_are_told(Kind::MariaDb, 0x5eed_0002);
 }

@@ -2,14 +2,14 @@
 
 mod engines;
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::cmp::Ordering;
 
 use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, NewResource, Page,
-    Resources, SqlIndexer,
+    Resources, SqlIndexer, conformance::new_resource,
 };
-use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp, resource_type::GENERIC};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp};
 use proptest::{prelude::*, test_runner::TestRunner};
 use uuid::Uuid;
 
@@ -81,19 +81,7 @@ fn resource_id(number: u32) -> Uuid {
 }
 
 fn resource(number: u32) -> NewResource {
-    NewResource {
-        id: resource_id(number),
-        resource_type: GENERIC.to_owned(),
-        original_resource_id: number.to_string(),
-        creator: "admin".to_owned(),
-        user_id: None,
-        project_id: None,
-        started_at: Timestamp::EPOCH,
-        ended_at: None,
-        attributes: BTreeMap::new(),
-        metrics: Vec::new(),
-        now: Timestamp::EPOCH,
-    }
+    new_resource(resource_id(number).as_u128())
 }
 
 #[test]

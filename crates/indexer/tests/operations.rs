@@ -5,7 +5,6 @@ mod playing;
 
 use std::collections::BTreeSet;
 
-use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page,
 };
@@ -15,63 +14,25 @@ use gnudi_model::{
 use proptest::prelude::*;
 use uuid::Uuid;
 
-#[derive(Clone, Debug)]
-enum Call {
-    CreatePolicy(ArchivePolicy),
-    UpdatePolicy(String, Vec<ArchivePolicyItem>, Option<u64>),
-    DeletePolicy(String),
-    ShowPolicy(String),
-    CreateRule(ArchivePolicyRule),
-    RenameRule(String, String),
-    DeleteRule(String),
-    ShowRule(String),
-    MatchRule(String),
-    Create(Vec<NewMetric>),
-    Delete(Vec<MetricId>),
-    Expunge(Vec<MetricId>),
-    Show(Vec<MetricId>),
-    List(MetricListing),
-    Deleted(usize),
-    Reopen,
-}
-
-impl playing::Call for Call {
-    fn reopens(&self) -> bool {
-        matches!(self, Call::Reopen)
-    }
-
-    async fn answer(&self, index: &dyn Indexer) -> String {
-        match self.clone() {
-            Call::CreatePolicy(policy) => format!("{:?}", index.create_archive_policy(policy).await),
-            Call::UpdatePolicy(name, definition, back_window) => {
-                format!("{:?}", index.update_archive_policy(&name, definition, back_window).await)
-            }
-            Call::DeletePolicy(name) => format!("{:?}", index.delete_archive_policy(&name).await),
-            Call::ShowPolicy(name) => {
-                format!("{:?} {:?}", index.archive_policy(&name).await, index.archive_policies().await)
-            }
-            Call::CreateRule(rule) => format!("{:?}", index.create_archive_policy_rule(rule).await),
-            Call::RenameRule(name, new_name) => {
-                format!("{:?}", index.rename_archive_policy_rule(&name, &new_name).await)
-            }
-            Call::DeleteRule(name) => format!("{:?}", index.delete_archive_policy_rule(&name).await),
-            Call::ShowRule(name) => {
-                format!(
-                    "{:?} {:?}",
-                    index.archive_policy_rule(&name).await,
-                    index.archive_policy_rules().await
-                )
-            }
-            Call::MatchRule(name) => format!("{:?}", index.archive_policy_name_for_metric(&name).await),
-            Call::Create(metrics) => format!("{:?}", index.create_metrics(metrics).await),
-            Call::Delete(ids) => format!("{:?}", index.delete_metrics(&ids).await),
-            Call::Expunge(ids) => format!("{:?}", index.expunge_metrics(&ids).await),
-            Call::Show(ids) => format!("{:?}", index.metrics(&ids).await),
-            Call::List(listing) => format!("{:?}", index.list_metrics(&listing).await),
-            Call::Deleted(limit) => format!("{:?}", index.deleted_metrics(None, limit).await),
-            Call::Reopen => String::new(),
-        }
-    }
+calls! {
+    index:
+    CreatePolicy(policy: ArchivePolicy) => index.create_archive_policy(policy).await,
+    UpdatePolicy(name: String, definition: Vec<ArchivePolicyItem>, back_window: Option<u64>) =>
+        index.update_archive_policy(&name, definition, back_window).await,
+    DeletePolicy(name: String) => index.delete_archive_policy(&name).await,
+    ShowPolicy(name: String) => (index.archive_policy(&name).await, index.archive_policies().await),
+    CreateRule(rule: ArchivePolicyRule) => index.create_archive_policy_rule(rule).await,
+    RenameRule(name: String, new_name: String) => index.rename_archive_policy_rule(&name, &new_name).await,
+    DeleteRule(name: String) => index.delete_archive_policy_rule(&name).await,
+    ShowRule(name: String) => (index.archive_policy_rule(&name).await, index.archive_policy_rules().await),
+    MatchRule(name: String) => index.archive_policy_name_for_metric(&name).await,
+    Create(metrics: Vec<NewMetric>) => index.create_metrics(metrics).await,
+    Delete(ids: Vec<MetricId>) => index.delete_metrics(&ids).await,
+    Expunge(ids: Vec<MetricId>) => index.expunge_metrics(&ids).await,
+    Show(ids: Vec<MetricId>) => index.metrics(&ids).await,
+    List(listing: MetricListing) => index.list_metrics(&listing).await,
+    Deleted(limit: usize) => index.deleted_metrics(None, limit).await,
+    ;
 }
 
 // Few of each, so that calls meet.
@@ -221,26 +182,4 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
-#[test]
-fn sqlite_answers_as_the_model() {
-    playing::run_on(EngineKind::Sqlite, calls());
-}
-
-#[test]
-fn postgres_answers_as_the_model() {
-    playing::run_on(EngineKind::Postgres, calls());
-}
-
-#[test]
-fn mariadb_answers_as_the_model() {
-    playing::run_on(EngineKind::MariaDb, calls());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_cached_index_answers_as_the_model(calls in calls(), cached_max in 0..8usize) {
-        playing::compare(&Engine::start(EngineKind::Sqlite), &calls, Some(cached_max))?;
-    }
-}
+answers_as_the_model!(calls);

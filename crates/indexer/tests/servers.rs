@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engines::{Engine, EngineKind, mariadb::MariaDb, postgres::Postgres};
+use engines::{
+    Engine, EngineKind,
+    database::{Database, Kind},
+};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
@@ -37,8 +40,7 @@ async fn create(indexer: &SqlIndexer, number: u128) -> Result<(), IndexerError> 
 }
 
 async fn all(indexer: &SqlIndexer) -> HashSet<MetricId> {
-    let page = Page { limit: 1_000_000, marker: None, sorts: vec![] };
-    let listing = MetricListing { filter: MetricFilter::default(), page };
+    let listing = MetricListing { filter: MetricFilter::default(), page: Page::first(1_000_000) };
     indexer.list_metrics(&listing).await.unwrap().iter().map(|metric| metric.id).collect()
 }
 
@@ -46,48 +48,16 @@ fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 
-/// A server of its own, which a test may stop.
-trait Restarted {
-    fn fresh(&self) -> DatabaseOptions;
-    fn stop(&mut self);
-    fn start_again(&mut self);
-    fn pause(&self);
-    fn resume(&self);
+/// An empty database of a server that a test has to itself.
+fn fresh(server: &Database) -> DatabaseOptions {
+    DatabaseOptions::from_url(&server.create_database("index")).unwrap()
 }
-
-macro_rules! restarted {
-    ($server:ty) => {
-        impl Restarted for $server {
-            fn fresh(&self) -> DatabaseOptions {
-                DatabaseOptions::from_url(&self.create_database("index")).unwrap()
-            }
-
-            fn stop(&mut self) {
-                <$server>::stop(self);
-            }
-
-            fn start_again(&mut self) {
-                <$server>::start_again(self);
-            }
-
-            fn pause(&self) {
-                <$server>::pause(self);
-            }
-
-            fn resume(&self) {
-                <$server>::resume(self);
-            }
-        }
-    };
-}
-
-restarted!(Postgres);
-restarted!(MariaDb);
 
 /// A server that goes and comes back in the middle of writes: each call is answered in time, what was answered is there, and
 /// nobody opens anything anew.
-async fn survives_a_restart(mut server: impl Restarted) {
-    let indexer = Arc::new(open(&server.fresh()).await);
+async fn survives_a_restart(kind: Kind) {
+    let mut database = Database::start(kind);
+    let indexer = Arc::new(open(&fresh(&database)).await);
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4u128)
         .map(|writer| {
@@ -111,14 +81,14 @@ async fn survives_a_restart(mut server: impl Restarted) {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    tokio::task::block_in_place(|| server.stop());
+    tokio::task::block_in_place(|| database.process.stop());
     let start = Instant::now();
     let refused = indexer.metrics(&[id(1)]).await.unwrap_err();
     assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
     let refused = create(&indexer, 1).await.unwrap_err();
     assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    tokio::task::block_in_place(|| server.start_again());
+    tokio::task::block_in_place(|| database.process.start_again());
     tokio::time::sleep(Duration::from_millis(500)).await;
     stop.store(true, Ordering::Relaxed);
     let mut answered = HashSet::new();
@@ -135,31 +105,27 @@ async fn survives_a_restart(mut server: impl Restarted) {
     assert!(failed > 0 && answered.len() > 20, "{failed} failed, {} were answered", answered.len());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_restarts() {
-    survives_a_restart(Postgres::start()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_restarts() {
-    survives_a_restart(MariaDb::start()).await;
+tests! {
+    postgres_restarts: survives_a_restart(Kind::Postgres);
+    mariadb_restarts: survives_a_restart(Kind::MariaDb);
 }
 
 /// A server that answers nothing costs each caller the named time and no more.
-async fn has_deadlines(server: impl Restarted) {
-    let mut options = server.fresh();
+async fn has_deadlines(kind: Kind) {
+    let database = Database::start(kind);
+    let mut options = fresh(&database);
     let DatabaseOptions::Server(server_options) = &mut options else { panic!("{options:?}") };
     let limit = Duration::from_secs(1);
     server_options.timeout = limit;
     let indexer = open(&options).await;
     create(&indexer, 1).await.unwrap();
-    server.pause();
+    database.process.pause();
     let start = Instant::now();
     let ids = [id(1)];
     let (read, written, opened) =
         tokio::join!(indexer.metrics(&ids), create(&indexer, 2), SqlIndexer::open(&options));
     let elapsed = start.elapsed();
-    server.resume();
+    database.process.resume();
     assert!(matches!(read, Err(IndexerError::Unavailable(_))), "{read:?}");
     assert!(matches!(written, Err(IndexerError::Unavailable(_))), "{written:?}");
     assert!(opened.is_err());
@@ -168,14 +134,9 @@ async fn has_deadlines(server: impl Restarted) {
     assert!(indexer.metrics(&[id(3)]).await.unwrap()[0].is_some());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_that_stands_still_is_not_waited_for() {
-    has_deadlines(Postgres::start()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_that_stands_still_is_not_waited_for() {
-    has_deadlines(MariaDb::start()).await;
+tests! {
+    postgres_that_stands_still_is_not_waited_for: has_deadlines(Kind::Postgres);
+    mariadb_that_stands_still_is_not_waited_for: has_deadlines(Kind::MariaDb);
 }
 
 #[tokio::test]
@@ -220,7 +181,7 @@ async fn leaves_other_programs_alone(kind: EngineKind) {
         let refused = SqlIndexer::open(&options).await.unwrap_err();
         assert!(matches!(refused, OpenError::OtherProgram { .. }), "{refused}");
         assert!(refused.to_string().contains(expected), "{refused}");
-        assert_eq!(engine.query(&options, &count), tables.len().to_string());
+        assert_eq!(engine.execute(&options, &count), tables.len().to_string());
     }
     // Others' tables whose names gnudi has no use for are no trouble.
     let options = engine.fresh();
@@ -229,14 +190,9 @@ async fn leaves_other_programs_alone(kind: EngineKind) {
     SqlIndexer::open(&options).await.unwrap();
 }
 
-#[tokio::test]
-async fn postgres_leaves_other_programs_alone() {
-    leaves_other_programs_alone(EngineKind::Postgres).await;
-}
-
-#[tokio::test]
-async fn mariadb_leaves_other_programs_alone() {
-    leaves_other_programs_alone(EngineKind::MariaDb).await;
+tests! {
+    postgres_leaves_other_programs_alone: leaves_other_programs_alone(EngineKind::Postgres);
+    mariadb_leaves_other_programs_alone: leaves_other_programs_alone(EngineKind::MariaDb);
 }
 
 /// All find the same schema and cluster, and a newer schema than theirs is refused.
@@ -258,14 +214,9 @@ async fn is_opened_by_several(kind: EngineKind) {
     assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_is_opened_by_several() {
-    is_opened_by_several(EngineKind::Postgres).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_is_opened_by_several() {
-    is_opened_by_several(EngineKind::MariaDb).await;
+tests! {
+    postgres_is_opened_by_several: is_opened_by_several(EngineKind::Postgres);
+    mariadb_is_opened_by_several: is_opened_by_several(EngineKind::MariaDb);
 }
 
 /// What has no transactions for schemas is left half done by a program that dies; the next one goes on.
@@ -419,16 +370,11 @@ async fn is_shared(kind: EngineKind) {
         "SELECT COUNT(*) FROM resource_history_value v LEFT JOIN resource_history r ON r.revision = v.revision WHERE r.revision IS NULL",
         "SELECT COUNT(*) FROM resource_history h LEFT JOIN resource r ON r.id = h.id WHERE r.id IS NULL",
     ] {
-        assert_eq!(engine.query(&options, orphans), "0", "{orphans}");
+        assert_eq!(engine.execute(&options, orphans), "0", "{orphans}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_is_shared() {
-    is_shared(EngineKind::Postgres).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_is_shared() {
-    is_shared(EngineKind::MariaDb).await;
+tests! {
+    postgres_is_shared: is_shared(EngineKind::Postgres);
+    mariadb_is_shared: is_shared(EngineKind::MariaDb);
 }

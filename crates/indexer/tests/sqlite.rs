@@ -30,8 +30,7 @@ fn metric(number: u128, name: &str) -> NewMetric {
 }
 
 async fn all(indexer: &SqlIndexer) -> Vec<MetricId> {
-    let page = Page { limit: 1_000_000, marker: None, sorts: vec![] };
-    let listing = MetricListing { filter: MetricFilter::default(), page };
+    let listing = MetricListing { filter: MetricFilter::default(), page: Page::first(1_000_000) };
     indexer.list_metrics(&listing).await.unwrap().iter().map(|metric| metric.id).collect()
 }
 

@@ -9,3 +9,13 @@ pub struct ArchivePolicyRule {
     pub metric_pattern: String,
     pub archive_policy_name: String,
 }
+
+impl ArchivePolicyRule {
+    pub fn new(name: &str, metric_pattern: &str, archive_policy_name: &str) -> Self {
+        ArchivePolicyRule {
+            name: name.to_owned(),
+            metric_pattern: metric_pattern.to_owned(),
+            archive_policy_name: archive_policy_name.to_owned(),
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! The nouns of gnudi: ids, time, measures, aggregation methods, archive policies and their rules, metrics,
-//! resources and their types, sacks.
+//! resources and their types, sacks, secrets.
 //!
 //! Plain values with their text and JSON forms. No I/O, no clock: whoever needs "now" passes it in.
 
@@ -7,12 +7,12 @@ pub mod aggregation;
 pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod fault;
-pub mod measure;
 pub mod metric;
 pub mod python;
 pub mod resource;
 pub mod resource_type;
 pub mod sack;
+pub mod secret;
 pub mod timespan;
 pub mod timestamp;
 
@@ -20,11 +20,11 @@ pub use aggregation::{Aggregation, AggregationMethod, Statistic};
 pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
 pub use archive_policy_rule::ArchivePolicyRule;
 pub use fault::Fault;
-pub use measure::Measure;
-pub use metric::{Metric, MetricId, MetricStatus};
+pub use metric::{Measure, Metric, MetricId, MetricStatus};
 pub use resource::{AttributeValue, Resource};
 pub use resource_type::{Attribute, AttributeKind, ResourceType};
 pub use sack::{Numbering, Sack, SackCount, SackId};
+pub use secret::Secret;
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
 

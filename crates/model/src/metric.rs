@@ -1,4 +1,4 @@
-//! Metrics: what measures are sent to.
+//! Metrics, and the measures that are sent to them.
 
 use std::fmt;
 
@@ -28,6 +28,13 @@ impl fmt::Display for MetricId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// A value at a time. NaN, infinities and -0.0 are values like any other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    pub timestamp: Timestamp,
+    pub value: f64,
 }
 
 /// Whether a metric lives, or waits for the janitor.

@@ -124,60 +124,13 @@ impl Cluster {
     /// Sends a command (JSON, as `{"prefix": "osd pool create", ...}`) to the monitors: the bytes that they answer, which are
     /// JSON if the command said `"format": "json"`. Blocks until then.
     pub fn mon_command(&self, command: &str) -> Result<Vec<u8>> {
-        let operation = || format!("monitor command {command}");
-        let text = c_string(command, "the command")?;
-        self.0.command(operation, |connection, answer| {
-            let commands = [text.as_ptr()];
-            let Answer { output, output_len, status, status_len } = answer;
-            // SAFETY: one command of one C string; no input; the four places for the answer outlive the call.
-            unsafe {
-                (connection.api.rados_mon_command)(
-                    connection.handle,
-                    commands.as_ptr(),
-                    commands.len(),
-                    std::ptr::null(),
-                    0,
-                    output,
-                    output_len,
-                    status,
-                    status_len,
-                )
-            }
-        })
+        self.0.command(None, command)
     }
 
     /// Sends a command to the primary OSD of a placement group ("2.0"), as [`Cluster::mon_command`].
     pub fn pg_command(&self, group: &str, command: &str) -> Result<Vec<u8>> {
-        let operation = || format!("command to placement group {group} {command}");
-        let (name, text) = (c_string(group, "the placement group")?, c_string(command, "the command")?);
-        self.0.command(operation, |connection, answer| {
-            let commands = [text.as_ptr()];
-            let Answer { output, output_len, status, status_len } = answer;
-            // SAFETY: as in mon_command, and the group's name is a C string.
-            unsafe {
-                (connection.api.rados_pg_command)(
-                    connection.handle,
-                    name.as_ptr(),
-                    commands.as_ptr(),
-                    commands.len(),
-                    std::ptr::null(),
-                    0,
-                    output,
-                    output_len,
-                    status,
-                    status_len,
-                )
-            }
-        })
+        self.0.command(Some(group), command)
     }
-}
-
-/// Where a command's answer goes: two buffers of librados.
-struct Answer {
-    output: *mut *mut c_char,
-    output_len: *mut usize,
-    status: *mut *mut c_char,
-    status_len: *mut usize,
 }
 
 impl Connection {
@@ -205,25 +158,46 @@ impl Connection {
         check(code, || format!("set the option {option}"))
     }
 
-    /// Runs a command and takes its two buffers over; a failure shows the status text.
-    fn command(
-        &self,
-        operation: impl FnOnce() -> String,
-        send: impl FnOnce(&Self, Answer) -> c_int,
-    ) -> Result<Vec<u8>> {
+    /// Sends a command to a placement group or to the monitors, and takes the two buffers of the answer over; a failure shows the
+    /// status text.
+    fn command(&self, group: Option<&str>, command: &str) -> Result<Vec<u8>> {
+        let name = group.map(|group| c_string(group, "the placement group")).transpose()?;
+        let text = c_string(command, "the command")?;
+        let commands = [text.as_ptr()];
+        let (commands, count) = (commands.as_ptr(), commands.len());
+        let (no_input, input_len) = (std::ptr::null(), 0);
         let (mut output, mut status) = (std::ptr::null_mut(), std::ptr::null_mut());
         let (mut output_len, mut status_len) = (0, 0);
-        let answer = Answer {
-            output: &raw mut output,
-            output_len: &raw mut output_len,
-            status: &raw mut status,
-            status_len: &raw mut status_len,
+        let (out, out_len) = (&raw mut output, &raw mut output_len);
+        let (state, state_len) = (&raw mut status, &raw mut status_len);
+        let Connection { api, handle } = self;
+        let code = match &name {
+            // SAFETY: one command of one C string; no input; the four places for the answer outlive the call.
+            None => unsafe {
+                (api.rados_mon_command)(
+                    *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
+                )
+            },
+            Some(name) => {
+                let name = name.as_ptr();
+                // SAFETY: as above, and the group's name is a C string.
+                unsafe {
+                    (api.rados_pg_command)(
+                        *handle, name, commands, count, no_input, input_len, out, out_len, state, state_len,
+                    )
+                }
+            }
         };
-        let code = send(self, answer);
         let (output, status) = (self.take(output, output_len), self.take(status, status_len));
-        check(code, || match String::from_utf8_lossy(&status).trim() {
-            "" => operation(),
-            status => format!("{}: {status}", operation()),
+        check(code, || {
+            let operation = match group {
+                None => format!("monitor command {command}"),
+                Some(group) => format!("command to placement group {group} {command}"),
+            };
+            match String::from_utf8_lossy(&status).trim() {
+                "" => operation,
+                status => format!("{operation}: {status}"),
+            }
         })?;
         Ok(output)
     }

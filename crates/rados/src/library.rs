@@ -16,9 +16,8 @@ pub(crate) type Handle = *mut c_void;
 /// `rados_callback_t`
 pub(crate) type Callback = unsafe extern "C" fn(completion: Handle, argument: *mut c_void);
 
-/// `LIBRADOS_CREATE_EXCLUSIVE` and `LIBRADOS_CREATE_IDEMPOTENT`.
+/// `LIBRADOS_CREATE_EXCLUSIVE`
 pub(crate) const CREATE_EXCLUSIVE: c_int = 1;
-pub(crate) const CREATE_IDEMPOTENT: c_int = 0;
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;)*) => {
@@ -74,7 +73,6 @@ functions! {
     fn rados_create_write_op() -> Handle;
     fn rados_release_write_op(operation: Handle);
     fn rados_write_op_create(operation: Handle, exclusive: c_int, category: *const c_char);
-    fn rados_write_op_assert_exists(operation: Handle);
     fn rados_write_op_write(operation: Handle, data: *const c_char, len: usize, offset: u64);
     fn rados_write_op_write_full(operation: Handle, data: *const c_char, len: usize);
     fn rados_write_op_append(operation: Handle, data: *const c_char, len: usize);
@@ -82,9 +80,6 @@ functions! {
     fn rados_write_op_omap_set2(
         operation: Handle, keys: *const *const c_char, values: *const *const c_char, key_lens: *const usize,
         value_lens: *const usize, count: usize,
-    );
-    fn rados_write_op_omap_rm_keys2(
-        operation: Handle, keys: *const *const c_char, key_lens: *const usize, count: usize,
     );
     fn rados_aio_write_op_operate(
         operation: Handle, context: Handle, completion: Handle, object: *const c_char, mtime: *mut i64, flags: c_int,

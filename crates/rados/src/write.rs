@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Error, Pool,
     flight::{Nothing, Pending},
-    library::{Api, CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle},
+    library::{Api, CREATE_EXCLUSIVE, Handle},
     pool::refused,
 };
 
@@ -58,20 +58,6 @@ impl WriteOperation {
         })
     }
 
-    /// Creates the object unless it is there.
-    pub fn create(self) -> Self {
-        // SAFETY: as for create_exclusive.
-        self.step("create", |api, handle| unsafe {
-            (api.rados_write_op_create)(handle, CREATE_IDEMPOTENT, std::ptr::null());
-        })
-    }
-
-    /// The operation fails with `NotFound` if the object is not there.
-    pub fn assert_exists(self) -> Self {
-        // SAFETY: the handle is alive.
-        self.step("change", |api, handle| unsafe { (api.rados_write_op_assert_exists)(handle) })
-    }
-
     /// Writes a part, from `offset` bytes on.
     pub fn write(self, offset: u64, data: &[u8]) -> Self {
         // SAFETY: the handle is alive; `data` is read during the call only.
@@ -118,21 +104,6 @@ impl WriteOperation {
                 keys.lens.as_ptr(),
                 values.lens.as_ptr(),
                 entries.len(),
-            );
-        })
-    }
-
-    /// Removes keys of the object's omap; those that are not there are no error.
-    pub fn omap_remove<K: AsRef<[u8]>>(mut self, keys: &[K]) -> Self {
-        self.check_keys(keys.iter().map(AsRef::as_ref));
-        let slices = Slices::of(keys.iter().map(AsRef::as_ref));
-        // SAFETY: as for omap_set.
-        self.step("remove keys of", |api, handle| unsafe {
-            (api.rados_write_op_omap_rm_keys2)(
-                handle,
-                slices.starts.as_ptr(),
-                slices.lens.as_ptr(),
-                keys.len(),
             );
         })
     }

@@ -11,28 +11,19 @@
 //! ```
 //! `read` answers a line `<time ns>:<value bits, hex> ...`, or `error <text>`; nothing else answers.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, Write, stdin, stdout},
-};
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::io::{BufRead, Write, stdin, stdout};
 
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
-use gnudi_series::{
-    calendar::Calendar,
-    head::{Head, Layout},
-    points,
-    read::{assemble, block_range},
-    resample::Resample,
-};
+use gnudi_series::{calendar::Calendar, head::Layout, points, resample::Resample};
+use support::Store;
 
 /// One metric and where it is stored.
 struct Metric {
     policy: ArchivePolicy,
-    layout: Layout,
-    head: Head,
-    position: u64,
-    /// By granularity, first and last.
-    blocks: BTreeMap<(i64, i64, i64), Vec<u8>>,
+    store: Store,
 }
 
 fn number(text: &str) -> Option<i64> {
@@ -55,8 +46,8 @@ fn policy(words: &[&str]) -> ArchivePolicy {
 
 impl Metric {
     fn new(policy: ArchivePolicy) -> Self {
-        let layout = Layout::of(&policy);
-        Metric { policy, layout, head: Head::new(), position: 0, blocks: BTreeMap::new() }
+        let store = Store::new(&policy);
+        Metric { policy, store }
     }
 
     fn fold(&mut self, words: &[&str]) {
@@ -72,25 +63,7 @@ impl Metric {
         points::encode(&request, &mut bytes);
         request.clear();
         points::decode(&bytes, &mut request).expect("what was encoded");
-        self.position += 1;
-        self.head.fold(&self.layout, self.position, &mut request);
-    }
-
-    fn pass(&mut self) {
-        for block in self.head.take_sealed(&self.layout) {
-            let key = (block.granularity.0, block.first.0, block.last.0);
-            assert!(self.blocks.insert(key, block.bytes).is_none(), "a block is written once");
-        }
-        if self.head.expiry_moved() {
-            self.blocks.retain(|key, _| {
-                let oldest = self.head.oldest_kept(&self.layout, Timespan(key.0));
-                oldest.is_none_or(|oldest| key.2 >= oldest.0)
-            });
-        }
-        let mut bytes = Vec::new();
-        self.head.encode(&mut bytes);
-        let head = Head::decode(&bytes).expect("what was encoded");
-        self.head = head;
+        self.store.fold_points(&mut request);
     }
 
     fn read(&self, words: &[&str]) -> String {
@@ -109,14 +82,7 @@ impl Metric {
                 None => Resample::Span(Timespan(word.parse().expect("a span"))),
             }),
         };
-        let (from, to) = block_range(aggregation, start, stop, resample);
-        let blocks: Vec<_> = self
-            .blocks
-            .iter()
-            .filter(|(key, _)| key.0 == aggregation.granularity.0 && key.2 >= from.0 && key.1 <= to.0)
-            .map(|(key, bytes)| (Timestamp(key.1), Timestamp(key.2), bytes.as_slice()))
-            .collect();
-        match assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample) {
+        match self.store.read_series(aggregation, start, stop, resample) {
             Ok(series) => {
                 let row = |(time, value): (&Timestamp, &f64)| format!("{}:{:016x}", time.0, value.to_bits());
                 series.timestamps.iter().zip(&series.values).map(row).collect::<Vec<_>>().join(" ")
@@ -137,11 +103,11 @@ fn main() {
             ("new", metric) => *metric = None,
             ("policy", Some(metric)) => {
                 metric.policy = policy(words);
-                metric.layout = Layout::of(&metric.policy);
+                metric.store.layout = Layout::of(&metric.policy);
             }
             ("policy", metric) => *metric = Some(Metric::new(policy(words))),
             ("fold", Some(metric)) => metric.fold(words),
-            ("pass", Some(metric)) => metric.pass(),
+            ("pass", Some(metric)) => metric.store.pass(),
             ("flush", _) => out.flush().expect("stdout"),
             ("read", Some(metric)) => writeln!(out, "{}", metric.read(words)).expect("stdout"),
             _ => panic!("not understood: {line}"),

@@ -23,9 +23,7 @@ pub use dialect::Dialect;
 pub use error::{
     Class, class, is_foreign_key_violation, is_lost, is_missing_table, is_unique_violation, reason,
 };
-pub use options::{
-    DatabaseOptions, DiskSpace, Host, Password, Server, ServerOptions, SqliteOptions, Tls, TlsMode,
-};
+pub use options::{DatabaseOptions, DiskSpace, Host, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
 pub use pool::Pool;
 pub use row::{Column, Row};
 pub use sqlx::Error;

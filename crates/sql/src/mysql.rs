@@ -10,41 +10,22 @@ use sqlx::{
 
 use crate::{
     Purpose, Row, Statement, Value,
-    connection::STATEMENTS_MAX,
-    options::{Host, ServerOptions, TlsMode},
+    options::{Host, ServerOptions, TlsMode, with_options},
 };
 
 pub(crate) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
-    let mut connect = MySqlConnectOptions::new()
-        .username(&options.user)
-        .database(&options.database)
-        .statement_cache_capacity(STATEMENTS_MAX)
-        .disable_statement_logging();
-    connect = match &options.host {
-        Host::Tcp(name, port) => connect.host(name).port(*port),
-        Host::Socket(file, _) => connect.socket(file),
+    let connect = match &options.host {
+        Host::Tcp(name, port) => MySqlConnectOptions::new().host(name).port(*port),
+        Host::Socket(file, _) => MySqlConnectOptions::new().socket(file),
     };
-    if let Some(password) = &options.password {
-        connect = connect.password(password.reveal());
-    }
-    let tls = &options.tls;
-    connect = connect.ssl_mode(match tls.mode {
+    let mode = match options.tls.mode {
         TlsMode::Disabled => MySqlSslMode::Disabled,
         TlsMode::Preferred => MySqlSslMode::Preferred,
         TlsMode::Required => MySqlSslMode::Required,
         TlsMode::VerifyCa => MySqlSslMode::VerifyCa,
         TlsMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
-    });
-    if let Some(file) = &tls.root_certificates {
-        connect = connect.ssl_ca(file);
-    }
-    if let Some(file) = &tls.certificate {
-        connect = connect.ssl_client_cert(file);
-    }
-    if let Some(file) = &tls.key {
-        connect = connect.ssl_client_key(file);
-    }
-    connect
+    };
+    with_options!(connect.ssl_mode(mode), options, ssl_ca)
 }
 
 pub(crate) async fn connect(

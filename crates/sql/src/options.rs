@@ -2,6 +2,34 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use gnudi_model::Secret;
+
+/// Sets what the options of both servers have alike but for the types, and the name of the root certificates.
+macro_rules! with_options {
+    ($connect:expr, $options:ident, $root_certificates:ident) => {{
+        let mut connect = $connect
+            .username(&$options.user)
+            .database(&$options.database)
+            .statement_cache_capacity($crate::connection::STATEMENTS_MAX)
+            .disable_statement_logging();
+        if let Some(password) = &$options.password {
+            connect = connect.password(password.reveal());
+        }
+        if let Some(file) = &$options.tls.root_certificates {
+            connect = connect.$root_certificates(file);
+        }
+        if let Some(file) = &$options.tls.certificate {
+            connect = connect.ssl_client_cert(file);
+        }
+        if let Some(file) = &$options.tls.key {
+            connect = connect.ssl_client_key(file);
+        }
+        connect
+    }};
+}
+
+pub(crate) use with_options;
+
 /// Any database.
 #[derive(Clone, Debug)]
 pub enum DatabaseOptions {
@@ -118,7 +146,7 @@ pub struct ServerOptions {
     pub server: Server,
     pub host: Host,
     pub user: String,
-    pub password: Option<Password>,
+    pub password: Option<Secret>,
     pub database: String,
     pub tls: Tls,
     /// How many reads run at once, each on a connection of its own. There is one more for writing.
@@ -167,26 +195,6 @@ pub enum Host {
     Tcp(String, u16),
     /// `MySQL`: the socket; `PostgreSQL`: the folder with the socket of the port.
     Socket(PathBuf, u16),
-}
-
-/// Shown to nobody but the server.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
-
-impl Password {
-    pub fn new(password: impl Into<String>) -> Self {
-        Password(password.into())
-    }
-
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Password(..)")
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

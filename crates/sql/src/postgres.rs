@@ -10,42 +10,23 @@ use sqlx::{
 
 use crate::{
     Purpose, Row, Statement, Value,
-    connection::STATEMENTS_MAX,
-    options::{Host, ServerOptions, TlsMode},
+    options::{Host, ServerOptions, TlsMode, with_options},
 };
 
 pub(crate) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
-    let mut connect = PgConnectOptions::new_without_pgpass()
-        .username(&options.user)
-        .database(&options.database)
-        .application_name("gnudi")
-        .statement_cache_capacity(STATEMENTS_MAX)
-        .disable_statement_logging();
-    connect = match &options.host {
+    let connect = PgConnectOptions::new_without_pgpass().application_name("gnudi");
+    let connect = match &options.host {
         Host::Tcp(name, port) => connect.host(name).port(*port),
         Host::Socket(folder, port) => connect.socket(folder).port(*port),
     };
-    if let Some(password) = &options.password {
-        connect = connect.password(password.reveal());
-    }
-    let tls = &options.tls;
-    connect = connect.ssl_mode(match tls.mode {
+    let mode = match options.tls.mode {
         TlsMode::Disabled => PgSslMode::Disable,
         TlsMode::Preferred => PgSslMode::Prefer,
         TlsMode::Required => PgSslMode::Require,
         TlsMode::VerifyCa => PgSslMode::VerifyCa,
         TlsMode::VerifyIdentity => PgSslMode::VerifyFull,
-    });
-    if let Some(file) = &tls.root_certificates {
-        connect = connect.ssl_root_cert(file);
-    }
-    if let Some(file) = &tls.certificate {
-        connect = connect.ssl_client_cert(file);
-    }
-    if let Some(file) = &tls.key {
-        connect = connect.ssl_client_key(file);
-    }
-    connect
+    };
+    with_options!(connect.ssl_mode(mode), options, ssl_root_cert)
 }
 
 pub(crate) async fn connect(

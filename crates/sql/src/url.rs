@@ -3,9 +3,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gnudi_model::python::unquote_strict;
+use gnudi_model::{Secret, python::unquote_strict};
 
-use crate::options::{DatabaseOptions, Host, Password, Server, ServerOptions, SqliteOptions, TlsMode};
+use crate::options::{DatabaseOptions, Host, Server, ServerOptions, SqliteOptions, TlsMode};
 
 /// Why a URL names no database. It does not show the URL, which may have a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,7 @@ fn server(server: Server, rest: &str) -> Result<ServerOptions, InvalidUrl> {
     };
     let (user, password) = match credentials {
         Some(credentials) => match credentials.split_once(':') {
-            Some((user, password)) => (user, Some(Password::new(decoded(password, "password")?))),
+            Some((user, password)) => (user, Some(Secret::new(decoded(password, "password")?))),
             None => (credentials, None),
         },
         None => ("", None),

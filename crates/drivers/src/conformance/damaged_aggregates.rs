@@ -17,8 +17,16 @@ pub trait Damageable {
     /// Opens the store that is there, or makes it; with nothing in memory of before.
     async fn open(&self) -> Arc<Self::Store>;
 
-    /// Changes a byte of a stored value, wherever its bytes stand.
+    /// Changes a byte of a stored value, wherever its bytes stand ([`hurt`]).
     async fn damage(&self, value: &[u8]);
+}
+
+/// The bytes with a byte of the value changed; `None` where they do not have it.
+pub fn hurt(bytes: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let at = bytes.windows(value.len()).position(|window| window == value)?;
+    let mut hurt = bytes.to_vec();
+    hurt[at + value.len() / 2] ^= 1;
+    Some(hurt)
 }
 
 /// Puts a driver through all rules; each call of `make` gives an empty place.

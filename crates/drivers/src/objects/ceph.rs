@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use gnudi_rados::{Cluster, ConnectOptions, Error, Librados, Pending, Pool};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{ObjectError, Objects, check_name, is_name, secret::Secret};
+use super::{ObjectError, Objects, Secret, check_name, is_name};
 use crate::OpenError;
 
 /// Read at first, when an object's size is not known.

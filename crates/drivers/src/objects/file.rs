@@ -13,7 +13,7 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     io::{self, ErrorKind, Read as _, Write as _},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -28,7 +28,7 @@ use uuid::Uuid;
 use super::{ObjectError, Objects, check_name, is_name};
 use crate::{
     OpenError,
-    disk::{is_foreign, parent_of},
+    disk::{is_foreign, is_same_file, parent_of},
 };
 
 /// The end of an object's file name.
@@ -209,9 +209,11 @@ fn link(partial: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(partial, path) {
         // NFS may send a request twice, and then says of the second that there is one: our own.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let (own, there) = (fs::metadata(partial)?, fs::metadata(path)?);
-            let is_own = (own.dev(), own.ino()) == (there.dev(), there.ino());
-            if is_own { Ok(()) } else { Err(error) }
+            if is_same_file(partial, path)? {
+                Ok(())
+            } else {
+                Err(error)
+            }
         }
         linked => linked,
     }

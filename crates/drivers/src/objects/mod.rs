@@ -12,11 +12,10 @@ pub mod file;
 pub(crate) mod http;
 pub mod memory;
 pub mod s3;
-mod secret;
 pub mod swift;
 
+pub use gnudi_model::Secret;
 pub use http::HttpOptions;
-pub use secret::Secret;
 
 use crate::OpenError;
 

@@ -16,10 +16,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{
-    ObjectError, Objects, check_name,
+    ObjectError, Objects, Secret, check_name,
     http::{Answer, Http, HttpOptions, Tries, part_of},
     is_name, open_error, range_of,
-    secret::Secret,
 };
 use crate::OpenError;
 

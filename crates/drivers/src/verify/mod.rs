@@ -5,7 +5,6 @@
 //! the order of a repair ([`repair()`]). It does not decode heads and blocks: a [`Judge`] does. The index is its owner's.
 
 mod disk;
-mod disk_copy;
 mod plain;
 mod repair;
 mod store;

@@ -15,7 +15,7 @@ use std::{
 use gnudi_model::{MetricId, SackCount};
 use uuid::Uuid;
 
-use super::{Checked, Judge, PlainFiles, disk_copy};
+use super::{Checked, Judge, PlainFiles};
 use crate::{
     OpenError,
     aggregates::{
@@ -26,7 +26,7 @@ use crate::{
         },
     },
     data_dir::{AGGREGATES, INCOMING},
-    disk::{Disk as _, LocalDisk},
+    disk::{Disk as _, LocalDisk, copy_file, is_same_file},
     incoming::{
         Position,
         log::{LocalIncoming, LocalIncomingOptions, verify::repair as repair_log},
@@ -113,14 +113,14 @@ pub fn keep_copy(dir: &Path, file: &Path) -> io::Result<()> {
         match fs::hard_link(file, &kept) {
             Ok(()) => break,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                if disk_copy::is_same(file, &kept)? {
+                if is_same_file(file, &kept)? {
                     break;
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(error),
             // A file system without links.
             Err(_) => {
-                disk_copy::copy(file, &kept)?;
+                copy_file(file, &kept)?;
                 break;
             }
         }

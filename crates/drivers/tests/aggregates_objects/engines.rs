@@ -1,9 +1,6 @@
 //! The suite on real stores of objects, and two processes that write to one shard at once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,11 +10,11 @@ use gnudi_drivers::{
     conformance,
     coordination::memory::MemoryArbiter,
     objects::{
-        ObjectError, Objects, Secret,
-        ceph::{CephObjects, CephOptions},
+        ObjectError, Objects,
+        ceph::CephObjects,
         file::{FileObjects, FileOptions},
-        s3::{S3Objects, S3Options},
-        swift::{SwiftObjects, SwiftOptions},
+        s3::S3Objects,
+        swift::SwiftObjects,
     },
 };
 
@@ -25,6 +22,7 @@ use crate::{
     Changeable,
     ceph::Ceph,
     radosgw::{self, Radosgw},
+    server::fresh_name,
     setup::{CLUSTER, fence, options},
     support::aggregate_items::{blocks, head, key, write},
 };
@@ -77,11 +75,7 @@ impl Objects for Under {
 
 /// All that is asked of a real store.
 async fn holds_on(objects: Arc<dyn Objects>) {
-    let made = AtomicUsize::new(0);
-    let next = || Under {
-        objects: objects.clone(),
-        prefix: format!("store{}", made.fetch_add(1, Ordering::Relaxed)),
-    };
+    let next = || Under { objects: objects.clone(), prefix: fresh_name() };
     conformance::aggregates(async || {
         ObjectAggregates::open(Arc::new(next()), CLUSTER, options()).await.unwrap()
     })
@@ -133,22 +127,11 @@ async fn on_a_shared_folder() {
 async fn on_ceph_s3_and_swift() {
     let ceph = Ceph::start();
     ceph.create_pool("gnocchi");
-    let pool = CephOptions { conffile: ceph.conf(), ..CephOptions::default() };
-    holds_on(Arc::new(CephObjects::open(&pool, "aggregates").await.unwrap())).await;
+    holds_on(Arc::new(CephObjects::open(&ceph.options(), "aggregates").await.unwrap())).await;
     let gateway = Radosgw::start(ceph.conf());
-    let s3 = S3Options {
-        endpoint_url: Some(gateway.endpoint()),
-        access_key_id: Some(radosgw::ACCESS_KEY.to_owned()),
-        secret_access_key: Some(Secret::new(radosgw::SECRET_KEY)),
-        ..S3Options::default()
-    };
+    let s3 = radosgw::s3_at(&gateway.endpoint());
     holds_on(Arc::new(S3Objects::open(&s3, "aggregates").await.unwrap())).await;
-    let swift = SwiftOptions {
-        authurl: gateway.swift_auth(),
-        user: radosgw::SWIFT_USER.to_owned(),
-        key: Secret::new(radosgw::SWIFT_KEY),
-        ..SwiftOptions::default()
-    };
+    let swift = radosgw::swift_at(&gateway.swift_auth());
     let arbiter = Arc::new(MemoryArbiter::default());
     // A container of the same name would be the same bucket.
     holds_on(Arc::new(SwiftObjects::open(&swift, "swift", arbiter).await.unwrap())).await;

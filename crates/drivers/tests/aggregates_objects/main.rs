@@ -55,10 +55,8 @@ impl Damageable for Changeable {
         let mut hit = 0;
         for name in self.objects.list("").await.unwrap() {
             let Some(bytes) = self.objects.get(&name).await.unwrap() else { continue };
-            if let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
-                let mut bytes = bytes.to_vec();
-                bytes[at + value.len() / 2] ^= 1;
-                self.objects.put(&name, bytes.into()).await.unwrap();
+            if let Some(hurt) = conformance::hurt(&bytes, value) {
+                self.objects.put(&name, hurt.into()).await.unwrap();
                 hit += 1;
             }
         }

@@ -97,7 +97,7 @@ impl World {
             Pass::Delete(some(&mut self.random).into_iter().map(metric).collect())
         } else {
             let ids = some(&mut self.random);
-            Pass::Write(ids.into_iter().map(|id| random_write(&mut self.random, id)).collect())
+            Pass::Write(ids.into_iter().map(|id| random_write(&mut self.random, id, 300, 500)).collect())
         };
         let answers = change.apply(&*self.processes[process], fence).await;
         let mut unknown = false;
@@ -210,11 +210,11 @@ async fn a_large_metric_is_divided() {
     let mut random = Random::new(3);
     let model = MemoryAggregates::default();
     for round in 0..40 {
-        let mut large = random_write(&mut random, 2);
+        let mut large = random_write(&mut random, 2, 300, 500);
         large.blocks = (0..8).map(|at| (key(2, 60 * (round * 3 + at)), text.clone().into())).collect();
         let change = match round {
             25 => Pass::Delete(vec![metric(2)]),
-            _ => Pass::Write(vec![large, random_write(&mut random, 4)]),
+            _ => Pass::Write(vec![large, random_write(&mut random, 4, 300, 500)]),
         };
         for store in [&*store as &dyn AggregateStore, &model] {
             assert!(change.apply(store, Fence::EVERYTHING).await.iter().all(Result::is_ok));

@@ -8,8 +8,8 @@ use std::{
     process::Command,
 };
 
+use gnudi_drivers::objects::ceph::CephOptions;
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,9 +20,9 @@ const OSDS: usize = 2;
 const DAEMON_PORTS: u16 = 200;
 
 pub struct Ceph {
-    cluster: Cluster,
     osds: Vec<Server>,
-    monitor: Server,
+    _monitor: Server,
+    cluster: Cluster,
     port: u16,
     folder: TempDir,
 }
@@ -47,11 +47,13 @@ impl Ceph {
             command
         };
         run(monitor().args(["--mkfs", "--monmap"]).arg(&map));
-        let monitor = Server::start(monitor().arg("-f"), port, &root.join("mon.out"));
+        let mut serving = monitor();
+        serving.arg("-f");
+        let monitor = Server::start(serving, port, &root.join("mon.out"));
         let librados = Librados::load(Path::new(Librados::NAME)).unwrap();
         let connect = ConnectOptions { conf: Some(conf), ..ConnectOptions::default() };
         let cluster = Cluster::connect(&librados, &connect).unwrap();
-        let mut ceph = Ceph { cluster, osds: Vec::new(), monitor, port, folder };
+        let mut ceph = Ceph { osds: Vec::new(), _monitor: monitor, cluster, port, folder };
         for number in 0..OSDS {
             let id = uuid::Uuid::new_v4().to_string();
             ceph.command(&json!({"prefix": "osd new", "uuid": id}));
@@ -67,22 +69,27 @@ impl Ceph {
         self.folder.path().join("ceph.conf")
     }
 
+    /// Of its pool `gnocchi`.
+    pub fn options(&self) -> CephOptions {
+        CephOptions { conffile: self.conf(), ..CephOptions::default() }
+    }
+
     pub fn create_pool(&self, name: &str) {
         self.command(&json!({"prefix": "osd pool create", "pool": name, "pg_num": 4, "pgp_num": 4}));
     }
 
     /// Stops an OSD as a stalled machine does: it keeps what it has, and answers nothing until it is resumed.
     pub fn pause_osd(&self, number: usize) {
-        self.osds[number].signal(Signal::STOP);
+        self.osds[number].pause();
     }
 
     pub fn resume_osd(&self, number: usize) {
-        self.osds[number].signal(Signal::CONT);
+        self.osds[number].resume();
     }
 
     /// Ends an OSD and what it had in memory.
     pub fn lose_osd(&mut self, number: usize) {
-        self.osds[number].end(Signal::KILL);
+        self.osds[number].stop();
     }
 
     /// How many OSDs the monitor believes to be up.
@@ -94,7 +101,7 @@ impl Ceph {
     fn wait_up(&mut self, count: usize) {
         let cluster = self.cluster.clone();
         let stat = json!({"prefix": "osd stat", "format": "json"}).to_string();
-        self.osds.last_mut().unwrap().wait_until(|| {
+        self.osds.last_mut().unwrap().wait_until(|_| {
             let answer: Value = serde_json::from_slice(&cluster.mon_command(&stat).unwrap()).unwrap();
             answer["num_up_osds"] == json!(count)
         });
@@ -109,22 +116,15 @@ impl Ceph {
     fn serve(&self, number: usize) -> Server {
         let log = self.folder.path().join(format!("osd{number}.out"));
         // Which port it takes is not known; the monitor's is open, so that nothing is waited for here.
-        Server::start(self.osd_command(number).arg("-f"), self.port, &log)
+        let mut command = self.osd_command(number);
+        command.arg("-f");
+        Server::start(command, self.port, &log)
     }
 
     /// Null where there is no answer but success.
     fn command(&self, command: &Value) -> Value {
         let answer = self.cluster.mon_command(&command.to_string()).unwrap();
         if command["format"] == "json" { serde_json::from_slice(&answer).unwrap() } else { Value::Null }
-    }
-}
-
-impl Drop for Ceph {
-    fn drop(&mut self) {
-        for osd in &mut self.osds {
-            osd.end(Signal::KILL);
-        }
-        self.monitor.end(Signal::KILL);
     }
 }
 

@@ -8,63 +8,34 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::server::{Server, folder, free_port, program};
 
 pub struct Etcd {
-    folder: TempDir,
+    pub process: Server,
     port: u16,
-    peer_port: u16,
-    server: Server,
+    _folder: TempDir,
 }
 
 impl Etcd {
     pub fn start() -> Self {
-        let (folder, port, peer_port) = (folder(), free_port(), free_port());
-        let server = Self::serve(&folder, port, peer_port);
-        Etcd { folder, port, peer_port, server }
-    }
-
-    fn serve(folder: &TempDir, port: u16, peer_port: u16) -> Server {
-        let (clients, peers) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+        let (folder, port) = (folder(), free_port());
+        let (clients, peers) =
+            (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{}", free_port()));
         let mut command = Command::new(program("etcd", "etcd-server"));
         command.arg("--data-dir").arg(folder.path().join("data")).args(["--name", "test"]);
         command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
         command.args(["--initial-cluster", &format!("test={peers}")]);
-        let mut server = Server::start(&mut command, port, &folder.path().join("log"));
-        server.wait_until(|| is_healthy(port));
-        server
+        let process =
+            Server::start_until(command, port, &folder.path().join("log"), move || is_healthy(port));
+        Etcd { process, port, _folder: folder }
     }
 
     /// Its address, without a scheme.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
-    }
-
-    pub fn stop(&mut self) {
-        self.server.end(Signal::KILL);
-    }
-
-    pub fn start_again(&mut self) {
-        self.server = Self::serve(&self.folder, self.port, self.peer_port);
-    }
-
-    /// Answers nothing until it is resumed.
-    pub fn pause(&self) {
-        self.server.signal(Signal::STOP);
-    }
-
-    pub fn resume(&self) {
-        self.server.signal(Signal::CONT);
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        self.server.end(Signal::KILL);
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::{env, fs, path::PathBuf, process::Command};
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::server::{Server, folder, free_port, program, run};
@@ -12,10 +11,10 @@ pub const ACCESS_KEY: &str = "gnudi-access";
 pub const SECRET_KEY: &str = "gnudi-secret";
 
 pub struct Minio {
+    _server: Server,
     folder: TempDir,
     port: u16,
     is_secure: bool,
-    server: Server,
 }
 
 /// Of a certificate that vouches for itself.
@@ -53,8 +52,8 @@ impl Minio {
             run(make.args(["-keyout", "private.key", "-out", "public.crt"]).current_dir(&certificates));
             command.arg("--certs-dir").arg(certificates);
         }
-        let server = Server::start(&mut command, port, &folder.path().join("log"));
-        Some(Minio { folder, port, is_secure, server })
+        let server = Server::start(command, port, &folder.path().join("log"));
+        Some(Minio { _server: server, folder, port, is_secure })
     }
 
     pub fn endpoint(&self) -> String {
@@ -64,11 +63,5 @@ impl Minio {
 
     pub fn certificate(&self) -> PathBuf {
         self.folder.path().join("certs/public.crt")
-    }
-}
-
-impl Drop for Minio {
-    fn drop(&mut self) {
-        self.server.end(Signal::KILL);
     }
 }

@@ -3,7 +3,6 @@
 
 use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::server::{Server, folder, free_port, program};
@@ -12,23 +11,21 @@ use super::server::{Server, folder, free_port, program};
 pub const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
 
 pub struct RedisServer {
-    folder: TempDir,
+    pub process: Server,
     pub port: u16,
-    arguments: Vec<String>,
-    server: Server,
+    folder: TempDir,
 }
 
 impl RedisServer {
     /// Starts one with further arguments; none: nothing is kept on the disk.
     pub fn start(arguments: &[&str]) -> Self {
-        Self::start_on(free_port(), arguments)
-    }
-
-    fn start_on(port: u16, arguments: &[&str]) -> Self {
-        let folder = folder();
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let server = serve(&folder, port, &arguments);
-        RedisServer { folder, port, arguments, server }
+        let (folder, port) = (folder(), free_port());
+        let mut command = Command::new(program("redis-server", "redis-server"));
+        command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0"]);
+        command.arg("--port").arg(port.to_string()).arg("--dir").arg(folder.path()).args(arguments);
+        let is_ready = move || ask::<String>(port, &["PING"]).is_ok();
+        let process = Server::start_until(command, port, &folder.path().join("log"), is_ready);
+        RedisServer { process, port, folder }
     }
 
     pub fn url(&self) -> String {
@@ -37,24 +34,6 @@ impl RedisServer {
 
     pub fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
-    }
-
-    /// As by a power cut, but for what the system would still write.
-    pub fn kill(&mut self) {
-        self.server.end(Signal::KILL);
-    }
-
-    pub fn pause(&self) {
-        self.server.signal(Signal::STOP);
-    }
-
-    pub fn go_on(&self) {
-        self.server.signal(Signal::CONT);
-    }
-
-    /// Starts it again on what it has on its disk.
-    pub fn start_again(&mut self) {
-        self.server = serve(&self.folder, self.port, &self.arguments);
     }
 
     /// Asks it something; fails where it refuses.
@@ -66,22 +45,6 @@ impl RedisServer {
         let info: String = self.ask(&["INFO", "memory"]);
         info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().trim().parse().unwrap()
     }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        self.server.signal(Signal::CONT);
-        self.server.end(Signal::KILL);
-    }
-}
-
-fn serve(folder: &TempDir, port: u16, arguments: &[String]) -> Server {
-    let mut command = Command::new(program("redis-server", "redis-server"));
-    command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0"]);
-    command.arg("--port").arg(port.to_string()).arg("--dir").arg(folder.path()).args(arguments);
-    let mut server = Server::start(&mut command, port, &folder.path().join("log"));
-    server.wait_until(|| ask::<String>(port, &["PING"]).is_ok());
-    server
 }
 
 /// Asks a server on loopback.
@@ -114,7 +77,7 @@ pub struct RedisSentinels {
 
 struct RedisSentinel {
     port: u16,
-    server: Server,
+    _server: Server,
     _folder: TempDir,
 }
 
@@ -170,14 +133,8 @@ impl RedisSentinel {
         fs::write(&file, configuration).unwrap();
         let mut command = Command::new(program("redis-server", "redis-server"));
         command.arg(&file).arg("--sentinel");
-        let server = Server::start(&mut command, port, &folder.path().join("log"));
-        RedisSentinel { port, server, _folder: folder }
-    }
-}
-
-impl Drop for RedisSentinel {
-    fn drop(&mut self) {
-        self.server.end(Signal::KILL);
+        let server = Server::start(command, port, &folder.path().join("log"));
+        RedisSentinel { port, _server: server, _folder: folder }
     }
 }
 
@@ -196,14 +153,8 @@ impl RedisCluster {
             node.ask::<String>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         for other in &nodes[1..] {
-            let bus: u16 = other.bus_port();
-            nodes[0].ask::<String>(&[
-                "CLUSTER",
-                "MEET",
-                "127.0.0.1",
-                &other.port.to_string(),
-                &bus.to_string(),
-            ]);
+            let (_, bus): (String, String) = other.ask(&["CONFIG", "GET", "cluster-port"]);
+            nodes[0].ask::<String>(&["CLUSTER", "MEET", "127.0.0.1", &other.port.to_string(), &bus]);
         }
         for node in &nodes {
             wait_until("the cluster has formed", || {
@@ -224,16 +175,7 @@ impl RedisCluster {
         let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
-}
 
-impl RedisServer {
-    fn bus_port(&self) -> u16 {
-        let at = self.arguments.iter().position(|argument| argument == "--cluster-port").unwrap();
-        self.arguments[at + 1].parse().unwrap()
-    }
-}
-
-impl RedisCluster {
     /// Moves the slot of a key, with all keys in it, to a node.
     pub fn move_slot_of(&self, key: &str, to: usize) {
         let slot: u16 = self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]);

@@ -10,6 +10,7 @@ use std::{
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -39,6 +40,12 @@ pub fn program(name: &str, package: &str) -> PathBuf {
         .map(|folder| folder.join(name))
         .find(|program| program.is_file())
         .unwrap_or_else(|| panic!("{name} is not installed: install the package {package}"))
+}
+
+/// A name that nothing has yet.
+pub fn fresh_name() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A port that nobody listened on a moment ago.
@@ -78,43 +85,85 @@ pub fn run_as(command: &mut Command, user: &str, folder: &Path) {
     command.uid(ids[0]).gid(ids[1]).current_dir(folder);
 }
 
-/// Runs a command to its end and fails with what it said.
-pub fn run(command: &mut Command) {
+/// Runs a command to its end, returns what it said, and fails with that.
+pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}{errors}", output.status);
+    text
 }
 
-/// A running server.
+/// A server, which runs unless it was stopped, and ends with this.
 pub struct Server {
+    command: Command,
     child: Child,
+    port: u16,
     log: PathBuf,
+    ready: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Ends it as the test wants to.
+    stop: Signal,
+    /// Ends it for good.
+    end: Signal,
 }
 
 impl Server {
     /// Starts it and waits until `port` takes connections; what it says goes to `log`.
-    pub fn start(command: &mut Command, port: u16, log: &Path) -> Self {
+    pub fn start(command: Command, port: u16, log: &Path) -> Self {
+        Self::start_until(command, port, log, || true)
+    }
+
+    /// As [`Server::start`], and waits until it is ready.
+    pub fn start_until(
+        mut command: Command,
+        port: u16,
+        log: &Path,
+        ready: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         let out = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut server = Server { child, log: log.to_owned() };
-        server.wait_until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (log, ready) = (log.to_owned(), Box::new(ready));
+        let mut server = Server { command, child, port, log, ready, stop: Signal::KILL, end: Signal::KILL };
+        server.wait_until_ready();
         server
     }
 
+    #[must_use]
+    pub fn ended_by(mut self, stop: Signal, end: Signal) -> Self {
+        (self.stop, self.end) = (stop, end);
+        self
+    }
+
+    /// Starts it where it was, on what it has on its disk.
+    pub fn start_again(&mut self) {
+        self.child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&mut self) {
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        self.wait_until(|_| TcpStream::connect(address).is_ok());
+        self.wait_until(|server| (server.ready)());
+    }
+
+    pub fn stop(&mut self) {
+        self.end(self.stop);
+    }
+
+    /// Answers nothing until it is resumed.
+    pub fn pause(&self) {
+        self.signal_family(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal_family(Signal::CONT);
+    }
+
     /// Fails where the server ends instead, or takes too long.
-    pub fn wait_until(&mut self, ready: impl Fn() -> bool) {
+    pub fn wait_until(&mut self, ready: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !ready() {
+        while !ready(self) {
             let ended = self.child.try_wait().unwrap();
             assert!(
                 ended.is_none() && Instant::now() < deadline,
@@ -125,13 +174,9 @@ impl Server {
         }
     }
 
-    pub fn signal(&self, signal: Signal) {
-        send(Pid::from_child(&self.child), signal);
-    }
-
     /// Sends a signal to the server and to the processes that it has started.
-    pub fn signal_family(&self, signal: Signal) {
-        self.signal(signal);
+    fn signal_family(&self, signal: Signal) {
+        send(Pid::from_child(&self.child), signal);
         let own = self.child.id();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let id: Option<i32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -148,17 +193,26 @@ impl Server {
     }
 
     /// Ends it with this signal; one that has ended is no error.
-    pub fn end(&mut self, signal: Signal) {
+    fn end(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_some() {
             return;
         }
-        self.signal(signal);
+        send(Pid::from_child(&self.child), signal);
         let deadline = Instant::now() + PATIENCE;
         while self.child.try_wait().unwrap().is_none() {
             if Instant::now() > deadline {
                 self.child.kill().unwrap();
             }
             thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.try_wait().unwrap().is_none() {
+            self.resume();
+            self.end(self.end);
         }
     }
 }

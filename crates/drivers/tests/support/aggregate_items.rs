@@ -1,7 +1,9 @@
 //! Metrics, blocks and random passes for tests of aggregate stores.
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+};
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
 
@@ -41,12 +43,32 @@ pub async fn blocks(store: &dyn AggregateStore, id: usize) -> Vec<String> {
     blocks.whole.into_iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
 }
 
+/// As long as several pages are.
+pub const LARGE_HEAD_BYTES: usize = 5000;
+
+pub fn large_head(id: usize) -> Bytes {
+    vec![id as u8; LARGE_HEAD_BYTES].into()
+}
+
+/// Writes a large head of a metric of its own.
+pub async fn write_large(store: &dyn AggregateStore, id: usize) -> Result<(), StoreError> {
+    let write = MetricWrite { head: large_head(id), ..write(id, "", &[]) };
+    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
+}
+
+/// Whether the large head is there; another one must not be.
+pub async fn is_large_there(store: &dyn AggregateStore, id: usize) -> bool {
+    let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
+    assert!(head.as_ref().is_none_or(|head| *head == large_head(id)), "another head of {id}");
+    head.is_some()
+}
+
 /// In how many places blocks of a metric are damaged, or may be lost.
 pub async fn damaged_blocks(store: &dyn AggregateStore, id: usize) -> usize {
     store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap().damaged.len()
 }
 
-fn random_block(random: &mut Random, id: usize) -> BlockKey {
+pub fn random_block(random: &mut Random, id: usize) -> BlockKey {
     let width = GRANULARITIES[random.below(2)];
     let first = random.below(8) as i64 * 60 * width;
     BlockKey {
@@ -57,17 +79,18 @@ fn random_block(random: &mut Random, id: usize) -> BlockKey {
     }
 }
 
-fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
+pub fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
     let (length, seed) = (random.below(length_max), random.below(256));
     (0..length).map(|at| (at + seed) as u8).collect()
 }
 
-pub fn random_write(random: &mut Random, id: usize) -> MetricWrite {
+/// With blocks and a head of so many bytes at the most.
+pub fn random_write(random: &mut Random, id: usize, block_max: usize, head_max: usize) -> MetricWrite {
     let blocks: Vec<(BlockKey, Bytes)> =
-        (0..random.below(4)).map(|_| (random_block(random, id), random_bytes(random, 300))).collect();
+        (0..random.below(4)).map(|_| (random_block(random, id), random_bytes(random, block_max))).collect();
     let mut expired: Vec<BlockKey> = (0..random.below(3)).map(|_| random_block(random, id)).collect();
     expired.retain(|key| blocks.iter().all(|(written, _)| written != key));
-    MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, 500) }
+    MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, head_max) }
 }
 
 /// All blocks of a range, none of which is damaged.

@@ -7,3 +7,4 @@ pub mod proxy;
 pub mod random;
 pub mod sim_disk;
 pub mod sim_inode;
+pub mod wait;

@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 
 use super::CrossMeasuresError;
 use crate::{
-    EngineError,
+    Result,
     damage::OnDamage,
     reader::{self, MeasuresQuery},
 };
@@ -153,7 +153,7 @@ async fn read_chunk(
     on_damage: OnDamage,
     reads: &[MetricRead],
     query: &MeasuresQuery,
-) -> Result<Vec<Vec<CrossSeries>>, EngineError> {
+) -> Result<Vec<Vec<CrossSeries>>> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
     // The heads before the blocks, as for one metric.
     let mut heads = Vec::with_capacity(metrics.len());
@@ -188,14 +188,14 @@ async fn read_chunk(
         next_range += ranges[first..].iter().take_while(|range| range.metric == read.metric).count();
         let own = &ranges[first..next_range];
         let blocks = own.iter().zip(&mut found).map(|(range, blocks)| on_damage.blocks(range, head, blocks));
-        let blocks = blocks.collect::<Result<Vec<_>, EngineError>>()?;
+        let blocks = blocks.collect::<Result<Vec<_>>>()?;
         let series = |aggregation: &Aggregation| {
             let range = own.iter().position(|range| range.granularity == aggregation.granularity);
             let blocks = &blocks[range.expect("there is a range for each granularity")];
             let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, query)?;
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };
-        answers.push(read.aggregations.iter().map(series).collect::<Result<_, EngineError>>()?);
+        answers.push(read.aggregations.iter().map(series).collect::<Result<_>>()?);
     }
     Ok(answers)
 }
@@ -228,7 +228,7 @@ struct Answers {
     points_max: usize,
 }
 
-type ChunkDone = (usize, Result<Vec<Vec<CrossSeries>>, EngineError>);
+type ChunkDone = (usize, Result<Vec<Vec<CrossSeries>>>);
 
 impl Answers {
     fn add(&mut self, done: Result<ChunkDone, tokio::task::JoinError>) -> Result<(), CrossMeasuresError> {

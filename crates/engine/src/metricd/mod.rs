@@ -33,9 +33,6 @@ use crate::{
 /// Something that runs until it is told to stop.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// `[metricd] lease_seconds`: a process that has not renewed its leases for so long has lost its sacks.
-pub const LEASE_DEFAULT: Duration = Duration::from_secs(10);
-
 /// How the workers behave; see `[metricd]` in the configuration.
 #[derive(Clone, Debug)]
 pub struct MetricdOptions {

@@ -15,6 +15,8 @@ mod link;
 mod process;
 mod random;
 mod schedule;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;
 
 use std::{

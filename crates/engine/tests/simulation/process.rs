@@ -10,6 +10,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     gate::{Gate, Gated},
     link::{Inbox, Link},
+    support,
     world::World,
 };
 
@@ -27,25 +28,6 @@ pub struct Process {
     owner: JoinHandle<()>,
 }
 
-fn options(name: &str) -> MetricdOptions {
-    let never = Duration::from_hours(1);
-    MetricdOptions {
-        name: name.to_owned(),
-        workers: 2,
-        greedy: true,
-        processing_delay: never,
-        gather: Duration::from_millis(5),
-        checkpoint_delay: LEASE,
-        reporting_delay: None,
-        cleanup_delay: never,
-        cleanup_batch_metrics: 1,
-        metric_inactive_after: None,
-        resource_cleanup_after: None,
-        lease: LEASE,
-        clock: || Timestamp::EPOCH,
-    }
-}
-
 impl Process {
     pub fn start(world: &Arc<World>, indexer: &Arc<dyn Indexer>, number: usize, name: String) -> Self {
         let (gate, inbox) = (Gate::new(), Arc::new(Inbox::default()));
@@ -53,7 +35,12 @@ impl Process {
         let link = Link::new(world.clone(), &name, gate.clone(), inbox);
         let engine =
             Arc::new(Engine::shared(indexer.clone(), link.clone(), link.clone(), link, || Timestamp::EPOCH));
-        let Parts { stop, workers, leave, owner } = Parts::new(&engine, &options(&name));
+        let options = MetricdOptions {
+            gather: Duration::from_millis(5),
+            cleanup_batch_metrics: 1,
+            ..support::options(&name, LEASE)
+        };
+        let Parts { stop, workers, leave, owner } = Parts::new(&engine, &options);
         let spawn = |task| tokio::spawn(Gated::new(gate.clone(), task));
         let workers = workers.into_iter().map(spawn).collect();
         let owner = spawn(owner.expect("the engine is shared"));

@@ -3,18 +3,13 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroU16,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Append as _, Batch, Consume as _, Topology as _};
-use gnudi_engine::{Measures, MeasuresQuery};
-use gnudi_indexer::{Indexer, MemoryIndexer, NewMetric, create_default_archive_policies};
-use gnudi_model::{
-    Aggregation, AggregationMethod, ArchivePolicy, Measure, MetricId, SackCount, Statistic, Timespan,
-    Timestamp,
-};
+use gnudi_drivers::incoming::{Append as _, Consume as _, Topology as _};
+use gnudi_indexer::{Indexer, MemoryIndexer};
+use gnudi_model::{Measure, MetricId, Statistic, Timestamp};
 use parking_lot::Mutex;
 use tokio::{
     task::JoinHandle,
@@ -25,6 +20,7 @@ use crate::{
     gate::Gate,
     link::{Inbox, Link, STOP_MS_MAX},
     process::Process,
+    support::{self, batch_of, point, sacks},
     world::{self, World},
 };
 
@@ -58,7 +54,7 @@ impl Counts {
 }
 
 fn metric(number: u64) -> MetricId {
-    MetricId(uuid::Uuid::from_u128(u128::from(number) + 1))
+    support::metric(number.into())
 }
 
 /// The index is only read, so all schedules share one.
@@ -67,20 +63,7 @@ async fn indexer() -> Arc<dyn Indexer> {
     if let Some(indexer) = INDEXER.get() {
         return indexer.clone();
     }
-    let indexer = Arc::new(MemoryIndexer::default());
-    create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
-    let new = (0..METRICS).map(|number| NewMetric {
-        id: metric(number),
-        creator: "admin".into(),
-        name: None,
-        unit: None,
-        archive_policy_name: "low".into(),
-        resource_id: None,
-        created_at: Timestamp::EPOCH,
-    });
-    for created in gnudi_indexer::Metrics::create_metrics(&*indexer, new.collect()).await {
-        created.unwrap();
-    }
+    let indexer = support::indexer(METRICS.into(), "low").await;
     INDEXER.get_or_init(|| indexer).clone()
 }
 
@@ -103,22 +86,18 @@ async fn client(
         for number in (0..METRICS).filter(|number| number % CLIENTS == own) {
             if world.random.one_in(2) {
                 // Three in a bucket, so that what comes too late is refused by the next.
-                let timestamp = Timestamp::from_secs(round as i64 * 100);
-                points.push((metric(number), Measure { timestamp, value: (round + 1) as f64 }));
+                points.push((metric(number), [point(round as i64 * 100, (round + 1) as f64)]));
             }
         }
         loop {
-            let mut batch = Batch::default();
-            for (metric, point) in &points {
-                batch.push(*metric, 1, |out| gnudi_series::points::encode(&[*point], out));
-            }
+            let batch = batch_of(points.iter().map(|(metric, points)| (*metric, &points[..])));
             if api.append(batch).await.is_ok() {
                 break;
             }
             sleep(Duration::from_millis(20)).await;
         }
-        for (metric, point) in points {
-            accepted.lock().entry(metric).or_default().push(point);
+        for (metric, points) in points {
+            accepted.lock().entry(metric).or_default().extend(points);
         }
     }
 }
@@ -238,7 +217,7 @@ impl Stage {
 
 /// Plays the schedule of a seed.
 pub async fn play(seed: u64, told: bool) -> Result<Counts, String> {
-    let sacks = SackCount(NonZeroU16::new(1 + (seed % 3) as u16).unwrap());
+    let sacks = sacks(1 + (seed % 3) as u16);
     let world = World::new(seed, sacks, told);
     let mut stage = Stage {
         world: world.clone(),
@@ -303,9 +282,6 @@ async fn finish(stage: &mut Stage, clients: Vec<JoinHandle<()>>) -> Result<(), S
 /// Whether each metric holds what was accepted, and nothing else.
 async fn compare(stage: &Stage, accepted: &BTreeMap<MetricId, Vec<Measure>>) -> Result<(), String> {
     let policy = stage.indexer.archive_policy("low").await.unwrap().unwrap();
-    let of = |statistic| -> Aggregation {
-        policy.aggregation(AggregationMethod::new(statistic), Timespan::from_secs(300)).unwrap()
-    };
     for number in 0..METRICS {
         let metric = metric(number);
         let mut expected: BTreeMap<Timestamp, (f64, f64)> = BTreeMap::new();
@@ -315,21 +291,14 @@ async fn compare(stage: &Stage, accepted: &BTreeMap<MetricId, Vec<Measure>>) -> 
             *count += 1.0;
             *sum += point.value;
         }
-        let aggregations = vec![of(Statistic::Count), of(Statistic::Sum)];
-        let query = MeasuresQuery { aggregations, start: None, stop: None, resample: None };
-        let read = stage.processes[0]
-            .engine
-            .measures(metric, &policy, &query)
-            .await
-            .map_err(|error| error.to_string())?;
-        let [Measures { timestamps, values: counts, .. }, Measures { values: sums, .. }] = &read[..] else {
-            return Err("two aggregations were asked for".to_owned());
+        let engine = &stage.processes[0].engine;
+        let read = async |statistic| {
+            let read = support::read(engine, &policy, metric, statistic, 300, None).await;
+            read.map_err(|error| error.to_string())
         };
-        let found: BTreeMap<Timestamp, (f64, f64)> = timestamps
-            .iter()
-            .zip(counts.iter().zip(sums))
-            .map(|(at, (count, sum))| (*at, (*count, *sum)))
-            .collect();
+        let (counts, sums) = (read(Statistic::Count).await?, read(Statistic::Sum).await?);
+        let found: BTreeMap<Timestamp, (f64, f64)> =
+            counts.into_iter().zip(sums.into_values()).map(|((at, count), sum)| (at, (count, sum))).collect();
         if found != expected {
             return Err(format!("{metric} holds {found:?}, accepted was {expected:?}"));
         }

@@ -1,4 +1,7 @@
-//! Several processes' engines over stores in memory, in one program.
+//! What tests of the engine share: metrics, measures, options, and the engines of several processes over stores in memory.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod store;
 
 use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc, time::Duration};
 
@@ -7,13 +10,16 @@ use gnudi_drivers::{
     coordination::{Coordinator, memory::MemoryCoordinator},
     incoming::{Batch, Incoming, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, Measures, MeasuresQuery, MetricdOptions};
+use gnudi_engine::{Engine, EngineError, Measures, MeasuresQuery, MetricdOptions};
 use gnudi_indexer::{
-    ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric, create_default_archive_policies,
+    ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric, conformance::new_metric,
+    create_default_archive_policies,
 };
 use gnudi_model::{
-    AggregationMethod, ArchivePolicy, Measure, MetricId, SackCount, Statistic, Timespan, Timestamp,
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, MetricId, SackCount, Statistic, Timespan,
+    Timestamp,
 };
+use gnudi_series::points;
 
 pub fn metric(number: u128) -> MetricId {
     MetricId(uuid::Uuid::from_u128(number + 1))
@@ -27,19 +33,34 @@ pub fn sacks(count: u16) -> SackCount {
 pub async fn indexer(metrics: u128, policy: &str) -> Arc<MemoryIndexer> {
     let indexer = Arc::new(MemoryIndexer::default());
     create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    create_metrics(&indexer, metrics, policy).await;
+    indexer
+}
+
+/// An index with so many metrics whose sums by the second are kept, so many of them.
+pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>, ArchivePolicy) {
+    let indexer = Arc::new(MemoryIndexer::default());
+    let policy = ArchivePolicy {
+        name: "sums".into(),
+        back_window: 0,
+        aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
+        definition: vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()],
+    };
+    indexer.create_archive_policy(policy.clone()).await.unwrap();
+    create_metrics(&indexer, metrics, &policy.name).await;
+    (indexer, policy)
+}
+
+async fn create_metrics(indexer: &MemoryIndexer, metrics: u128, policy: &str) {
     let new = (0..metrics).map(|number| NewMetric {
         id: metric(number),
-        creator: "admin".into(),
-        name: None,
-        unit: None,
         archive_policy_name: policy.into(),
-        resource_id: None,
         created_at: Timestamp::EPOCH,
+        ..new_metric(number)
     });
     for created in indexer.create_metrics(new.collect()).await {
         created.unwrap();
     }
-    indexer
 }
 
 pub fn options(name: &str, lease: Duration) -> MetricdOptions {
@@ -97,24 +118,43 @@ impl Cluster {
     /// All points of a metric, counted by the five minutes.
     pub async fn counts(&self, engine: &Engine, number: u128) -> BTreeMap<Timestamp, f64> {
         let policy = self.indexer.archive_policy("low").await.unwrap().unwrap();
-        let count = AggregationMethod::new(Statistic::Count);
-        let aggregation = policy.aggregation(count, Timespan::from_secs(300)).unwrap();
-        let query =
-            MeasuresQuery { aggregations: vec![aggregation], start: None, stop: None, resample: None };
-        let Measures { timestamps, values, .. } =
-            engine.measures(metric(number), &policy, &query).await.unwrap().remove(0);
-        timestamps.into_iter().zip(values).collect()
+        read(engine, &policy, metric(number), Statistic::Count, 300, None).await.unwrap()
     }
+}
+
+/// The aggregates of a metric by so many seconds, from a time on.
+pub async fn read(
+    engine: &Engine,
+    policy: &ArchivePolicy,
+    metric: MetricId,
+    statistic: Statistic,
+    granularity_s: i64,
+    start: Option<Timestamp>,
+) -> Result<BTreeMap<Timestamp, f64>, EngineError> {
+    let method = AggregationMethod::new(statistic);
+    let aggregation = policy.aggregation(method, Timespan::from_secs(granularity_s)).unwrap();
+    let query = MeasuresQuery { aggregations: vec![aggregation], start, stop: None, resample: None };
+    let Measures { timestamps, values, .. } = engine.measures(metric, policy, &query).await?.remove(0);
+    Ok(timestamps.into_iter().zip(values).collect())
+}
+
+pub fn point(second: i64, value: f64) -> Measure {
+    Measure { timestamp: Timestamp::from_secs(second), value }
+}
+
+/// A batch of points by metric.
+pub fn batch_of<'a>(entries: impl IntoIterator<Item = (MetricId, &'a [Measure])>) -> Batch {
+    let mut batch = Batch::default();
+    for (metric, points) in entries {
+        batch.push(metric, points.len() as u32, |out| points::encode(points, out));
+    }
+    batch
 }
 
 /// A measure at a second for each of the metrics.
 pub fn batch(metrics: impl IntoIterator<Item = u128>, second: i64) -> Batch {
-    let mut batch = Batch::default();
-    for number in metrics {
-        let point = Measure { timestamp: Timestamp::from_secs(second), value: 1.0 };
-        batch.push(metric(number), 1, |out| gnudi_series::points::encode(&[point], out));
-    }
-    batch
+    let points = [point(second, 1.0)];
+    batch_of(metrics.into_iter().map(|number| (metric(number), &points[..])))
 }
 
 /// Waits until something holds.

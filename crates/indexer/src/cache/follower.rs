@@ -7,11 +7,8 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{
-    CachedIndexer, ends::EndCache, metrics::MetricCache, policies::PolicyCache,
-    resource_table::ResourceCache, types::TypeCache,
-};
-use crate::{Feed, FeedEntry, Indexer, IndexerError, Touched, Which};
+use super::{CachedIndexer, caches::Caches};
+use crate::{Feed, FeedEntry, Indexer, Result, Touched};
 
 /// How the caches of several processes are kept right.
 #[derive(Clone, Copy, Debug)]
@@ -46,67 +43,17 @@ impl Drop for Follower {
 
 impl<I: Indexer + Feed> CachedIndexer<I> {
     /// Follows the changes of other processes from now on, where the index is one that is shared. Forgets what is in memory.
-    pub async fn follow(&self, options: FollowOptions) -> Result<(), IndexerError> {
+    pub async fn follow(&self, options: FollowOptions) -> Result<()> {
         if !self.index.is_shared() {
             return Ok(());
         }
-        let caches = Caches {
-            metrics: self.metrics.clone(),
-            policies: self.policies.clone(),
-            resources: self.resources.clone(),
-            ends: self.ends.clone(),
-            types: self.types.clone(),
-        };
         let asked = Instant::now();
         let seen = self.index.latest().await?;
-        caches.forget(&Touched::everything());
-        let task = tokio::spawn(follow(self.index.clone(), caches, options, Place { seen, at: asked }));
+        self.caches.invalidate(&Touched::everything());
+        let place = Place { seen, at: asked };
+        let task = tokio::spawn(follow(self.index.clone(), self.caches.clone(), options, place));
         *self.follower.lock() = Some(Follower(task));
         Ok(())
-    }
-}
-
-struct Caches {
-    metrics: Arc<MetricCache>,
-    policies: Arc<PolicyCache>,
-    resources: Arc<ResourceCache>,
-    ends: Arc<EndCache>,
-    types: Arc<TypeCache>,
-}
-
-impl Caches {
-    fn forget(&self, touched: &Touched) {
-        match &touched.metrics {
-            Which::All => self.metrics.invalidate_all(),
-            Which::These(ids) => {
-                let ids: Vec<_> = ids.iter().copied().map(gnudi_model::MetricId).collect();
-                self.metrics.invalidate(&ids);
-            }
-        }
-        match &touched.resources {
-            Which::All => {
-                self.resources.invalidate_all();
-                self.ends.0.invalidate_all();
-            }
-            Which::These(ids) => {
-                self.resources.invalidate(ids.iter().copied());
-                self.ends.invalidate(ids.iter().copied());
-            }
-        }
-        if touched.policies {
-            self.policies.invalidate_all();
-        }
-        if touched.types {
-            self.types.invalidate_all();
-        }
-    }
-
-    fn shut(&self, is_shut: bool) {
-        self.metrics.shut(is_shut);
-        self.policies.shut(is_shut);
-        self.resources.shut(is_shut);
-        self.ends.0.shut(is_shut);
-        self.types.shut(is_shut);
     }
 }
 
@@ -118,7 +65,7 @@ struct Place {
     at: Instant,
 }
 
-async fn follow<I: Feed>(index: Arc<I>, caches: Caches, options: FollowOptions, mut place: Place) {
+async fn follow<I: Feed>(index: Arc<I>, caches: Arc<Caches>, options: FollowOptions, mut place: Place) {
     let mut is_shut = false;
     loop {
         sleep(options.poll_interval).await;
@@ -150,7 +97,7 @@ async fn follow<I: Feed>(index: Arc<I>, caches: Caches, options: FollowOptions, 
 }
 
 /// Forgets what was changed since an entry was seen; returns the latest one.
-async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64, IndexerError> {
+async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
     loop {
         let entries = index.entries_from(seen).await?;
         // The entry that was seen comes first, and each number is one more than the one before, unless some were removed, or
@@ -158,7 +105,7 @@ async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64,
         let is_whole = entries.iter().map(|entry| entry.number).eq(seen..seen + entries.len() as i64);
         if entries.is_empty() || !is_whole {
             let latest = index.latest().await?;
-            caches.forget(&Touched::everything());
+            caches.invalidate(&Touched::everything());
             return Ok(latest);
         }
         let news: Vec<&FeedEntry> = entries.iter().skip(1).collect();
@@ -166,7 +113,7 @@ async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64,
         for entry in &news {
             // One's own were forgotten before they were answered.
             if !entry.is_own {
-                caches.forget(&entry.touched);
+                caches.invalidate(&entry.touched);
             }
         }
         seen = last.number;

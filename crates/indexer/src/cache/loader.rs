@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gnudi_model::{Metric, MetricId};
 use tokio::sync::{mpsc, oneshot};
 
-use super::metrics::MetricCache;
-use crate::{Indexer, IndexerError};
+use super::caches::Caches;
+use crate::{Indexer, IndexerError, Result};
 
 /// How many calls may wait; further ones wait for a place.
 const CALLS_WAITING_MAX: usize = 1024;
@@ -15,7 +15,7 @@ const METRICS_LOADED_MAX: usize = 16_384;
 
 struct Request {
     ids: Vec<MetricId>,
-    answer: oneshot::Sender<Result<Vec<Option<Arc<Metric>>>, IndexerError>>,
+    answer: oneshot::Sender<Result<Vec<Option<Arc<Metric>>>>>,
 }
 
 #[derive(Debug)]
@@ -25,9 +25,9 @@ pub(super) struct Loader {
 
 impl Loader {
     /// Starts the task that loads; it ends with the loader.
-    pub(super) fn start<I: Indexer>(index: Arc<I>, cache: Arc<MetricCache>) -> Self {
+    pub(super) fn start<I: Indexer>(index: Arc<I>, caches: Arc<Caches>) -> Self {
         let (requests, waiting) = mpsc::channel(CALLS_WAITING_MAX);
-        tokio::spawn(load_groups(index, cache, waiting));
+        tokio::spawn(load_groups(index, caches, waiting));
         Loader { requests }
     }
 
@@ -37,7 +37,7 @@ impl Loader {
     }
 
     /// Metrics by id, one answer each, in order.
-    pub(super) async fn load(&self, ids: Vec<MetricId>) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    pub(super) async fn load(&self, ids: Vec<MetricId>) -> Result<Vec<Option<Arc<Metric>>>> {
         let stopped = || IndexerError::Database("the index's loader has stopped".to_owned());
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request { ids, answer }).await.map_err(|_| stopped())?;
@@ -45,11 +45,7 @@ impl Loader {
     }
 }
 
-async fn load_groups<I: Indexer>(
-    index: Arc<I>,
-    cache: Arc<MetricCache>,
-    mut waiting: mpsc::Receiver<Request>,
-) {
+async fn load_groups<I: Indexer>(index: Arc<I>, caches: Arc<Caches>, mut waiting: mpsc::Receiver<Request>) {
     while let Some(first) = waiting.recv().await {
         let mut ids = first.ids.clone();
         let mut requests = vec![first];
@@ -61,7 +57,7 @@ async fn load_groups<I: Indexer>(
         }
         ids.sort_unstable();
         ids.dedup();
-        let loaded = load(&*index, &cache, &ids).await;
+        let loaded = load(&*index, &caches, &ids).await;
         for Request { ids: wanted, answer } in requests {
             let found = loaded.as_ref().map_err(Clone::clone).map(|metrics| {
                 let find = |id| metrics[ids.binary_search(id).expect("every wanted id was loaded")].clone();
@@ -73,16 +69,12 @@ async fn load_groups<I: Indexer>(
     }
 }
 
-async fn load<I: Indexer>(
-    index: &I,
-    cache: &MetricCache,
-    ids: &[MetricId],
-) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-    let epochs: Vec<_> = ids.iter().map(|id| cache.epoch(*id)).collect();
+async fn load<I: Indexer>(index: &I, caches: &Caches, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
+    let epochs: Vec<_> = ids.iter().map(|id| caches.metrics.epoch(*id)).collect();
     let metrics = index.metrics(ids).await?;
     for (metric, epoch) in metrics.iter().zip(epochs) {
         if let Some(metric) = metric {
-            cache.insert(metric, epoch);
+            caches.metrics.insert(metric, epoch);
         }
     }
     Ok(metrics)

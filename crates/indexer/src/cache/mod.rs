@@ -14,16 +14,16 @@
 //! Look-ups know nothing of it. Within the interval a metric that is gone may be found: its measures are accepted, and dropped by
 //! the worker that removes the metric. Writes are checked by the database, never by the cache.
 
+mod caches;
 mod clock;
 mod ends;
 mod follower;
 mod loader;
 mod metrics;
-mod policies;
+mod named;
 mod resource_table;
 mod resources;
 mod shards;
-mod types;
 
 use std::sync::Arc;
 
@@ -34,16 +34,12 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    Metrics, NewMetric, Page, archive_policy_rule::first_match,
+    Metrics, NewMetric, Page, Result, Touched, archive_policy_rule::first_match,
 };
-use ends::EndCache;
+use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
 use follower::Follower;
 use loader::Loader;
-use metrics::MetricCache;
-use policies::PolicyCache;
-use resource_table::ResourceCache;
-use types::TypeCache;
 
 /// How many metrics [`CachedIndexer::warm`] lists at a time.
 const METRICS_WARMED_AT_ONCE: usize = 10_000;
@@ -72,11 +68,7 @@ pub struct CacheFigures {
 #[derive(Debug)]
 pub struct CachedIndexer<I> {
     index: Arc<I>,
-    metrics: Arc<MetricCache>,
-    policies: Arc<PolicyCache>,
-    resources: Arc<ResourceCache>,
-    ends: Arc<EndCache>,
-    types: Arc<TypeCache>,
+    caches: Arc<Caches>,
     loader: Loader,
     follower: Mutex<Option<Follower>>,
 }
@@ -85,12 +77,9 @@ impl<I: Indexer> CachedIndexer<I> {
     /// Must be called within a Tokio runtime.
     pub fn new(index: I, options: &CacheOptions) -> Self {
         let index = Arc::new(index);
-        let metrics = Arc::new(MetricCache::new(options.metrics_cached_max));
-        let loader = Loader::start(index.clone(), metrics.clone());
-        let resources = Arc::new(ResourceCache::new(options.resources_cached_max));
-        let ends = Arc::new(EndCache::new(options.metrics_cached_max));
-        let (policies, types, follower) = (Arc::default(), Arc::default(), Mutex::default());
-        CachedIndexer { index, metrics, policies, resources, ends, types, loader, follower }
+        let caches = Arc::new(Caches::new(options));
+        let loader = Loader::start(index.clone(), caches.clone());
+        CachedIndexer { index, caches, loader, follower: Mutex::default() }
     }
 
     /// The index behind the cache.
@@ -98,65 +87,42 @@ impl<I: Indexer> CachedIndexer<I> {
         &self.index
     }
 
-    /// An active metric, if it is in memory.
-    pub fn cached_metric(&self, id: MetricId) -> Option<Arc<Metric>> {
-        self.metrics.get(id)
-    }
-
-    /// An archive policy, if it is in memory.
-    pub fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
-        self.policies.policy(name)
-    }
-
     /// Loads policies, rules and as many metrics as fit; returns how many metrics are in memory then.
-    pub async fn warm(&self) -> Result<usize, IndexerError> {
+    pub async fn warm(&self) -> Result<usize> {
         self.archive_policies().await?;
         self.load_rules().await?;
-        let page = Page { limit: METRICS_WARMED_AT_ONCE, marker: None, sorts: Vec::new() };
+        let page = Page::first(METRICS_WARMED_AT_ONCE);
         let mut listing = MetricListing { filter: MetricFilter::default(), page };
-        while !self.metrics.is_full() {
-            let epochs = self.metrics.epochs();
+        while !self.caches.metrics.is_full() {
+            let epochs = self.caches.metrics.epochs();
             let page = match self.index.list_metrics(&listing).await {
                 // The last one of the page before was deleted meanwhile: the rest is loaded when it is asked for.
                 Err(IndexerError::InvalidPagination(_)) => break,
                 page => page?,
             };
-            self.metrics.insert_all(&page, &epochs);
+            self.caches.metrics.insert_all(&page, &epochs);
             if page.len() < METRICS_WARMED_AT_ONCE {
                 break;
             }
             listing.page.marker = page.last().map(|metric| metric.id);
         }
-        Ok(self.metrics.len())
+        Ok(self.caches.metrics.len())
     }
 
-    /// To be called where metrics were changed or deleted behind the cache's back.
-    pub fn invalidate_metrics(&self, ids: &[MetricId]) {
-        self.metrics.invalidate(ids);
-        self.resources.invalidate_all();
-    }
-
-    /// To be called where resources or their types were changed behind the cache's back.
-    pub fn invalidate_resources(&self) {
-        self.types.invalidate_all();
-        self.resources.invalidate_all();
-        self.ends.0.invalidate_all();
-    }
-
-    /// To be called where policies or rules were changed behind the cache's back.
-    pub fn invalidate_archive_policies(&self) {
-        self.policies.invalidate_all();
+    /// To be called where something was changed behind the cache's back.
+    pub fn invalidate(&self, touched: &Touched) {
+        self.caches.invalidate(touched);
     }
 
     pub fn figures(&self) -> CacheFigures {
-        let (hits, misses) = self.metrics.hits_and_misses();
-        CacheFigures { hits, misses, metrics: self.metrics.len() }
+        let (hits, misses) = self.caches.metrics.hits_and_misses();
+        CacheFigures { hits, misses, metrics: self.caches.metrics.len() }
     }
 
-    async fn load_rules(&self) -> Result<Arc<[ArchivePolicyRule]>, IndexerError> {
-        let epoch = self.policies.epoch();
+    async fn load_rules(&self) -> Result<Arc<[ArchivePolicyRule]>> {
+        let epoch = self.caches.rules.epoch();
         let rules: Arc<[_]> = self.index.archive_policy_rules().await?.into();
-        self.policies.keep_rules(rules.clone(), epoch);
+        self.caches.rules.keep([(ALL_RULES.to_owned(), rules.clone())].into_iter(), epoch);
         Ok(rules)
     }
 
@@ -165,16 +131,16 @@ impl<I: Indexer> CachedIndexer<I> {
     async fn see_through<T, F>(
         &self,
         write: impl FnOnce(Arc<I>) -> F,
-        forget: impl FnOnce(&T) + Send + 'static,
+        forget: impl FnOnce(&Caches, &T) + Send + 'static,
     ) -> T
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let write = write(self.index.clone());
+        let (write, caches) = (write(self.index.clone()), self.caches.clone());
         let task = tokio::spawn(async move {
             let outcome = write.await;
-            forget(&outcome);
+            forget(&caches, &outcome);
             outcome
         });
         match task.await {
@@ -186,15 +152,15 @@ impl<I: Indexer> CachedIndexer<I> {
 
 impl<I: Indexer> Indexer for CachedIndexer<I> {
     fn cached_metric(&self, id: MetricId) -> Option<Arc<Metric>> {
-        self.metrics.get(id)
+        self.caches.metrics.get(id)
     }
 
     fn cached_named_metric(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
-        self.metrics.named(resource, name)
+        self.caches.metrics.named(resource, name)
     }
 
     fn cached_policy(&self, name: &str) -> Option<Arc<ArchivePolicy>> {
-        self.policies.policy(name)
+        self.caches.policies.get(name)
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -210,26 +176,25 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
 
 #[async_trait]
 impl<I: Indexer> Metrics for CachedIndexer<I> {
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
-        let epochs: Vec<_> = metrics.iter().map(|metric| self.metrics.epoch(metric.id)).collect();
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
+        let epochs: Vec<_> = metrics.iter().map(|metric| self.caches.metrics.epoch(metric.id)).collect();
         let of_resources: Vec<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
         let outcomes = if of_resources.is_empty() {
             self.index.create_metrics(metrics).await
         } else {
-            let cache = self.resources.clone();
             let write = |index: Arc<I>| async move { index.create_metrics(metrics).await };
-            self.see_through(write, move |_| cache.invalidate(of_resources)).await
+            self.see_through(write, |caches, _| caches.resources.invalidate(of_resources)).await
         };
         for (outcome, epoch) in outcomes.iter().zip(epochs) {
             if let Ok(metric) = outcome {
-                self.metrics.insert(metric, epoch);
+                self.caches.metrics.insert(metric, epoch);
             }
         }
         outcomes
     }
 
-    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        let mut found: Vec<_> = ids.iter().map(|id| self.metrics.get(*id)).collect();
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
+        let mut found: Vec<_> = ids.iter().map(|id| self.caches.metrics.get(*id)).collect();
         let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted = missing.iter().map(|index| ids[*index]).collect();
@@ -240,15 +205,15 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         Ok(found)
     }
 
-    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>> {
         let mut found: Vec<_> =
-            names.iter().map(|(resource, name)| self.metrics.named(*resource, name)).collect();
+            names.iter().map(|(resource, name)| self.caches.metrics.named(*resource, name)).collect();
         let missing: Vec<usize> = (0..names.len()).filter(|index| found[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted: Vec<_> = missing.iter().map(|index| names[*index]).collect();
-            let epochs = self.metrics.epochs();
+            let epochs = self.caches.metrics.epochs();
             let loaded = self.index.named_metrics(&wanted).await?;
-            self.metrics.insert_all(loaded.iter().flatten(), &epochs);
+            self.caches.metrics.insert_all(loaded.iter().flatten(), &epochs);
             for (index, metric) in missing.into_iter().zip(loaded) {
                 found[index] = metric;
             }
@@ -256,60 +221,53 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         Ok(found)
     }
 
-    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
         self.index.list_metrics(listing).await
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
         self.index.count_metrics(creators).await
     }
 
-    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
-        let ids = ids.to_vec();
-        let (cache, resources, forgotten) = (self.metrics.clone(), self.resources.clone(), ids.clone());
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
+        let (ids, deleted) = (ids.to_vec(), ids.to_vec());
         let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
-        let forget = move |_: &Vec<_>| {
-            cache.invalidate(&forgotten);
-            resources.invalidate_all();
-        };
-        self.see_through(write, forget).await
+        self.see_through(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&deleted)).await
     }
 
-    async fn deleted_metrics(
-        &self,
-        after: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError> {
+    async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
         self.index.deleted_metrics(after, limit).await
     }
 
-    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
         // One that another process deleted may still be in memory: a pass that found it there would write it again.
-        self.metrics.invalidate(ids);
+        self.caches.metrics.invalidate(ids);
         self.index.expunge_metrics(ids).await
     }
 }
 
 #[async_trait]
 impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
-    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
         self.index.create_archive_policy(policy).await
     }
 
-    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
-        if let Some(policy) = self.policies.policy(name) {
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
+        if let Some(policy) = self.caches.policies.get(name) {
             return Ok(Some(policy));
         }
-        let epoch = self.policies.epoch();
+        let epoch = self.caches.policies.epoch();
         let policy = self.index.archive_policy(name).await?;
-        self.policies.keep_policies(policy.as_slice(), epoch);
+        let named = policy.iter().map(|policy| (policy.name.clone(), policy.clone()));
+        self.caches.policies.keep(named, epoch);
         Ok(policy)
     }
 
-    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
-        let epoch = self.policies.epoch();
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
+        let epoch = self.caches.policies.epoch();
         let policies = self.index.archive_policies().await?;
-        self.policies.keep_policies(&policies, epoch);
+        let named = policies.iter().map(|policy| (policy.name.clone(), policy.clone()));
+        self.caches.policies.keep(named, epoch);
         Ok(policies)
     }
 
@@ -318,58 +276,49 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         name: &str,
         definition: Vec<ArchivePolicyItem>,
         back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
-        let name = name.to_owned();
-        let (cache, forgotten) = (self.policies.clone(), name.clone());
+    ) -> Result<Arc<ArchivePolicy>> {
+        let (name, changed) = (name.to_owned(), name.to_owned());
         let write =
             |index: Arc<I>| async move { index.update_archive_policy(&name, definition, back_window).await };
-        self.see_through(write, move |_| cache.invalidate_policy(&forgotten)).await
+        self.see_through(write, move |caches, _| caches.policies.invalidate(&changed)).await
     }
 
-    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
-        let name = name.to_owned();
-        let (cache, forgotten) = (self.policies.clone(), name.clone());
+    async fn delete_archive_policy(&self, name: &str) -> Result<()> {
+        let (name, deleted) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.delete_archive_policy(&name).await };
-        self.see_through(write, move |_| cache.invalidate_policy(&forgotten)).await
+        self.see_through(write, move |caches, _| caches.policies.invalidate(&deleted)).await
     }
 }
 
 #[async_trait]
 impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
-    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
-        let cache = self.policies.clone();
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
         let write = |index: Arc<I>| async move { index.create_archive_policy_rule(rule).await };
-        self.see_through(write, move |_| cache.invalidate_rules()).await
+        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
-    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
         self.index.archive_policy_rule(name).await
     }
 
-    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>> {
         Ok(self.load_rules().await?.to_vec())
     }
 
-    async fn rename_archive_policy_rule(
-        &self,
-        name: &str,
-        new_name: &str,
-    ) -> Result<ArchivePolicyRule, IndexerError> {
+    async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
-        let cache = self.policies.clone();
         let write = |index: Arc<I>| async move { index.rename_archive_policy_rule(&name, &new_name).await };
-        self.see_through(write, move |_| cache.invalidate_rules()).await
+        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
-    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
-        let cache = self.policies.clone();
         let write = |index: Arc<I>| async move { index.delete_archive_policy_rule(&name).await };
-        self.see_through(write, move |_| cache.invalidate_rules()).await
+        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
-        if let Some(rules) = self.policies.rules()
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
+        if let Some(rules) = self.caches.rules.get(ALL_RULES)
             && let Ok(policy) = first_match(&rules, metric_name)
         {
             return Ok(policy);

@@ -73,12 +73,7 @@ pub(super) async fn granularities_stay(indexer: &dyn Indexer) {
 pub(super) async fn deletion_is_refused_while_in_use(indexer: &dyn Indexer) {
     let in_use = Err(IndexerError::ArchivePolicyInUse("low".to_owned()));
     create_low(indexer).await;
-    let rule = ArchivePolicyRule {
-        name: "all".to_owned(),
-        metric_pattern: "*".to_owned(),
-        archive_policy_name: "low".to_owned(),
-    };
-    indexer.create_archive_policy_rule(rule).await.unwrap();
+    indexer.create_archive_policy_rule(ArchivePolicyRule::new("all", "*", "low")).await.unwrap();
     assert_eq!(indexer.delete_archive_policy("low").await, in_use);
     indexer.delete_archive_policy_rule("all").await.unwrap();
 

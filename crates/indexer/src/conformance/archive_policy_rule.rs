@@ -6,11 +6,7 @@ use super::{create_low, policy};
 use crate::{Indexer, IndexerError};
 
 fn rule(name: &str, pattern: &str, policy: &str) -> ArchivePolicyRule {
-    ArchivePolicyRule {
-        name: name.to_owned(),
-        metric_pattern: pattern.to_owned(),
-        archive_policy_name: policy.to_owned(),
-    }
+    ArchivePolicyRule::new(name, pattern, policy)
 }
 
 pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {

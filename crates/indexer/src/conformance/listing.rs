@@ -9,14 +9,6 @@ use crate::{
     NewResource, Page, SortDirection, SortKey,
 };
 
-const DIRECTIONS: [SortDirection; 6] = [
-    SortDirection::Ascending,
-    SortDirection::Descending,
-    SortDirection::AscendingNullsFirst,
-    SortDirection::AscendingNullsLast,
-    SortDirection::DescendingNullsFirst,
-    SortDirection::DescendingNullsLast,
-];
 const KEYS: [SortKey; 7] = [
     SortKey::Id,
     SortKey::Creator,
@@ -56,7 +48,7 @@ async fn list(indexer: &dyn Indexer, filter: MetricFilter, page: Page) -> Vec<Me
 }
 
 fn all() -> Page {
-    Page { limit: 100, marker: None, sorts: vec![] }
+    Page::first(100)
 }
 
 /// Metrics of a project: those that it has created, and those of resources that it owns or has created.
@@ -160,10 +152,10 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
     populate(indexer).await;
     let mut orders: Vec<Vec<MetricSort>> = vec![vec![]];
     for (index, key) in KEYS.into_iter().enumerate() {
-        for direction in DIRECTIONS {
+        for direction in SortDirection::ALL {
             let first = MetricSort { key, direction };
             // The second key turns with the first, so that each pair comes in some direction.
-            let second = MetricSort { key: KEYS[(index + 2) % 7], direction: DIRECTIONS[index % 6] };
+            let second = MetricSort { key: KEYS[(index + 2) % 7], direction: SortDirection::ALL[index % 6] };
             orders.push(vec![first]);
             orders.push(vec![first, second]);
         }

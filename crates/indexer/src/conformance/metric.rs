@@ -120,7 +120,7 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
     // Its id is not free before it is expunged.
     assert_eq!(create(indexer, vec![new_metric(2)]).await, [Some(taken("None"))]);
 
-    let page = Page { limit: 10, marker: None, sorts: vec![] };
+    let page = Page::first(10);
     let listing = async |status| {
         let filter = MetricFilter { status, ..MetricFilter::default() };
         let metrics = indexer.list_metrics(&MetricListing { filter, page: page.clone() }).await.unwrap();

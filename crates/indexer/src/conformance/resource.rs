@@ -13,7 +13,7 @@ use super::resource_metric::named;
 use super::{create, create_low, create_type, id, instance, new_metric, new_resource, shown, text};
 use crate::{
     Indexer, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
-    ResourceListing, ResourcePage, UpdatedResource,
+    ResourceListing, UpdatedResource,
 };
 
 pub(super) fn uuid(number: u128) -> Uuid {
@@ -76,14 +76,8 @@ pub(super) fn metrics(resource: &Resource) -> Vec<(&str, MetricId)> {
 
 /// All revisions of a resource, the oldest first.
 pub(super) async fn revisions(indexer: &dyn Indexer, number: u128) -> Vec<Arc<Resource>> {
-    let listing = ResourceListing {
-        resource_type: GENERIC.to_owned(),
-        filter: None,
-        history: true,
-        details: true,
-        page: ResourcePage::default(),
-        now: Timestamp::EPOCH,
-    };
+    let listing =
+        ResourceListing { history: true, details: true, ..ResourceListing::of(GENERIC, Timestamp::EPOCH) };
     let mut resources = indexer.list_resources(&listing).await.unwrap();
     resources.retain(|resource| resource.id == uuid(number));
     resources.sort_by_key(|resource| resource.revision.cast_unsigned());

@@ -69,7 +69,7 @@ pub(in crate::conformance) async fn need_their_resource(indexer: &dyn Indexer) {
     assert_eq!(outcomes, [missing(9), None, None, missing(8), taken]);
     assert_eq!(metrics(&*shown(indexer, 1).await), [("cpu", id(2))]);
     let filter = MetricFilter { resource_id: Some(uuid(1)), ..MetricFilter::default() };
-    let page = Page { limit: 10, marker: None, sorts: vec![] };
+    let page = Page::first(10);
     let listed = indexer.list_metrics(&MetricListing { filter, page }).await.unwrap();
     assert_eq!(listed.iter().map(|metric| metric.id).collect::<Vec<_>>(), [id(2)]);
     // A metric that is deleted is gone from its resource, too.

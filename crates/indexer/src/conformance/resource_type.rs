@@ -6,9 +6,7 @@ use gnudi_model::{
 use uuid::Uuid;
 
 use super::{create_type, instance, new_resource, shown, text};
-use crate::{
-    Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourcePage, ResourceTypeChange,
-};
+use crate::{Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceTypeChange};
 
 fn attribute(kind: AttributeKind) -> Attribute {
     Attribute { kind, required: false, fill: None }
@@ -40,14 +38,7 @@ fn no_attribute(name: &str) -> IndexerError {
 
 /// The attribute in all revisions of the resource, the oldest first.
 async fn in_revisions(indexer: &dyn Indexer, number: u128, attribute: &str) -> Vec<AttributeValue> {
-    let listing = ResourceListing {
-        resource_type: "instance".to_owned(),
-        filter: None,
-        history: true,
-        details: false,
-        page: ResourcePage::default(),
-        now: Timestamp::EPOCH,
-    };
+    let listing = ResourceListing { history: true, ..ResourceListing::of("instance", Timestamp::EPOCH) };
     let resources = indexer.list_resources(&listing).await.unwrap();
     let mut revisions: Vec<_> =
         resources.into_iter().filter(|resource| resource.id == Uuid::from_u128(number)).collect();

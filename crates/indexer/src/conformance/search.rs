@@ -39,14 +39,7 @@ fn not(filter: Filter) -> Filter {
 }
 
 fn listing(resource_type: &str, filter: Option<Filter>) -> ResourceListing {
-    ResourceListing {
-        resource_type: resource_type.to_owned(),
-        filter,
-        history: false,
-        details: false,
-        page: ResourcePage::default(),
-        now: NOW,
-    }
+    ResourceListing { filter, ..ResourceListing::of(resource_type, NOW) }
 }
 
 fn numbers<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Vec<u128> {
@@ -356,17 +349,11 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
     create_generic(indexer, &[7, 9]).await;
     let fields =
         ["id", "type", "user_id", "ended_at", "revision_start", "vcpus", "host", "revision", "revision_end"];
-    let directions = [
-        SortDirection::Ascending,
-        SortDirection::Descending,
-        SortDirection::AscendingNullsLast,
-        SortDirection::DescendingNullsFirst,
-    ];
     for (history, resource_type, total) in
         [(false, "instance", 2), (true, "instance", 4), (false, GENERIC, 5), (true, GENERIC, 8)]
     {
         for (field, direction) in
-            fields.iter().flat_map(|field| directions.map(|direction| (*field, direction)))
+            fields.iter().flat_map(|field| SortDirection::ALL.map(|direction| (*field, direction)))
         {
             let sorts = vec![ResourceSort { field: field.to_owned(), direction }];
             let page = ResourcePage { limit: None, marker: None, sorts };

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use gnudi_model::{Resource, ResourceType, Timestamp};
 
 use super::{Comparison, Field, FieldKind, Filter, FilterValue, Scalar, like::Pattern, operand::list_text};
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 /// How deep conditions may be nested.
 pub const FILTER_DEPTH_MAX: usize = 100;
@@ -58,7 +58,7 @@ pub(crate) struct Scope<'a> {
 impl Condition {
     /// # Errors
     /// Where the filter names what the type has not, or compares it with what it can't be, is empty or too large.
-    pub(crate) fn read(filter: &Filter, scope: Scope<'_>) -> Result<Self, IndexerError> {
+    pub(crate) fn read(filter: &Filter, scope: Scope<'_>) -> Result<Self> {
         Reader { scope, conditions: 0, values: 0 }.read(filter, 0)
     }
 
@@ -146,7 +146,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, filter: &Filter, depth: usize) -> Result<Condition, IndexerError> {
+    fn read(&mut self, filter: &Filter, depth: usize) -> Result<Condition> {
         if depth >= FILTER_DEPTH_MAX {
             return Err(IndexerError::FilterTooLarge { max: FILTER_DEPTH_MAX, of: "levels" });
         }
@@ -172,11 +172,11 @@ impl Reader<'_> {
         }
     }
 
-    fn read_all(&mut self, filters: &[Filter], depth: usize) -> Result<Vec<Condition>, IndexerError> {
+    fn read_all(&mut self, filters: &[Filter], depth: usize) -> Result<Vec<Condition>> {
         filters.iter().map(|filter| self.read(filter, depth + 1)).collect()
     }
 
-    fn find(&self, field: &str) -> Result<Field, IndexerError> {
+    fn find(&self, field: &str) -> Result<Field> {
         let Scope { resource_type, history, .. } = self.scope;
         Field::find(field, resource_type, history).ok_or_else(|| IndexerError::NoSuchAttribute {
             resource_type: resource_type.name.to_string(),
@@ -184,12 +184,7 @@ impl Reader<'_> {
         })
     }
 
-    fn compare(
-        &self,
-        comparison: Comparison,
-        name: &str,
-        value: &FilterValue,
-    ) -> Result<Condition, IndexerError> {
+    fn compare(&self, comparison: Comparison, name: &str, value: &FilterValue) -> Result<Condition> {
         if let Some(pattern) = creator_pattern(name, value) {
             let like = creator_like(&pattern, name, value)?;
             return match comparison {
@@ -218,7 +213,7 @@ impl Reader<'_> {
         ))
     }
 
-    fn one_of(&self, name: &str, values: &[FilterValue]) -> Result<Condition, IndexerError> {
+    fn one_of(&self, name: &str, values: &[FilterValue]) -> Result<Condition> {
         let refuse = || invalid(list_text(values), name);
         if creator_pattern(name, &FilterValue::Null).is_some() || name == "lifespan" {
             return Err(refuse());
@@ -237,7 +232,7 @@ impl Reader<'_> {
         Ok(Condition::Test(field, Test::In { values, null }))
     }
 
-    fn like(&self, name: &str, value: &FilterValue) -> Result<Condition, IndexerError> {
+    fn like(&self, name: &str, value: &FilterValue) -> Result<Condition> {
         if let Some(pattern) = creator_pattern(name, value) {
             return creator_like(&pattern, name, value);
         }
@@ -262,7 +257,7 @@ fn creator_pattern(name: &str, value: &FilterValue) -> Option<String> {
     }
 }
 
-fn creator_like(pattern: &str, name: &str, value: &FilterValue) -> Result<Condition, IndexerError> {
+fn creator_like(pattern: &str, name: &str, value: &FilterValue) -> Result<Condition> {
     let pattern = pattern_of(pattern).ok_or_else(|| invalid(value.to_python_text(), name))?;
     Ok(Condition::Test(Field::Creator, Test::Like(pattern)))
 }

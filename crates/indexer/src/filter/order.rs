@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use gnudi_model::Resource;
 
 use super::{Field, Scalar, Scope};
-use crate::{IndexerError, ResourceMarker, ResourceSort, SortDirection};
+use crate::{IndexerError, ResourceMarker, ResourceSort, Result, SortDirection};
 
 /// How many fields an order may have, those that make it total left out.
 pub const SORTS_MAX: usize = 32;
@@ -41,7 +41,7 @@ pub(crate) fn compare(a: &Resource, b: &Resource, order: &[FieldSort]) -> Orderi
 ///
 /// # Errors
 /// Where it names what the type has not.
-pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<FieldSort>, IndexerError> {
+pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<FieldSort>> {
     if sorts.len() > SORTS_MAX {
         return Err(IndexerError::InvalidPagination(format!("More than {SORTS_MAX} sort keys")));
     }
@@ -53,7 +53,7 @@ pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<F
         })?;
         Ok(FieldSort { field, direction: sort.direction })
     });
-    let asked: Vec<_> = asked.collect::<Result<_, IndexerError>>()?;
+    let asked: Vec<_> = asked.collect::<Result<_>>()?;
     let unique = [ascending(Field::Id), ascending(Field::Revision)];
     let unique = if scope.history { &unique[..] } else { &unique[..1] };
     for sort in asked.iter().chain(unique) {

@@ -6,7 +6,7 @@ use gnudi_model::{Resource, Timestamp};
 
 use super::{MemoryIndexer, Tables, resource::is_of_type};
 use crate::{
-    DeletedResources, Filter, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
+    DeletedResources, Filter, ResourceListing, ResourceMarker, ResourcePage, Result,
     filter::{Condition, Scope, compare, invalid_marker, order_of},
 };
 
@@ -16,7 +16,7 @@ pub(super) async fn delete_matching(
     resource_type: &str,
     filter: &Filter,
     now: Timestamp,
-) -> Result<DeletedResources, IndexerError> {
+) -> Result<DeletedResources> {
     let mut tables = indexer.tables.lock();
     let known = tables.resource_type(resource_type)?;
     let condition = Condition::read(filter, Scope { resource_type: &known, history: false, now })?;
@@ -31,10 +31,7 @@ pub(super) async fn delete_matching(
 }
 
 #[allow(clippy::unused_async)]
-pub(super) async fn list(
-    indexer: &MemoryIndexer,
-    listing: &ResourceListing,
-) -> Result<Vec<Arc<Resource>>, IndexerError> {
+pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
     let ResourceListing { resource_type: type_name, filter, history, details, page, now } = listing;
     let ResourcePage { limit, marker, sorts } = page;
@@ -64,7 +61,7 @@ pub(super) async fn list(
     Ok(found.iter().map(shown).collect())
 }
 
-fn find(all: &[Resource], marker: ResourceMarker, history: bool) -> Result<&Resource, IndexerError> {
+fn find(all: &[Resource], marker: ResourceMarker, history: bool) -> Result<&Resource> {
     let is_it =
         |resource: &&Resource| resource.id == marker.id && (!history || resource.revision == marker.revision);
     all.iter().find(is_it).ok_or_else(|| invalid_marker(marker, history))

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    MetricScope, MetricSort, Metrics, NewMetric, Page, SortKey,
+    MetricScope, MetricSort, Metrics, NewMetric, Page, Result, SortKey,
     archive_policy::check_change,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
@@ -49,7 +49,7 @@ impl Indexer for MemoryIndexer {}
 
 #[async_trait]
 impl ArchivePolicies for MemoryIndexer {
-    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
         let mut tables = self.tables.lock();
         if tables.policies.contains_key(&policy.name) {
             return Err(IndexerError::ArchivePolicyAlreadyExists(policy.name));
@@ -58,11 +58,11 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(())
     }
 
-    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
         Ok(self.tables.lock().policies.get(name).cloned())
     }
 
-    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
         Ok(self.tables.lock().policies.values().cloned().collect())
     }
 
@@ -71,7 +71,7 @@ impl ArchivePolicies for MemoryIndexer {
         name: &str,
         definition: Vec<ArchivePolicyItem>,
         back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+    ) -> Result<Arc<ArchivePolicy>> {
         let mut tables = self.tables.lock();
         let Some(policy) = tables.policies.get_mut(name) else {
             return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
@@ -84,7 +84,7 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(policy.clone())
     }
 
-    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         let mut tables = self.tables.lock();
         if !tables.policies.contains_key(name) {
             return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
@@ -101,7 +101,7 @@ impl ArchivePolicies for MemoryIndexer {
 
 #[async_trait]
 impl ArchivePolicyRules for MemoryIndexer {
-    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
         let mut tables = self.tables.lock();
         if tables.rules.contains_key(&rule.name) {
             return Err(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name));
@@ -113,21 +113,17 @@ impl ArchivePolicyRules for MemoryIndexer {
         Ok(())
     }
 
-    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
         Ok(self.tables.lock().rules.get(name).cloned())
     }
 
-    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>> {
         let mut rules: Vec<_> = self.tables.lock().rules.values().cloned().collect();
         rules.sort_by(|a, b| b.metric_pattern.cmp(&a.metric_pattern).then(a.name.cmp(&b.name)));
         Ok(rules)
     }
 
-    async fn rename_archive_policy_rule(
-        &self,
-        name: &str,
-        new_name: &str,
-    ) -> Result<ArchivePolicyRule, IndexerError> {
+    async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
         let mut tables = self.tables.lock();
         let Some(rule) = tables.rules.get(name) else {
             return Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned()));
@@ -144,36 +140,36 @@ impl ArchivePolicyRules for MemoryIndexer {
         Ok(renamed)
     }
 
-    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
         match self.tables.lock().rules.remove(name) {
             Some(_) => Ok(()),
             None => Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned())),
         }
     }
 
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
         first_match(&self.archive_policy_rules().await?, metric_name)
     }
 }
 
 #[async_trait]
 impl Metrics for MemoryIndexer {
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
         let mut tables = self.tables.lock();
         metrics.into_iter().map(|metric| tables.create_metric(metric)).collect()
     }
 
-    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
         let tables = self.tables.lock();
         Ok(ids.iter().map(|id| tables.active(*id)).collect())
     }
 
-    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>> {
         let tables = self.tables.lock();
         Ok(names.iter().map(|(resource, name)| tables.named(*resource, name)).collect())
     }
 
-    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
         let tables = self.tables.lock();
         let MetricListing { filter, page: Page { limit, marker, sorts } } = listing;
         let order = order_of(sorts);
@@ -197,13 +193,13 @@ impl Metrics for MemoryIndexer {
         Ok(found)
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
         let tables = self.tables.lock();
         let active = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Active);
         Ok(active.filter(|metric| creators.include(&metric.creator)).count() as u64)
     }
 
-    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
         let mut tables = self.tables.lock();
         ids.iter()
             .map(|id| {
@@ -216,11 +212,7 @@ impl Metrics for MemoryIndexer {
             .collect()
     }
 
-    async fn deleted_metrics(
-        &self,
-        after: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError> {
+    async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
         let tables = self.tables.lock();
         let deleted = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Delete);
         let mut ids: Vec<MetricId> = deleted.map(|metric| metric.id).filter(|id| Some(*id) > after).collect();
@@ -229,7 +221,7 @@ impl Metrics for MemoryIndexer {
         Ok(ids)
     }
 
-    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
         let mut tables = self.tables.lock();
         tables.metrics.retain(|id, metric| metric.status == MetricStatus::Active || !ids.contains(id));
         Ok(())
@@ -248,7 +240,7 @@ impl Tables {
         self.metrics.values().filter(|metric| metric.status == MetricStatus::Active).find(is_it).cloned()
     }
 
-    fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>, IndexerError> {
+    fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>> {
         let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at } = new;
         let is_name_taken = resource_id.is_some()
             && name.is_some()

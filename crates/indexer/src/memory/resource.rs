@@ -1,33 +1,27 @@
 //! Resources and their history in memory.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{
-    AttributeValue, Metric, MetricId, MetricStatus, Resource, ResourceType, Text, Timestamp,
-    resource_type::GENERIC,
-};
+use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Text, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use super::{MemoryIndexer, Tables, listing};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource,
-    ResourceChange, ResourceListing, Resources, UpdatedResource,
-    metric::named_metric_already_exists,
+    ResourceChange, ResourceListing, Resources, Result, UpdatedResource,
+    metric::{named_metric_already_exists, sort_by_name},
     resource::{changed, check_attributes, check_times},
 };
 
 #[async_trait]
 impl Resources for MemoryIndexer {
-    async fn create_resources(
-        &self,
-        resources: Vec<NewResource>,
-    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
+    async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>> {
         let mut tables = self.tables.lock();
         resources.into_iter().map(|new| tables.create_resource(new)).collect()
     }
 
-    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>> {
         let tables = self.tables.lock();
         tables.resource_type(resource_type)?;
         let found = tables.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
@@ -39,60 +33,28 @@ impl Resources for MemoryIndexer {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<UpdatedResource, IndexerError> {
+    ) -> Result<UpdatedResource> {
         self.tables.lock().update_resource(resource_type, id, change)
     }
 
-    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
-        let mut tables = self.tables.lock();
-        let mut ended = 0;
-        for id in ids {
-            let goes_on = |resource: &Resource| resource.ended_at.is_none() && resource.started_at <= now;
-            if !tables.resources.get(id).is_some_and(goes_on) {
-                continue;
-            }
-            let change = ResourceChange {
-                ended_at: Some(Some(now)),
-                create_revision: true,
-                now,
-                ..ResourceChange::default()
-            };
-            tables.update_resource(GENERIC, *id, change)?;
-            ended += 1;
-        }
-        Ok(ended)
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
+        let goes_on = |resource: &Resource| resource.ended_at.is_none() && resource.started_at <= now;
+        self.tables.lock().set_ends(ids.iter().map(|id| (*id, goes_on)), Some(now), now)
     }
 
-    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
         let tables = self.tables.lock();
         Ok(ids.iter().map(|id| tables.resources.get(id).map(|resource| resource.ended_at)).collect())
     }
 
-    async fn revive_resources(
-        &self,
-        seen: &[(Uuid, Timestamp)],
-        now: Timestamp,
-    ) -> Result<u64, IndexerError> {
-        let mut tables = self.tables.lock();
-        let mut revived = 0;
-        for (id, seen_at) in seen {
-            let ended_at = tables.resources.get(id).and_then(|resource| resource.ended_at);
-            if ended_at.is_none_or(|ended_at| ended_at > *seen_at) {
-                continue;
-            }
-            let change = ResourceChange {
-                ended_at: Some(None),
-                create_revision: true,
-                now,
-                ..ResourceChange::default()
-            };
-            tables.update_resource(GENERIC, *id, change)?;
-            revived += 1;
-        }
-        Ok(revived)
+    async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
+        let is_over = |seen_at: Timestamp| {
+            move |resource: &Resource| resource.ended_at.is_some_and(|ended_at| ended_at <= seen_at)
+        };
+        self.tables.lock().set_ends(seen.iter().map(|(id, seen_at)| (*id, is_over(*seen_at))), None, now)
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
         let mut tables = self.tables.lock();
         ids.iter().map(|id| tables.delete_resource(*id)).collect()
     }
@@ -102,16 +64,16 @@ impl Resources for MemoryIndexer {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<DeletedResources, IndexerError> {
+    ) -> Result<DeletedResources> {
         listing::delete_matching(self, resource_type, filter, now).await
     }
 
-    async fn sweep_values(&self, _limit: usize) -> Result<usize, IndexerError> {
+    async fn sweep_values(&self, _limit: usize) -> Result<usize> {
         // Deleted attributes have left nothing behind.
         Ok(0)
     }
 
-    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         listing::list(self, listing).await
     }
 }
@@ -136,49 +98,19 @@ impl Tables {
             metric.resource_id == Some(resource) && metric.status == MetricStatus::Active
         };
         let mut metrics: Vec<_> = self.metrics.values().filter(is_it).cloned().collect();
-        metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+        sort_by_name(&mut metrics);
         metrics
     }
 
-    fn create_resource(&mut self, new: NewResource) -> Result<Arc<Resource>, IndexerError> {
-        let NewResource {
-            id,
-            resource_type,
-            original_resource_id,
-            creator,
-            user_id,
-            project_id,
-            started_at,
-            ended_at,
-            attributes,
-            metrics,
-            now,
-        } = new;
-        let resource_type = self.resource_type(&resource_type)?;
-        check_attributes(&resource_type, attributes.keys())?;
-        if ended_at.is_some_and(|ended_at| ended_at < started_at) {
-            return Err(IndexerError::StartAfterEnd);
-        }
+    fn create_resource(&mut self, new: NewResource) -> Result<Arc<Resource>> {
+        let (id, now) = (new.id, new.now);
+        let resource_type = self.resource_type(&new.resource_type)?;
+        let resource = new.resource(&resource_type, |text| Text::from(text))?;
         if self.resources.contains_key(&id) {
             return Err(IndexerError::ResourceAlreadyExists(id));
         }
-        let resource = Resource {
-            id,
-            resource_type: resource_type.name.clone(),
-            original_resource_id: original_resource_id.into(),
-            creator: creator.into(),
-            user_id: user_id.map(Into::into),
-            project_id: project_id.map(Into::into),
-            started_at,
-            ended_at,
-            revision_start: now,
-            revision_end: None,
-            revision: Resource::CURRENT,
-            attributes: all_attributes(&resource_type, attributes),
-            metrics: Vec::new(),
-        };
         self.resources.insert(id, resource.clone());
-        if let Err(error) = self.change_metrics(&resource, &[], metrics, now) {
+        if let Err(error) = self.change_metrics(&resource, &[], new.metrics, now) {
             self.resources.remove(&id);
             return Err(error);
         }
@@ -191,7 +123,7 @@ impl Tables {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<UpdatedResource, IndexerError> {
+    ) -> Result<UpdatedResource> {
         let known = self.resource_type(resource_type)?;
         let current = self.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
         let current = current.ok_or(IndexerError::NoSuchResource(id))?.clone();
@@ -217,6 +149,26 @@ impl Tables {
         Ok(UpdatedResource { resource, detached })
     }
 
+    /// Sets the end of those resources that are as they must be, each with a new revision; answers how many.
+    fn set_ends<F: Fn(&Resource) -> bool>(
+        &mut self,
+        resources: impl Iterator<Item = (Uuid, F)>,
+        ended_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut set = 0;
+        for (id, must_be) in resources {
+            if self.resources.get(&id).is_some_and(must_be) {
+                let ended_at = Some(ended_at);
+                let change =
+                    ResourceChange { ended_at, create_revision: true, now, ..ResourceChange::default() };
+                self.update_resource(GENERIC, id, change)?;
+                set += 1;
+            }
+        }
+        Ok(set)
+    }
+
     /// Detaches, attaches and creates metrics, all or none.
     fn change_metrics(
         &mut self,
@@ -224,7 +176,7 @@ impl Tables {
         detached: &[Arc<Metric>],
         metrics: Vec<(String, MetricsChange)>,
         now: Timestamp,
-    ) -> Result<(), IndexerError> {
+    ) -> Result<()> {
         let before = self.metrics.clone();
         for metric in detached {
             let detached = Metric { resource_id: None, ..Metric::clone(metric) };
@@ -242,7 +194,7 @@ impl Tables {
         resource: &Resource,
         metrics: Vec<(String, MetricsChange)>,
         now: Timestamp,
-    ) -> Result<(), IndexerError> {
+    ) -> Result<()> {
         for (name, change) in metrics {
             match change {
                 MetricsChange::Attach(id) => self.attach(resource, name, id)?,
@@ -262,7 +214,7 @@ impl Tables {
         Ok(())
     }
 
-    fn attach(&mut self, resource: &Resource, name: String, id: MetricId) -> Result<(), IndexerError> {
+    fn attach(&mut self, resource: &Resource, name: String, id: MetricId) -> Result<()> {
         let metric = self.active(id).filter(|metric| metric.creator == resource.creator);
         let metric = metric.ok_or(IndexerError::NoSuchMetric(id))?;
         if self.named(resource.id, &name).is_some_and(|named| named.id != id) {
@@ -274,7 +226,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>, IndexerError> {
+    pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>> {
         self.resources.remove(&id).ok_or(IndexerError::NoSuchResource(id))?;
         self.history.retain(|_, revision| revision.id != id);
         let metrics = self.metrics_of(id);
@@ -286,12 +238,4 @@ impl Tables {
         ids.sort_unstable();
         Ok(ids)
     }
-}
-
-fn all_attributes(
-    resource_type: &ResourceType,
-    mut given: BTreeMap<Text, AttributeValue>,
-) -> BTreeMap<Text, AttributeValue> {
-    let names = resource_type.attributes.keys().cloned();
-    names.map(|name| (name.clone(), given.remove(&name).unwrap_or(AttributeValue::Null))).collect()
 }

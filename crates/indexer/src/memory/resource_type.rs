@@ -7,13 +7,13 @@ use gnudi_model::{Attribute, AttributeValue, ResourceType, resource_type::GENERI
 
 use super::{MemoryIndexer, Tables};
 use crate::{
-    IndexerError, ResourceTypeChange, ResourceTypes,
+    IndexerError, ResourceTypeChange, ResourceTypes, Result,
     resource_type::{changed, check_change},
 };
 
 #[async_trait]
 impl ResourceTypes for MemoryIndexer {
-    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<(), IndexerError> {
+    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()> {
         let mut tables = self.tables.lock();
         if tables.resource_type(&resource_type.name).is_ok() {
             return Err(IndexerError::ResourceTypeAlreadyExists(resource_type.name.to_string()));
@@ -24,11 +24,11 @@ impl ResourceTypes for MemoryIndexer {
         Ok(())
     }
 
-    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError> {
+    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>> {
         Ok(self.tables.lock().resource_type(name).ok())
     }
 
-    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError> {
+    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>> {
         let mut types: Vec<_> = self.tables.lock().types.values().cloned().collect();
         types.push(generic());
         types.sort_by(|a, b| a.name.cmp(&b.name));
@@ -39,7 +39,7 @@ impl ResourceTypes for MemoryIndexer {
         &self,
         name: &str,
         change: ResourceTypeChange,
-    ) -> Result<Arc<ResourceType>, IndexerError> {
+    ) -> Result<Arc<ResourceType>> {
         let mut tables = self.tables.lock();
         if name == GENERIC {
             return Err(IndexerError::ResourceTypeInUse(name.to_owned()));
@@ -65,7 +65,7 @@ impl ResourceTypes for MemoryIndexer {
         Ok(changed)
     }
 
-    async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_resource_type(&self, name: &str) -> Result<()> {
         let mut tables = self.tables.lock();
         tables.resource_type(name)?;
         if name == GENERIC || tables.resources.values().any(|resource| resource.resource_type == name) {
@@ -81,7 +81,7 @@ fn generic() -> Arc<ResourceType> {
 }
 
 impl Tables {
-    pub(super) fn resource_type(&self, name: &str) -> Result<Arc<ResourceType>, IndexerError> {
+    pub(super) fn resource_type(&self, name: &str) -> Result<Arc<ResourceType>> {
         if name == GENERIC {
             return Ok(generic());
         }

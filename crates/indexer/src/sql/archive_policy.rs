@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, indexer_error},
-    writer::{Change, Context},
+    failure::Failure,
+    writer::{Applied, Change, Context},
 };
-use crate::{ArchivePolicies, IndexerError, Touched, archive_policy::check_change};
+use crate::{ArchivePolicies, IndexerError, Result, Touched, archive_policy::check_change};
 
 const SELECT_ALL: &str =
     "SELECT name, back_window, definition, aggregation_methods FROM archive_policy ORDER BY name";
@@ -21,19 +21,17 @@ const SELECT_ONE: &str =
 
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
-    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
+    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
         self.writer.change(Create(policy)).await
     }
 
-    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
-        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await;
-        let row = row.map_err(|error| indexer_error(&error))?;
+    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
+        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await?;
         row.map(|row| decode(&row).map(Arc::new)).transpose()
     }
 
-    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
-        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await;
-        let rows = rows.map_err(|error| indexer_error(&error))?;
+    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
+        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await?;
         rows.iter().map(|row| decode(row).map(Arc::new)).collect()
     }
 
@@ -42,11 +40,11 @@ impl ArchivePolicies for SqlIndexer {
         name: &str,
         definition: Vec<ArchivePolicyItem>,
         back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
+    ) -> Result<Arc<ArchivePolicy>> {
         self.writer.change(Update { name: name.to_owned(), definition, back_window }).await
     }
 
-    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         self.writer.change(Delete(name.to_owned())).await
     }
 }
@@ -57,7 +55,7 @@ struct Create(ArchivePolicy);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Create(policy) = self;
         let insert = connection
             .statement(
@@ -71,12 +69,8 @@ impl Change for Create {
             Err(error) if is_unique_violation(&error) => {
                 Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
             }
-            inserted => Ok(inserted.map(|_| ())?),
+            inserted => Ok(inserted.map(|_| ((), Touched::default()))?),
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default()
     }
 }
 
@@ -90,7 +84,7 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ArchivePolicy>;
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<Arc<ArchivePolicy>, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ArchivePolicy>> {
         let Update { name, definition, back_window } = self;
         let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
         let Some(row) = row else {
@@ -106,11 +100,7 @@ impl Change for Update {
             .bind(encode_definition(&policy.definition))
             .bind(name);
         connection.execute(update).await?;
-        Ok(Arc::new(policy))
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::policies()
+        Ok((Arc::new(policy), Touched::policies()))
     }
 }
 
@@ -120,7 +110,7 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Delete(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
         match connection.try_execute(delete).await {
@@ -128,12 +118,8 @@ impl Change for Delete {
                 Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name.clone())))
             }
             Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
-            deleted => Ok(deleted.map(|_| ())?),
+            deleted => Ok(deleted.map(|_| ((), Touched::policies()))?),
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::policies()
     }
 }
 
@@ -151,12 +137,9 @@ fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
     serde_json::to_string(methods).expect("names are JSON")
 }
 
-fn decode(row: &Row) -> Result<ArchivePolicy, IndexerError> {
-    let parts = || -> Result<_, gnudi_sql::Error> {
-        Ok((row.try_get(0)?, row.try_get::<i64>(1)?, row.try_get(2)?, row.try_get(3)?))
-    };
-    let (name, back_window, definition, methods): (String, i64, &str, &str) =
-        parts().map_err(|error| indexer_error(&error))?;
+fn decode(row: &Row) -> Result<ArchivePolicy> {
+    let (name, back_window): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let (definition, methods): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
     let damaged = |error: serde_json::Error| {
         IndexerError::Database(format!("archive policy {name} is damaged: {error}"))
     };

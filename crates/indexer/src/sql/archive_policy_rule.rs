@@ -7,10 +7,10 @@ use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, indexer_error},
-    writer::{Change, Context},
+    failure::Failure,
+    writer::{Applied, Change, Context},
 };
-use crate::{ArchivePolicyRules, IndexerError, Touched, archive_policy_rule::first_match};
+use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
 
 const SELECT_ALL: &str = "SELECT name, metric_pattern, archive_policy_name FROM archive_policy_rule \
     ORDER BY metric_pattern DESC, name ASC";
@@ -19,33 +19,29 @@ const SELECT_ONE: &str =
 
 #[async_trait]
 impl ArchivePolicyRules for SqlIndexer {
-    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
+    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
         self.writer.change(Create(rule)).await
     }
 
-    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
-        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await;
-        row.and_then(|row| row.map(|row| decode(&row)).transpose()).map_err(|error| indexer_error(&error))
+    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
+        let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await?;
+        Ok(row.map(|row| decode(&row)).transpose()?)
     }
 
-    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
-        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await;
-        rows.and_then(|rows| rows.iter().map(decode).collect()).map_err(|error| indexer_error(&error))
+    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>> {
+        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await?;
+        Ok(rows.iter().map(decode).collect::<Result<_, _>>()?)
     }
 
-    async fn rename_archive_policy_rule(
-        &self,
-        name: &str,
-        new_name: &str,
-    ) -> Result<ArchivePolicyRule, IndexerError> {
+    async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
         self.writer.change(Rename { name: name.to_owned(), new_name: new_name.to_owned() }).await
     }
 
-    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
         self.writer.change(Delete(name.to_owned())).await
     }
 
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
         first_match(&self.archive_policy_rules().await?, metric_name)
     }
 }
@@ -56,7 +52,7 @@ struct Create(ArchivePolicyRule);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Create(rule) = self;
         let insert = connection
             .statement(
@@ -72,12 +68,8 @@ impl Change for Create {
             Err(error) if is_foreign_key_violation(&error) => {
                 Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())))
             }
-            inserted => Ok(inserted.map(|_| ())?),
+            inserted => Ok(inserted.map(|_| ((), Touched::policies()))?),
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::policies()
     }
 }
 
@@ -90,7 +82,7 @@ struct Rename {
 impl Change for Rename {
     type Answer = ArchivePolicyRule;
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<ArchivePolicyRule, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<ArchivePolicyRule> {
         let Rename { name, new_name } = self;
         let rename = connection
             .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
@@ -108,13 +100,9 @@ impl Change for Rename {
             Err(error) => Err(error.into()),
             Ok(_) => {
                 let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
-                Ok(decode(&row)?)
+                Ok((decode(&row)?, Touched::policies()))
             }
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::policies()
     }
 }
 
@@ -124,17 +112,13 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Delete(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
         match connection.execute(delete).await? {
             0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
-            _ => Ok(()),
+            _ => Ok(((), Touched::policies())),
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::policies()
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::types::{Fill, StoredAttribute, StoredType};
-use crate::IndexerError;
+use crate::{IndexerError, Result};
 
 /// How the definition of an attribute is stored.
 #[derive(Serialize, Deserialize)]
@@ -56,10 +56,10 @@ pub(super) fn encode(attribute: &StoredAttribute) -> String {
     serde_json::to_string(&definition).expect("a definition is JSON")
 }
 
-pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute, IndexerError> {
+pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute> {
     let damaged = || IndexerError::Database(format!("attribute {number} is damaged"));
     let stored: Definition<'_> = serde_json::from_str(definition).map_err(|_| damaged())?;
-    let bound = |raw: Option<Box<RawValue>>| -> Result<Option<f64>, IndexerError> {
+    let bound = |raw: Option<Box<RawValue>>| -> Result<Option<f64>> {
         raw.map(|raw| raw.get().parse().map_err(|_| damaged())).transpose()
     };
     let kind = match &*stored.kind {
@@ -80,7 +80,7 @@ pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute, I
         let value = read_value(raw.get(), kind).ok_or_else(damaged)?;
         Ok(Fill { version, value })
     };
-    let fills = stored.fills.into_iter().map(fill).collect::<Result<_, IndexerError>>()?;
+    let fills = stored.fills.into_iter().map(fill).collect::<Result<_>>()?;
     Ok(StoredAttribute { number, kind, required: stored.required, fills })
 }
 
@@ -138,7 +138,7 @@ impl StoredType {
         &self,
         json: &str,
         row_version: i64,
-    ) -> Result<BTreeMap<Text, AttributeValue>, IndexerError> {
+    ) -> Result<BTreeMap<Text, AttributeValue>> {
         let mut values = self.values_in(json)?;
         let mut value = |attribute: &StoredAttribute| {
             values.remove(&attribute.number).unwrap_or_else(|| attribute.fill(row_version).clone())
@@ -147,7 +147,7 @@ impl StoredType {
     }
 
     /// The values that are in a row, by the numbers of their attributes. Those of attributes that are gone are passed over.
-    pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>, IndexerError> {
+    pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>> {
         let damaged = |error: &dyn fmt::Display| {
             IndexerError::Database(format!("the attributes of a resource are damaged: {error}"))
         };

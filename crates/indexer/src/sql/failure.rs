@@ -15,17 +15,19 @@ pub(super) enum Failure {
 
 impl From<gnudi_sql::Error> for Failure {
     fn from(error: gnudi_sql::Error) -> Self {
-        Failure::Broken(indexer_error(&error))
+        Failure::Broken(error.into())
     }
 }
 
-/// The text names neither the database's address nor a value of a row.
-pub(super) fn indexer_error(error: &gnudi_sql::Error) -> IndexerError {
-    let reason = reason(error);
-    match class(error) {
-        Class::NoSpace => IndexerError::NoSpace(reason),
-        Class::Unavailable => IndexerError::Unavailable(reason),
-        Class::Contended => IndexerError::Contended(reason),
-        Class::Other => IndexerError::Database(reason),
+impl From<gnudi_sql::Error> for IndexerError {
+    /// The text names neither the database's address nor a value of a row.
+    fn from(error: gnudi_sql::Error) -> Self {
+        let reason = reason(&error);
+        match class(&error) {
+            Class::NoSpace => IndexerError::NoSpace(reason),
+            Class::Unavailable => IndexerError::Unavailable(reason),
+            Class::Contended => IndexerError::Contended(reason),
+            Class::Other => IndexerError::Database(reason),
+        }
     }
 }

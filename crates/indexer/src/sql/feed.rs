@@ -5,8 +5,8 @@
 
 use async_trait::async_trait;
 
-use super::{Connection, Dialect, SqlIndexer, Statement, failure::indexer_error};
-use crate::{Feed, FeedEntry, IndexerError, Touched};
+use super::{Connection, Dialect, SqlIndexer, Statement};
+use crate::{Feed, FeedEntry, Result, Touched};
 
 /// So many rows stay. A process that is further behind forgets all that it remembers.
 const ROWS_KEPT: i64 = 10_000;
@@ -53,29 +53,26 @@ impl Feed for SqlIndexer {
         self.readers.dialect().is_server()
     }
 
-    async fn latest(&self) -> Result<i64, IndexerError> {
+    async fn latest(&self) -> Result<i64> {
         let select = self.readers.statement("SELECT MAX(number) FROM index_change");
-        let row = self.readers.fetch_one(select).await.map_err(|error| indexer_error(&error))?;
-        row.try_get::<Option<i64>>(0).map(Option::unwrap_or_default).map_err(|error| indexer_error(&error))
+        let number: Option<i64> = self.readers.fetch_one(select).await?.try_get(0)?;
+        Ok(number.unwrap_or_default())
     }
 
-    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>, IndexerError> {
+    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
         let select = format!(
             "SELECT number, process, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
         );
         let select = Statement::new(self.readers.dialect(), select).bind(number);
-        let entries = async {
-            let rows = self.readers.fetch_all(select).await?;
-            let entry = |row: &super::Row| {
-                let process: i64 = row.try_get(1)?;
-                Ok(FeedEntry {
-                    number: row.try_get(0)?,
-                    is_own: process == self.process,
-                    touched: Touched::from_text(row.try_get(2)?),
-                })
-            };
-            rows.iter().map(entry).collect::<Result<Vec<_>, gnudi_sql::Error>>()
+        let rows = self.readers.fetch_all(select).await?;
+        let entry = |row: &super::Row| {
+            let process: i64 = row.try_get(1)?;
+            Ok(FeedEntry {
+                number: row.try_get(0)?,
+                is_own: process == self.process,
+                touched: Touched::from_text(row.try_get(2)?),
+            })
         };
-        entries.await.map_err(|error| indexer_error(&error))
+        rows.iter().map(entry).collect()
     }
 }

@@ -1,10 +1,4 @@
 //! The statements that page through metrics.
-//!
-//! A page begins behind its marker. What lies behind it, in the order (k1, k2, ..., id), is cut into pieces that follow
-//! each other: first what equals the marker in all keys but the last, then what equals it in all but the last two, and so
-//! on. In each piece the leading keys are fixed and the next one has a bound, so an index serves it without sorting or
-//! skipping; the pieces are read one after the other until the page is full. NULLs get pieces of their own, since no
-//! comparison finds them.
 
 use std::sync::Arc;
 
@@ -14,23 +8,20 @@ use gnudi_sql::Value;
 
 use super::{
     Dialect, SqlIndexer, Statement,
-    failure::indexer_error,
     metric::{COLUMNS, status_code},
+    pieces::Piece,
     scope::push_scope,
 };
 use crate::{
-    IndexerError, MetricFilter, MetricListing, Page, SortKey,
+    MetricFilter, MetricListing, Page, Result, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
-pub(super) async fn list(
-    indexer: &SqlIndexer,
-    listing: &MetricListing,
-) -> Result<Vec<Arc<Metric>>, IndexerError> {
+pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
     let MetricListing { filter, page: Page { limit, marker: last, sorts } } = listing;
     let sorts = order_of(sorts);
     let pieces = match *last {
-        None => vec![Piece { equal: Vec::new(), bound: None, from: 0 }],
+        None => vec![Piece::default()],
         Some(id) => pieces_behind(&*marker(indexer, id, filter).await?, &sorts),
     };
     let mut page = Vec::new();
@@ -40,7 +31,7 @@ pub(super) async fn list(
             break;
         }
         let query = statement(filter, piece, &sorts, missing, indexer.readers.dialect());
-        let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
+        let rows = indexer.readers.fetch_all(query).await?;
         for row in &rows {
             page.push(Arc::new(indexer.decode(row)?));
         }
@@ -49,57 +40,19 @@ pub(super) async fn list(
 }
 
 /// Any active metric will do, also one that the filter leaves out; and any other that has the listing's status.
-async fn marker(
-    indexer: &SqlIndexer,
-    id: MetricId,
-    filter: &MetricFilter,
-) -> Result<Arc<Metric>, IndexerError> {
+async fn marker(indexer: &SqlIndexer, id: MetricId, filter: &MetricFilter) -> Result<Arc<Metric>> {
     let found = indexer.find(&[id], filter.status.unwrap_or(MetricStatus::Active)).await?.pop().flatten();
     found.ok_or_else(|| invalid_marker(id))
 }
 
-/// A part of the order whose leading keys have the marker's values.
-struct Piece {
-    equal: Vec<(SortKey, Key)>,
-    /// Where the key after those begins.
-    bound: Option<(SortKey, Bound)>,
-    /// The first key that still orders the piece.
-    from: usize,
-}
-
-/// A value of a key; `None` is NULL.
-type Key = Option<Value>;
-
-enum Bound {
-    Above(Value),
-    Below(Value),
-    IsNull,
-    IsNotNull,
-}
-
-fn pieces_behind(marker: &Metric, sorts: &[MetricSort]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for (from, sort) in sorts.iter().enumerate().rev() {
-        let bounds = match (value_of(marker, sort.key), sort.direction.nulls_first()) {
-            (None, true) => vec![Bound::IsNotNull],
-            (None, false) => vec![],
-            (Some(value), nulls_first) => {
-                let behind =
-                    if sort.direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
-                if nulls_first || !is_nullable(sort.key) { vec![behind] } else { vec![behind, Bound::IsNull] }
-            }
-        };
-        let equal: Vec<_> = sorts[..from].iter().map(|sort| (sort.key, value_of(marker, sort.key))).collect();
-        for bound in bounds {
-            pieces.push(Piece { equal: equal.clone(), bound: Some((sort.key, bound)), from });
-        }
-    }
-    pieces
+fn pieces_behind(marker: &Metric, sorts: &[MetricSort]) -> Vec<Piece<Value>> {
+    let key = |sort: &MetricSort| (value_of(marker, sort.key), sort.direction, is_nullable(sort.key));
+    Piece::behind(&sorts.iter().map(key).collect::<Vec<_>>())
 }
 
 fn statement(
     filter: &MetricFilter,
-    piece: &Piece,
+    piece: &Piece<Value>,
     sorts: &[MetricSort],
     limit: usize,
     dialect: Dialect,
@@ -125,23 +78,13 @@ fn statement(
         query.push(" AND ");
         push_scope(&mut query, scope);
     }
-    for (key, value) in &piece.equal {
-        let column = column_of(*key);
-        match value {
-            None => query.push(format_args!(" AND {column} IS NULL")),
-            Some(value) => query.push(format_args!(" AND {column} = ")).push_bind(value.clone()),
-        };
-    }
-    if let Some((key, bound)) = &piece.bound {
-        let column = column_of(*key);
-        match bound {
-            Bound::IsNull => query.push(format_args!(" AND {column} IS NULL")),
-            Bound::IsNotNull => query.push(format_args!(" AND {column} IS NOT NULL")),
-            Bound::Above(value) => query.push(format_args!(" AND {column} > ")).push_bind(value.clone()),
-            Bound::Below(value) => query.push(format_args!(" AND {column} < ")).push_bind(value.clone()),
-        };
-    }
-    let order: Vec<String> = sorts[piece.from..].iter().map(|sort| order_term(*sort, dialect)).collect();
+    let push_key = |query: &mut Statement, at: usize| {
+        query.push(column_of(sorts[at].key));
+    };
+    piece.push(&mut query, push_key, |query, _, value| {
+        query.push_bind(value.clone());
+    });
+    let order: Vec<String> = sorts[piece.from()..].iter().map(|sort| order_term(*sort, dialect)).collect();
     query.push(format_args!(" ORDER BY {} LIMIT ", order.join(", ")));
     query.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
     query
@@ -168,7 +111,8 @@ const fn is_nullable(key: SortKey) -> bool {
     matches!(key, SortKey::Name | SortKey::Unit | SortKey::ResourceId)
 }
 
-fn value_of(metric: &Metric, key: SortKey) -> Key {
+/// `None` is NULL.
+fn value_of(metric: &Metric, key: SortKey) -> Option<Value> {
     match key {
         SortKey::Id => Some(metric.id.0.into()),
         SortKey::Creator => Some(metric.creator.as_str().into()),
@@ -239,7 +183,7 @@ mod tests {
             let sorts: Vec<MetricSort> = sorts.iter().map(|sort| sort.parse().unwrap()).collect();
             let sorts = order_of(&sorts);
             let mut pieces = pieces_behind(marker, &sorts);
-            pieces.push(Piece { equal: Vec::new(), bound: None, from: 0 });
+            pieces.push(Piece::default());
             for piece in &pieces {
                 let query = statement(filter, piece, &sorts, 10, Dialect::Sqlite);
                 let plan = crate::sql::plan(&indexer, &query).await.join("; ");

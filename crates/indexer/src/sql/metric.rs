@@ -7,20 +7,20 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, MetricStatus, Text, Timestamp};
+use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Text, Timestamp};
 use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    failure::{Failure, indexer_error},
     interner::Texts,
     listing,
     scope::count_statement,
-    writer::{Change, Context},
+    writer::{Applied, Change, Context},
 };
 use crate::{
-    Creators, IndexerError, MetricListing, Metrics, NewMetric, Touched, metric::named_metric_already_exists,
+    Creators, IndexerError, MetricListing, Metrics, NewMetric, NewNamedMetric, Result, Touched,
+    metric::named_metric_already_exists,
 };
 
 /// How many rows one INSERT has at most; each number of rows is a statement of its own.
@@ -45,22 +45,20 @@ pub(super) const fn status_code(status: MetricStatus) -> i64 {
 
 #[async_trait]
 impl Metrics for SqlIndexer {
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
         let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(self.active(new))).collect();
         let outcomes = self.writer.create_metrics(metrics.clone()).await;
         metrics.into_iter().zip(outcomes).map(|(metric, outcome)| outcome.map(|()| metric)).collect()
     }
 
-    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
         self.find(ids, MetricStatus::Active).await
     }
 
-    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>> {
         let mut found = HashMap::with_capacity(names.len());
         for names in names.chunks(NAMES_LOOKED_UP_MAX) {
-            let rows = self.readers.fetch_all(named_statement(self.readers.dialect(), names)).await;
-            let rows = rows.map_err(|error| indexer_error(&error))?;
-            for row in &rows {
+            for row in &self.readers.fetch_all(named_statement(self.readers.dialect(), names)).await? {
                 let metric = Arc::new(self.decode(row)?);
                 found.insert((metric.resource_id, metric.name.clone().unwrap_or_default()), metric);
             }
@@ -70,36 +68,31 @@ impl Metrics for SqlIndexer {
         Ok(names.iter().map(find).collect())
     }
 
-    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
+    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
         listing::list(self, listing).await
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
-        let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await;
-        let count = counted.and_then(|rows| rows.first().map_or(Ok(0), |row| row.try_get::<i64>(0)));
-        Ok(count.map_err(|error| indexer_error(&error))?.cast_unsigned())
+    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
+        let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await?;
+        Ok(counted.first().map_or(Ok(0), |row| row.try_get::<i64>(0))?.cast_unsigned())
     }
 
-    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
+    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
         self.writer.delete_metrics(ids.to_vec()).await
     }
 
-    async fn deleted_metrics(
-        &self,
-        after: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError> {
+    async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut marked = Statement::new(self.readers.dialect(), "SELECT id FROM metric WHERE status = 1");
         if let Some(after) = after {
             marked.push(" AND id > ").push_bind(after.0);
         }
         marked.push(" ORDER BY id LIMIT ").push_bind(limit);
-        let rows = self.readers.fetch_all(marked).await.map_err(|error| indexer_error(&error))?;
+        let rows = self.readers.fetch_all(marked).await?;
         rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?))).collect()
     }
 
-    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
+    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
         self.writer.change(Expunge(ids.to_vec())).await
     }
 }
@@ -110,7 +103,7 @@ impl SqlIndexer {
         &self,
         ids: &[MetricId],
         status: MetricStatus,
-    ) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
+    ) -> Result<Vec<Option<Arc<Metric>>>> {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(IDS_NAMED_MAX) {
             let status = status_code(status);
@@ -119,8 +112,7 @@ impl SqlIndexer {
                 format!("SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id"),
             );
             query.push_among(ids.iter().map(|id| id.0));
-            let rows = self.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
-            for row in &rows {
+            for row in &self.readers.fetch_all(query).await? {
                 let metric = self.decode(row)?;
                 found.insert(metric.id, Arc::new(metric));
             }
@@ -144,36 +136,51 @@ impl SqlIndexer {
     }
 
     /// A row of [`COLUMNS`].
-    pub(super) fn decode(&self, row: &Row) -> Result<Metric, IndexerError> {
+    pub(super) fn decode(&self, row: &Row) -> Result<Metric> {
         decode(row, &self.texts)
     }
 }
 
-pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric, IndexerError> {
-    let Texts { labels, names } = texts;
-    let parts = || -> Result<Metric, gnudi_sql::Error> {
-        Ok(Metric {
-            id: MetricId(Uuid::nil()),
-            creator: labels.intern(row.try_get(1)?),
-            name: row.try_get::<Option<&str>>(2)?.map(|name| names.intern(name)),
-            unit: row.try_get::<Option<&str>>(3)?.map(|unit| labels.intern(unit)),
-            archive_policy_name: labels.intern(row.try_get(4)?),
-            resource_id: None,
-            status: match row.try_get::<i64>(6)? {
-                0 => MetricStatus::Active,
-                _ => MetricStatus::Delete,
-            },
-            created_at: Timestamp(row.try_get(7)?),
-        })
-    };
-    let mut metric = parts().map_err(|error| indexer_error(&error))?;
-    metric.id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
-    metric.resource_id = uuid_at(row, 5)?;
-    Ok(metric)
+/// A metric that is made for a resource, and has its creator.
+pub(super) fn of_resource(
+    resource: &Resource,
+    name: &str,
+    new: &NewNamedMetric,
+    now: Timestamp,
+    texts: &Texts,
+) -> Metric {
+    let NewNamedMetric { id, unit, archive_policy_name } = new;
+    Metric {
+        id: *id,
+        creator: resource.creator.clone(),
+        name: Some(texts.names.intern(name)),
+        unit: unit.as_deref().map(|unit| texts.labels.intern(unit)),
+        archive_policy_name: texts.labels.intern(archive_policy_name),
+        resource_id: Some(resource.id),
+        status: MetricStatus::Active,
+        created_at: now,
+    }
 }
 
-fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>, IndexerError> {
-    let bytes: Option<&[u8]> = row.try_get(column).map_err(|error| indexer_error(&error))?;
+pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric> {
+    let Texts { labels, names } = texts;
+    Ok(Metric {
+        id: MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?),
+        creator: labels.intern(row.try_get(1)?),
+        name: row.try_get::<Option<&str>>(2)?.map(|name| names.intern(name)),
+        unit: row.try_get::<Option<&str>>(3)?.map(|unit| labels.intern(unit)),
+        archive_policy_name: labels.intern(row.try_get(4)?),
+        resource_id: uuid_at(row, 5)?,
+        status: match row.try_get::<i64>(6)? {
+            0 => MetricStatus::Active,
+            _ => MetricStatus::Delete,
+        },
+        created_at: Timestamp(row.try_get(7)?),
+    })
+}
+
+fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>> {
+    let bytes: Option<&[u8]> = row.try_get(column)?;
     bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
 }
 
@@ -227,7 +234,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
 pub(super) async fn insert(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
+) -> Result<Vec<Result<()>>, gnudi_sql::Error> {
     let missing = resources_missing(connection, metrics).await?;
     if missing.is_empty() {
         return insert_into_resources(connection, metrics).await;
@@ -249,7 +256,7 @@ pub(super) async fn insert(
 async fn insert_into_resources(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
-) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
+) -> Result<Vec<Result<()>>, gnudi_sql::Error> {
     let mut outcomes = vec![Ok(()); metrics.len()];
     let rows_max = rows_inserted_max(connection.dialect());
     let mut ranges: Vec<Range<usize>> = (0..metrics.len())
@@ -262,13 +269,7 @@ async fn insert_into_resources(
         let insert = insert_statement(connection.dialect(), &metrics[range.clone()]);
         let Err(error) = connection.try_execute(insert).await else { continue };
         let metric = &metrics[range.start];
-        let refusal = if is_unique_violation(&error) {
-            named_metric_already_exists(metric.name.as_deref())
-        } else if is_foreign_key_violation(&error) {
-            IndexerError::NoSuchArchivePolicy(metric.archive_policy_name.to_string())
-        } else {
-            return Err(error);
-        };
+        let refusal = refusal(error, metric)?;
         if range.len() == 1 {
             outcomes[range.start] = Err(refusal);
         } else {
@@ -278,6 +279,20 @@ async fn insert_into_resources(
         }
     }
     Ok(outcomes)
+}
+
+/// What a constraint has against the metric.
+///
+/// # Errors
+/// Others than those of constraints.
+pub(super) fn refusal(error: gnudi_sql::Error, metric: &Metric) -> Result<IndexerError, gnudi_sql::Error> {
+    if is_unique_violation(&error) {
+        Ok(named_metric_already_exists(metric.name.as_deref()))
+    } else if is_foreign_key_violation(&error) {
+        Ok(IndexerError::NoSuchArchivePolicy(metric.archive_policy_name.to_string()))
+    } else {
+        Err(error)
+    }
 }
 
 /// Of the resources that the metrics name those that are not there.
@@ -366,7 +381,7 @@ fn insert_text(rows: usize) -> Arc<str> {
 pub(super) async fn mark_deleted(
     connection: &mut Connection,
     ids: &[MetricId],
-) -> Result<Vec<Result<(), IndexerError>>, gnudi_sql::Error> {
+) -> Result<Vec<Result<()>>, gnudi_sql::Error> {
     let dialect = connection.dialect();
     let mut active = HashSet::new();
     for ids in ids.chunks(IDS_NAMED_MAX) {
@@ -393,18 +408,14 @@ struct Expunge(Vec<MetricId>);
 impl Change for Expunge {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
             let mut query =
                 Statement::new(connection.dialect(), "DELETE FROM metric WHERE status = 1 AND id");
             query.push_among(ids.iter().map(|id| id.0));
             connection.execute(query).await?;
         }
-        Ok(())
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
         // They were deleted before.
-        Touched::default()
+        Ok(((), Touched::default()))
     }
 }

@@ -1,9 +1,9 @@
 //! The index in a SQL database: `SQLite`, `PostgreSQL`, `MySQL` or `MariaDB`.
 //!
-//! Opening is here; one file per noun has its statements, `listing.rs` those that page through metrics. All writes of a
-//! process go through the one task in `writer.rs`, and those of several processes one transaction after the other. What
-//! only one database understands stays in `database/`, in `failure.rs` and in `migrations/`; where statements differ, they
-//! ask the dialect.
+//! Opening is here; one file per noun has its statements, `listing.rs` those that page through metrics, `pieces.rs` how
+//! pages are cut. All writes of a process go through the one task in `writer.rs`, and those of several processes one
+//! transaction after the other. What only one database understands stays in `gnudi_sql`, in `failure.rs` and in
+//! `migrations/`; where statements differ, they ask the dialect.
 
 mod archive_policy;
 mod archive_policy_rule;
@@ -17,6 +17,7 @@ mod listing;
 mod metric;
 mod migrations;
 mod pattern;
+mod pieces;
 mod resource;
 mod resource_type;
 mod scope;
@@ -34,8 +35,7 @@ use gnudi_sql::{
 };
 use uuid::Uuid;
 
-use crate::{Indexer, IndexerError};
-use failure::indexer_error;
+use crate::{Indexer, Result};
 use interner::Texts;
 use types::{TypeCache, Types};
 use writer::Writer;
@@ -154,19 +154,17 @@ impl SqlIndexer {
     }
 
     /// The resource types as they are now.
-    async fn types(&self) -> Result<Arc<Types>, IndexerError> {
-        let version = self.readers.fetch_one(self.readers.statement(types::SELECT_VERSION)).await;
-        let version = version.and_then(|row| row.try_get(0)).map_err(|error| indexer_error(&error))?;
-        self.types_at(version).await
+    async fn types(&self) -> Result<Arc<Types>> {
+        let row = self.readers.fetch_one(self.readers.statement(types::SELECT_VERSION)).await?;
+        self.types_at(row.try_get(0)?).await
     }
 
     /// Those of this version, or later ones.
-    async fn types_at(&self, version: i64) -> Result<Arc<Types>, IndexerError> {
+    async fn types_at(&self, version: i64) -> Result<Arc<Types>> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
         }
-        let rows = self.readers.fetch_all(self.readers.statement(types::SELECT_ALL)).await;
-        let types = types::decode(&rows.map_err(|error| indexer_error(&error))?)?;
+        let types = types::decode(&self.readers.fetch_all(self.readers.statement(types::SELECT_ALL)).await?)?;
         self.types.keep(&types);
         Ok(types)
     }

@@ -12,25 +12,25 @@ use super::{
     failure::Failure,
     types,
     types::{Fill, StoredAttribute, StoredType},
-    writer::{Change, Context},
+    writer::{Applied, Change, Context},
 };
 use crate::{
-    IndexerError, ResourceTypeChange, ResourceTypes, Touched,
+    IndexerError, ResourceTypeChange, ResourceTypes, Result, Touched,
     resource_type::{changed, check_change},
 };
 
 #[async_trait]
 impl ResourceTypes for SqlIndexer {
-    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<(), IndexerError> {
+    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()> {
         self.writer.change(Create(resource_type)).await
     }
 
-    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError> {
+    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>> {
         let types = self.types().await?;
         Ok(types.named(name).ok().map(|stored| stored.resource_type.clone()))
     }
 
-    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError> {
+    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>> {
         let types = self.types().await?;
         Ok(types.all().map(|stored| stored.resource_type.clone()).collect())
     }
@@ -39,11 +39,11 @@ impl ResourceTypes for SqlIndexer {
         &self,
         name: &str,
         change: ResourceTypeChange,
-    ) -> Result<Arc<ResourceType>, IndexerError> {
+    ) -> Result<Arc<ResourceType>> {
         self.writer.change(Update { name: name.to_owned(), change }).await
     }
 
-    async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError> {
+    async fn delete_resource_type(&self, name: &str) -> Result<()> {
         self.writer.change(Delete(name.to_owned())).await
     }
 }
@@ -67,7 +67,7 @@ struct Create(ResourceType);
 impl Change for Create {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Create(ResourceType { name, attributes }) = self;
         let taken =
             connection.statement("SELECT number FROM resource_type WHERE name = ?").bind(name.as_str());
@@ -81,11 +81,7 @@ impl Change for Create {
             // No resource is older than the attribute.
             insert(&mut *connection, number, name, attribute, None).await?;
         }
-        Ok(())
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default()
+        Ok(((), Touched::default()))
     }
 }
 
@@ -98,7 +94,7 @@ struct Update {
 impl Change for Update {
     type Answer = Arc<ResourceType>;
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<Arc<ResourceType>, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ResourceType>> {
         let Update { name, change } = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
@@ -125,11 +121,7 @@ impl Change for Update {
                 .bind(number);
             connection.execute(update).await?;
         }
-        Ok(Arc::new(changed(&stored.resource_type, change)))
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::types()
+        Ok((Arc::new(changed(&stored.resource_type, change)), Touched::types()))
     }
 }
 
@@ -173,7 +165,7 @@ struct Delete(String);
 impl Change for Delete {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Delete(name) = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
@@ -187,12 +179,8 @@ impl Change for Delete {
             Ok(0) => Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone()))),
             deleted => {
                 deleted?;
-                next_version(connection).await.map(|_| ())
+                next_version(connection).await.map(|_| ((), Touched::types()))
             }
         }
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::types()
     }
 }

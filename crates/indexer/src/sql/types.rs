@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text};
 use parking_lot::RwLock;
 
-use super::{Connection, Row, attribute, failure::indexer_error};
-use crate::IndexerError;
+use super::{Connection, Row, attribute};
+use crate::{IndexerError, Result};
 
 /// All resource types at one version.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Fill {
 }
 
 impl Types {
-    pub(super) fn named(&self, name: &str) -> Result<&Arc<StoredType>, IndexerError> {
+    pub(super) fn named(&self, name: &str) -> Result<&Arc<StoredType>> {
         self.by_name.get(name).ok_or_else(|| IndexerError::NoSuchResourceType(name.to_owned()))
     }
 
@@ -123,30 +123,27 @@ pub(super) const SELECT_ALL: &str = "SELECT version, t.number, t.name, a.number,
     FROM resource_type_version CROSS JOIN resource_type t LEFT JOIN resource_attribute a ON a.type_number = t.number \
     ORDER BY t.number";
 
-pub(super) async fn version(connection: &mut Connection) -> Result<i64, IndexerError> {
-    let row = connection.fetch_one(connection.statement(SELECT_VERSION)).await;
-    row.and_then(|row| row.try_get(0)).map_err(|error| indexer_error(&error))
+pub(super) async fn version(connection: &mut Connection) -> Result<i64> {
+    Ok(connection.fetch_one(connection.statement(SELECT_VERSION)).await?.try_get(0)?)
 }
 
-pub(super) async fn load(connection: &mut Connection) -> Result<Arc<Types>, IndexerError> {
-    let rows = connection.fetch_all(connection.statement(SELECT_ALL)).await;
-    decode(&rows.map_err(|error| indexer_error(&error))?)
+pub(super) async fn load(connection: &mut Connection) -> Result<Arc<Types>> {
+    decode(&connection.fetch_all(connection.statement(SELECT_ALL)).await?)
 }
 
 /// The rows of [`SELECT_ALL`].
-pub(super) fn decode(rows: &[Row]) -> Result<Arc<Types>, IndexerError> {
+pub(super) fn decode(rows: &[Row]) -> Result<Arc<Types>> {
     let mut types: Vec<(i64, Text, BTreeMap<Text, StoredAttribute>)> = Vec::new();
     let mut version = 0;
     for row in rows {
-        let broken = |error: gnudi_sql::Error| indexer_error(&error);
-        version = row.try_get(0).map_err(broken)?;
-        let number: i64 = row.try_get(1).map_err(broken)?;
+        version = row.try_get(0)?;
+        let number: i64 = row.try_get(1)?;
         if types.last().is_none_or(|(last, ..)| *last != number) {
-            types.push((number, Text::from(row.try_get::<&str>(2).map_err(broken)?), BTreeMap::new()));
+            types.push((number, Text::from(row.try_get::<&str>(2)?), BTreeMap::new()));
         }
-        if let Some(attribute_number) = row.try_get::<Option<i64>>(3).map_err(broken)? {
-            let name = Text::from(row.try_get::<&str>(4).map_err(broken)?);
-            let stored = attribute::decode(attribute_number, row.try_get(5).map_err(broken)?)?;
+        if let Some(attribute_number) = row.try_get::<Option<i64>>(3)? {
+            let name = Text::from(row.try_get::<&str>(4)?);
+            let stored = attribute::decode(attribute_number, row.try_get(5)?)?;
             types.last_mut().expect("each row has a type").2.insert(name, stored);
         }
     }

@@ -35,7 +35,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    failure::{Failure, indexer_error},
+    failure::Failure,
     feed,
     interner::Texts,
     metric,
@@ -43,7 +43,7 @@ use super::{
     types,
     types::{TypeCache, Types},
 };
-use crate::{IndexerError, Touched};
+use crate::{IndexerError, Result, Touched};
 
 /// How many calls may wait; further ones wait for a place.
 const CALLS_WAITING_MAX: usize = 4096;
@@ -71,13 +71,13 @@ pub(super) trait Change: Send + Sync + 'static {
     type Answer: Send + Sync + 'static;
 
     /// May be called again after the transaction was lost.
-    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure>;
-
-    /// What others may not remember any more once the change is committed.
-    fn touched(&self, answer: &Self::Answer) -> Touched;
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Self::Answer>;
 }
 
-type Answers<A> = Vec<Result<A, IndexerError>>;
+/// The answer, and what others may not remember any more once the change is committed.
+pub(super) type Applied<A> = Result<(A, Touched), Failure>;
+
+type Answers<A> = Vec<Result<A>>;
 
 /// Items that are written together with those of other calls, and where the answers go, in order.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Writer {
         Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit }
     }
 
-    pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer, IndexerError> {
+    pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer> {
         let (answer, answered) = oneshot::channel();
         let step = Pending { change, outcome: None, answer };
         self.ask(Work::Change(Box::new(step)), answered).await?
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// Hands work over and waits for its answer.
-    async fn ask<A>(&self, work: Work, answered: oneshot::Receiver<A>) -> Result<A, IndexerError> {
+    async fn ask<A>(&self, work: Work, answered: oneshot::Receiver<A>) -> Result<A> {
         let answer = async {
             let sender = self.work.lock().clone().ok_or_else(stopped)?;
             sender.send(work).await.map_err(|_| stopped())?;
@@ -191,25 +191,25 @@ fn stopped() -> IndexerError {
 #[async_trait]
 trait Step: Send {
     /// Fails only where the transaction is lost.
-    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError>;
+    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<()>;
 
     /// Of a change that was applied.
     fn touched(&self) -> Touched;
 
-    fn answer(self: Box<Self>, committed: Result<(), IndexerError>);
+    fn answer(self: Box<Self>, committed: Result<()>);
 }
 
 struct Pending<C: Change> {
     change: C,
-    outcome: Option<Result<C::Answer, IndexerError>>,
-    answer: oneshot::Sender<Result<C::Answer, IndexerError>>,
+    outcome: Option<Result<(C::Answer, Touched)>>,
+    answer: oneshot::Sender<Result<C::Answer>>,
 }
 
 #[async_trait]
 impl<C: Change> Step for Pending<C> {
-    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<(), IndexerError> {
+    async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<()> {
         self.outcome = Some(match self.change.apply(connection, context).await {
-            Ok(answer) => Ok(answer),
+            Ok(applied) => Ok(applied),
             Err(Failure::Refused(error)) => Err(error),
             Err(Failure::Broken(error)) => return Err(error),
         });
@@ -218,16 +218,16 @@ impl<C: Change> Step for Pending<C> {
 
     fn touched(&self) -> Touched {
         match &self.outcome {
-            Some(Ok(answer)) => self.change.touched(answer),
+            Some(Ok((_, touched))) => touched.clone(),
             _ => Touched::default(),
         }
     }
 
-    fn answer(self: Box<Self>, committed: Result<(), IndexerError>) {
+    fn answer(self: Box<Self>, committed: Result<()>) {
         let Pending { outcome, answer, .. } = *self;
         let outcome = committed.and_then(|()| outcome.expect("a change was applied before the commit"));
         // The caller may have gone.
-        answer.send(outcome).ok();
+        answer.send(outcome.map(|(answer, _)| answer)).ok();
     }
 }
 
@@ -263,7 +263,7 @@ impl<T, A: Clone> Gathered<T, A> {
         self.items.append(&mut items);
     }
 
-    fn answer(self, outcomes: Result<Answers<A>, IndexerError>) {
+    fn answer(self, outcomes: Result<Answers<A>>) {
         let mut outcomes = outcomes.map(Vec::into_iter);
         for (count, answer) in self.calls {
             let answers = match &mut outcomes {
@@ -299,16 +299,11 @@ impl Group {
             + self.deleted_resources.items.len()
     }
 
-    async fn run(
-        &mut self,
-        connection: &mut Connection,
-        context: &Context,
-    ) -> Result<Outcomes, IndexerError> {
-        let lost = |error: gnudi_sql::Error| indexer_error(&error);
+    async fn run(&mut self, connection: &mut Connection, context: &Context) -> Result<Outcomes> {
         let bounds = self.bounds_of_resources(connection);
         self.is_begun = false;
         if !bounds.begins {
-            begin(connection).await.map_err(lost)?;
+            begin(connection).await?;
         }
         self.is_begun = true;
         for change in &mut self.changes {
@@ -317,18 +312,16 @@ impl Group {
         let created = create::insert(connection, context, &mut self.resources.items, bounds).await?;
         let outcomes = Outcomes {
             resources: created.outcomes,
-            metrics: metric::insert(connection, &self.metrics.items).await.map_err(lost)?,
-            deleted_metrics: metric::mark_deleted(connection, &self.deleted_metrics.items)
-                .await
-                .map_err(lost)?,
+            metrics: metric::insert(connection, &self.metrics.items).await?,
+            deleted_metrics: metric::mark_deleted(connection, &self.deleted_metrics.items).await?,
             deleted_resources: delete::delete(connection, context, &self.deleted_resources.items).await?,
         };
         if connection.dialect().is_server() {
             let touched = self.touched(&outcomes);
-            tell(connection, context, &touched).await.map_err(lost)?;
+            tell(connection, context, &touched).await?;
         }
         if !created.committed {
-            connection.run("COMMIT").await.map_err(lost)?;
+            connection.run("COMMIT").await?;
         }
         Ok(outcomes)
     }
@@ -365,7 +358,7 @@ impl Group {
         create::Bounds { begins: creates && self.changes.is_empty(), ends: creates && others == [true; 3] }
     }
 
-    fn answer(self, outcomes: Result<Outcomes, IndexerError>) {
+    fn answer(self, outcomes: Result<Outcomes>) {
         let committed = outcomes.as_ref().map(|_| ()).map_err(Clone::clone);
         for change in self.changes {
             change.answer(committed.clone());
@@ -422,17 +415,13 @@ pub(super) struct Context {
 
 impl Context {
     /// The types as this transaction sees them.
-    pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>, IndexerError> {
+    pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>> {
         let version = types::version(&mut *connection).await?;
         self.types_at(connection, version).await
     }
 
     /// As [`Context::types`], where their version was read already.
-    pub(super) async fn types_at(
-        &self,
-        connection: &mut Connection,
-        version: i64,
-    ) -> Result<Arc<Types>, IndexerError> {
+    pub(super) async fn types_at(&self, connection: &mut Connection, version: i64) -> Result<Arc<Types>> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
         }
@@ -508,7 +497,7 @@ async fn carry_out(
     connection: &mut Option<Connection>,
     group: &mut Group,
     context: &mut Context,
-) -> Result<Outcomes, IndexerError> {
+) -> Result<Outcomes> {
     context.checkpoints.check().map_err(IndexerError::Database)?;
     let start = Instant::now();
     let (mut pause, mut rooms_made) = (PAUSE_BEFORE_ATTEMPT, 0);
@@ -550,10 +539,10 @@ async fn carry_out(
 async fn connect<'a>(
     connector: &Connector,
     connection: &'a mut Option<Connection>,
-) -> Result<&'a mut Connection, IndexerError> {
+) -> Result<&'a mut Connection> {
     let open = match connection.take() {
         Some(open) => open,
-        None => connector.connect(Purpose::Write).await.map_err(|error| indexer_error(&error))?,
+        None => connector.connect(Purpose::Write).await?,
     };
     Ok(connection.insert(open))
 }

@@ -24,25 +24,82 @@ pub trait Call: Debug {
     }
 }
 
+/// The calls that a test plays: by name, their arguments and what they ask of `$index`; after a semicolon what else there is to
+/// say of them. `Reopen` comes with them.
+#[macro_export]
+macro_rules! calls {
+    ($index:ident: $($call:ident($($argument:ident: $type:ty),*) => $answer:expr,)*; $($more:tt)*) => {
+        #[derive(Clone, Debug)]
+        enum Call {
+            $($call($($type),*),)*
+            Reopen,
+        }
+
+        impl playing::Call for Call {
+            fn reopens(&self) -> bool {
+                matches!(self, Call::Reopen)
+            }
+
+            async fn answer(&self, $index: &dyn Indexer) -> String {
+                match self.clone() {
+                    $(Call::$call($($argument),*) => format!("{:?}", $answer),)*
+                    Call::Reopen => String::new(),
+                }
+            }
+
+            $($more)*
+        }
+    };
+}
+
 /// How many sequences are tried on a server, which takes a while to make each an index.
 const CASES_ON_SERVERS: u32 = 12;
 const CASES: u32 = 64;
 
-/// Plays random calls on an engine.
-pub fn run_on<C: Call>(kind: EngineKind, calls: impl Strategy<Value = Vec<C>>) {
+/// The tests of random calls: on each database, and behind a cache.
+#[macro_export]
+macro_rules! answers_as_the_model {
+    ($calls:ident) => {
+        #[test]
+        fn sqlite_answers_as_the_model() {
+            $crate::playing::run_on($crate::engines::EngineKind::Sqlite, $calls(), Just(None));
+        }
+
+        #[test]
+        fn postgres_answers_as_the_model() {
+            $crate::playing::run_on($crate::engines::EngineKind::Postgres, $calls(), Just(None));
+        }
+
+        #[test]
+        fn mariadb_answers_as_the_model() {
+            $crate::playing::run_on($crate::engines::EngineKind::MariaDb, $calls(), Just(None));
+        }
+
+        #[test]
+        fn a_cached_index_answers_as_the_model() {
+            let cached_max = (0..8usize).prop_map(Some);
+            $crate::playing::run_on($crate::engines::EngineKind::Sqlite, $calls(), cached_max);
+        }
+    };
+}
+
+/// Plays random calls on an engine, behind a cache of so many metrics and resources if any.
+pub fn run_on<C: Call>(
+    kind: EngineKind,
+    calls: impl Strategy<Value = Vec<C>>,
+    cached_max: impl Strategy<Value = Option<usize>>,
+) {
     let engine = Engine::start(kind);
     let cases = if kind == EngineKind::Sqlite { CASES } else { CASES_ON_SERVERS };
     // Failures are told; the file beside the test is for those of one test alone.
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config).run(&calls, |calls| compare(&engine, &calls, None)).unwrap();
+    let played = TestRunner::new(config)
+        .run(&(calls, cached_max), |(calls, cached_max)| compare(&engine, &calls, cached_max));
+    played.unwrap();
 }
 
-/// Fails where the engine, behind a cache of so many metrics and resources if any, answers otherwise than the model.
-pub fn compare<C: Call>(
-    engine: &Engine,
-    calls: &[C],
-    cached_max: Option<usize>,
-) -> Result<(), TestCaseError> {
+/// Fails where the engine, behind such a cache, answers otherwise than the model.
+fn compare<C: Call>(engine: &Engine, calls: &[C], cached_max: Option<usize>) -> Result<(), TestCaseError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let options = engine.fresh();

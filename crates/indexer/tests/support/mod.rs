@@ -68,6 +68,11 @@ impl Gated {
         }
     }
 
+    async fn write<T>(&self, write: impl Future<Output = T>) -> T {
+        self.before_writes.pass().await;
+        write.await
+    }
+
     async fn read<T>(&self, read: impl Future<Output = T>) -> T {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let seen = read.await;
@@ -78,207 +83,81 @@ impl Gated {
 
 impl Indexer for Gated {}
 
-#[async_trait]
-impl Metrics for Gated {
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
-        self.before_writes.pass().await;
-        self.index.create_metrics(metrics).await
-    }
-
-    async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        self.ids_read.fetch_add(ids.len(), Ordering::Relaxed);
-        self.read(self.index.metrics(ids)).await
-    }
-
-    async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError> {
-        self.read(self.index.named_metrics(names)).await
-    }
-
-    async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError> {
-        self.read(self.index.list_metrics(listing)).await
-    }
-
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64, IndexerError> {
-        self.read(self.index.count_metrics(creators)).await
-    }
-
-    async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<(), IndexerError>> {
-        self.before_writes.pass().await;
-        self.index.delete_metrics(ids).await
-    }
-
-    async fn deleted_metrics(
-        &self,
-        after: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError> {
-        self.read(self.index.deleted_metrics(after, limit)).await
-    }
-
-    async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.expunge_metrics(ids).await
-    }
+/// One of the traits, with what each method waits at: `write` before it is carried out, `read` behind it.
+macro_rules! gated {
+    ($trait:ident: $(
+        $wait:ident $method:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty $(, counting $ids:ident)?;
+    )*) => {
+        #[async_trait]
+        impl $trait for Gated {
+            $(
+                async fn $method(&self, $($argument: $type),*) -> $answer {
+                    $(self.ids_read.fetch_add($ids.len(), Ordering::Relaxed);)?
+                    self.$wait(self.index.$method($($argument),*)).await
+                }
+            )*
+        }
+    };
 }
 
-#[async_trait]
-impl ArchivePolicies for Gated {
-    async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.create_archive_policy(policy).await
-    }
-
-    async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError> {
-        self.read(self.index.archive_policy(name)).await
-    }
-
-    async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>, IndexerError> {
-        self.read(self.index.archive_policies()).await
-    }
-
-    async fn update_archive_policy(
-        &self,
-        name: &str,
-        definition: Vec<ArchivePolicyItem>,
-        back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.update_archive_policy(name, definition, back_window).await
-    }
-
-    async fn delete_archive_policy(&self, name: &str) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.delete_archive_policy(name).await
-    }
+gated! {
+    Metrics:
+    write create_metrics(metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>>;
+    read metrics(ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>, counting ids;
+    read named_metrics(names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
+    read list_metrics(listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
+    read count_metrics(creators: &Creators) -> Result<u64, IndexerError>;
+    write delete_metrics(ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;
+    read deleted_metrics(after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>, IndexerError>;
+    write expunge_metrics(ids: &[MetricId]) -> Result<(), IndexerError>;
 }
 
-#[async_trait]
-impl ArchivePolicyRules for Gated {
-    async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.create_archive_policy_rule(rule).await
-    }
-
-    async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError> {
-        self.read(self.index.archive_policy_rule(name)).await
-    }
-
-    async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>, IndexerError> {
-        self.read(self.index.archive_policy_rules()).await
-    }
-
-    async fn rename_archive_policy_rule(
-        &self,
-        name: &str,
-        new_name: &str,
-    ) -> Result<ArchivePolicyRule, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.rename_archive_policy_rule(name, new_name).await
-    }
-
-    async fn delete_archive_policy_rule(&self, name: &str) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.delete_archive_policy_rule(name).await
-    }
-
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String, IndexerError> {
-        self.read(self.index.archive_policy_name_for_metric(metric_name)).await
-    }
+gated! {
+    ArchivePolicies:
+    write create_archive_policy(policy: ArchivePolicy) -> Result<(), IndexerError>;
+    read archive_policy(name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError>;
+    read archive_policies() -> Result<Vec<Arc<ArchivePolicy>>, IndexerError>;
+    write update_archive_policy(
+        name: &str, definition: Vec<ArchivePolicyItem>, back_window: Option<u64>,
+    ) -> Result<Arc<ArchivePolicy>, IndexerError>;
+    write delete_archive_policy(name: &str) -> Result<(), IndexerError>;
 }
 
-#[async_trait]
-impl ResourceTypes for Gated {
-    async fn create_resource_type(&self, resource_type: ResourceType) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.create_resource_type(resource_type).await
-    }
-
-    async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError> {
-        self.read(self.index.resource_type(name)).await
-    }
-
-    async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>, IndexerError> {
-        self.read(self.index.resource_types()).await
-    }
-
-    async fn update_resource_type(
-        &self,
-        name: &str,
-        change: ResourceTypeChange,
-    ) -> Result<Arc<ResourceType>, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.update_resource_type(name, change).await
-    }
-
-    async fn delete_resource_type(&self, name: &str) -> Result<(), IndexerError> {
-        self.before_writes.pass().await;
-        self.index.delete_resource_type(name).await
-    }
+gated! {
+    ArchivePolicyRules:
+    write create_archive_policy_rule(rule: ArchivePolicyRule) -> Result<(), IndexerError>;
+    read archive_policy_rule(name: &str) -> Result<Option<ArchivePolicyRule>, IndexerError>;
+    read archive_policy_rules() -> Result<Vec<ArchivePolicyRule>, IndexerError>;
+    write rename_archive_policy_rule(name: &str, new_name: &str) -> Result<ArchivePolicyRule, IndexerError>;
+    write delete_archive_policy_rule(name: &str) -> Result<(), IndexerError>;
+    read archive_policy_name_for_metric(metric_name: &str) -> Result<String, IndexerError>;
 }
 
-#[async_trait]
-impl Resources for Gated {
-    async fn create_resources(
-        &self,
-        resources: Vec<NewResource>,
-    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
-        self.before_writes.pass().await;
-        self.index.create_resources(resources).await
-    }
+gated! {
+    ResourceTypes:
+    write create_resource_type(resource_type: ResourceType) -> Result<(), IndexerError>;
+    read resource_type(name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError>;
+    read resource_types() -> Result<Vec<Arc<ResourceType>>, IndexerError>;
+    write update_resource_type(
+        name: &str, change: ResourceTypeChange,
+    ) -> Result<Arc<ResourceType>, IndexerError>;
+    write delete_resource_type(name: &str) -> Result<(), IndexerError>;
+}
 
-    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        self.read(self.index.resource(resource_type, id)).await
-    }
-
-    async fn update_resource(
-        &self,
-        resource_type: &str,
-        id: Uuid,
-        change: ResourceChange,
-    ) -> Result<UpdatedResource, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.update_resource(resource_type, id, change).await
-    }
-
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
-        self.before_writes.pass().await;
-        self.index.delete_resources(ids).await
-    }
-
-    async fn delete_matching_resources(
-        &self,
-        resource_type: &str,
-        filter: &Filter,
-        now: Timestamp,
-    ) -> Result<DeletedResources, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.delete_matching_resources(resource_type, filter, now).await
-    }
-
-    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.end_resources(ids, now).await
-    }
-
-    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
-        self.read(self.index.ends(ids)).await
-    }
-
-    async fn revive_resources(
-        &self,
-        seen: &[(Uuid, Timestamp)],
-        now: Timestamp,
-    ) -> Result<u64, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.revive_resources(seen, now).await
-    }
-
-    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
-        self.before_writes.pass().await;
-        self.index.sweep_values(limit).await
-    }
-
-    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
-        self.read(self.index.list_resources(listing)).await
-    }
+gated! {
+    Resources:
+    write create_resources(resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>, IndexerError>>;
+    read resource(resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError>;
+    write update_resource(
+        resource_type: &str, id: Uuid, change: ResourceChange,
+    ) -> Result<UpdatedResource, IndexerError>;
+    write delete_resources(ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;
+    write delete_matching_resources(
+        resource_type: &str, filter: &Filter, now: Timestamp,
+    ) -> Result<DeletedResources, IndexerError>;
+    write end_resources(ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError>;
+    read ends(ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError>;
+    write revive_resources(seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64, IndexerError>;
+    write sweep_values(limit: usize) -> Result<usize, IndexerError>;
+    read list_resources(listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
 }

@@ -1,4 +1,5 @@
 //! What the tests share: random policies and requests, and a store in memory around a head.
+#![allow(dead_code, reason = "each binary uses its own part")]
 
 pub mod model;
 
@@ -7,7 +8,8 @@ use std::collections::BTreeMap;
 use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
-    read::{ReadError, assemble, block_range},
+    read::{ReadError, Series, assemble, block_range},
+    resample::Resample,
 };
 use model::Query;
 use proptest::prelude::*;
@@ -139,8 +141,11 @@ impl Store {
 
     /// Folds a request at the next position.
     pub fn fold(&mut self, request: &[(i64, f64)]) -> FoldOutcome {
-        let mut points = points(request);
-        self.head.fold(&self.layout, self.head.applied() + 1, &mut points)
+        self.fold_points(&mut points(request))
+    }
+
+    pub fn fold_points(&mut self, points: &mut Vec<Measure>) -> FoldOutcome {
+        self.head.fold(&self.layout, self.head.applied() + 1, points)
     }
 
     /// Where lateness starts, by the policy that the store was made with.
@@ -175,7 +180,17 @@ impl Store {
 
     pub fn read(&self, aggregation: Aggregation, query: &Query) -> Result<Rows, ReadError> {
         let (start, stop) = (query.start.map(Timestamp), query.stop.map(Timestamp));
-        let resample = query.resample();
+        let series = self.read_series(aggregation, start, stop, query.resample())?;
+        Ok(series.timestamps.iter().zip(&series.values).map(|(time, value)| (time.0, bits(*value))).collect())
+    }
+
+    pub fn read_series(
+        &self,
+        aggregation: Aggregation,
+        start: Option<Timestamp>,
+        stop: Option<Timestamp>,
+        resample: Option<Resample>,
+    ) -> Result<Series, ReadError> {
         let (from, to) = block_range(aggregation, start, stop, resample);
         let blocks: Vec<_> = self
             .blocks
@@ -183,7 +198,6 @@ impl Store {
             .filter(|(key, _)| key.0 == aggregation.granularity.0 && key.2 >= from.0 && key.1 <= to.0)
             .map(|(key, bytes)| (Timestamp(key.1), Timestamp(key.2), bytes.as_slice()))
             .collect();
-        let series = assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)?;
-        Ok(series.timestamps.iter().zip(&series.values).map(|(time, value)| (time.0, bits(*value))).collect())
+        assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)
     }
 }

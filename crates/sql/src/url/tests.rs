@@ -23,7 +23,7 @@ fn gnocchis_forms_are_taken() {
     for scheme in ["postgresql", "postgres", "postgresql+psycopg2", "postgresql+psycopg", "POSTGRESQL"] {
         let options = read(&format!("{scheme}://me:secret@db.example:5433/gnocchi"));
         let expected = ServerOptions {
-            password: Some(Password::new("secret")),
+            password: Some(Secret::new("secret")),
             ..ServerOptions::new(Server::Postgres, tcp("db.example", 5433), "me", "gnocchi")
         };
         assert_eq!(options, expected);
@@ -34,11 +34,11 @@ fn gnocchis_forms_are_taken() {
     }
     let options = read("postgresql://m%40e:p%3A%2F%3F%25@[::1]:5433/%C3%A9");
     let expected = ServerOptions {
-        password: Some(Password::new("p:/?%")),
+        password: Some(Secret::new("p:/?%")),
         ..ServerOptions::new(Server::Postgres, tcp("::1", 5433), "m@e", "\u{e9}")
     };
     assert_eq!(options, expected);
-    assert_eq!(read("postgresql://me:a@b:c@h/d").password, Some(Password::new("a@b:c")));
+    assert_eq!(read("postgresql://me:a@b:c@h/d").password, Some(Secret::new("a@b:c")));
     assert_eq!(read("mysql://me@/d").host, tcp("localhost", 3306));
 }
 
@@ -138,7 +138,7 @@ proptest! {
         };
         let url = format!("mysql://{}:{}@h/{}", escaped(&user), escaped(&password), escaped(&database));
         let options = read(&url);
-        prop_assert_eq!(options.password, Some(Password::new(password)));
+        prop_assert_eq!(options.password, Some(Secret::new(password)));
         prop_assert_eq!((options.user, options.database), (user, database));
     }
 

@@ -28,10 +28,9 @@ use uuid::Uuid;
 use self::account::{Account, Ask};
 pub use self::reader::SwiftReader;
 use super::{
-    ObjectError, Objects, check_name,
+    ObjectError, Objects, Secret, check_name,
     http::{HttpOptions, part_of},
     is_name, open_error, range_of,
-    secret::Secret,
 };
 use crate::{OpenError, coordination::Arbiter};
 

@@ -11,22 +11,23 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_model::{AttributeValue, Metric, MetricStatus, Resource, Text};
+use gnudi_model::{AttributeValue, MetricId, Resource, Text};
 use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
     name::is_named,
-    row::{IDS_NAMED_MAX, id_of, sort_by_name},
+    row::{IDS_NAMED_MAX, id_of},
     set_metrics,
     value::sortable,
 };
 use crate::{
-    IndexerError, MetricsChange, NewNamedMetric, NewResource,
-    resource::check_attributes,
+    IndexerError, MetricsChange, NewResource, Result,
+    metric::sort_by_name,
+    resource::attached,
     sql::{
         Connection, Dialect, Statement, attribute,
-        failure::{Failure, indexer_error},
+        failure::Failure,
         interner::Texts,
         metric,
         types::{StoredType, Types},
@@ -45,7 +46,7 @@ const VALUES_INSERTED_MAX: usize = 256;
 pub(in crate::sql) struct Draft {
     new: NewResource,
     types_version: i64,
-    ready: Result<Ready, IndexerError>,
+    ready: Result<Ready>,
 }
 
 /// What is written.
@@ -65,84 +66,30 @@ impl Draft {
     }
 
     /// Metrics that go over to it.
-    pub(in crate::sql) fn attached(&self) -> impl Iterator<Item = gnudi_model::MetricId> {
-        self.new.metrics.iter().filter_map(|(_, change)| match change {
-            MetricsChange::Attach(id) => Some(*id),
-            MetricsChange::Create(_) => None,
-        })
+    pub(in crate::sql) fn attached(&self) -> impl Iterator<Item = MetricId> {
+        attached(self.new.metrics.iter())
     }
 
     /// Whether it depends on what was created before it.
     fn attaches(&self) -> bool {
-        self.new.metrics.iter().any(|(_, change)| matches!(change, MetricsChange::Attach(_)))
+        self.attached().next().is_some()
     }
 }
 
 impl Ready {
-    fn new(new: &NewResource, types: &Types, texts: &Texts) -> Result<Self, IndexerError> {
-        let NewResource {
-            id,
-            resource_type,
-            original_resource_id,
-            creator,
-            user_id,
-            project_id,
-            started_at,
-            ended_at,
-            attributes,
-            metrics,
-            now,
-        } = new;
-        let stored = types.named(resource_type)?;
-        check_attributes(&stored.resource_type, attributes.keys())?;
-        if ended_at.is_some_and(|ended_at| ended_at < *started_at) {
-            return Err(IndexerError::StartAfterEnd);
-        }
-        let label = |text: &Option<String>| text.as_deref().map(|text| texts.labels.intern(text));
-        let creator = texts.labels.intern(creator);
-        let mut metrics: Vec<Arc<Metric>> = metrics
-            .iter()
-            .filter_map(|(name, change)| match change {
-                MetricsChange::Create(metric) => Some(Arc::new(created(new, &creator, name, metric, texts))),
-                MetricsChange::Attach(_) => None,
-            })
-            .collect();
-        sort_by_name(&mut metrics);
-        let (encoded, values) = encode(stored, attributes);
-        let resource = Resource {
-            id: *id,
-            resource_type: stored.resource_type.name.clone(),
-            original_resource_id: original_resource_id.as_str().into(),
-            creator,
-            user_id: label(user_id),
-            project_id: label(project_id),
-            started_at: *started_at,
-            ended_at: *ended_at,
-            revision_start: *now,
-            revision_end: None,
-            revision: Resource::CURRENT,
-            attributes: stored
-                .attributes
-                .keys()
-                .map(|name| (name.clone(), attributes.get(name).cloned().unwrap_or(AttributeValue::Null)))
-                .collect(),
-            metrics,
-        };
-        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes: encoded, values })
-    }
-}
-
-fn created(new: &NewResource, creator: &Text, name: &str, metric: &NewNamedMetric, texts: &Texts) -> Metric {
-    let NewNamedMetric { id, unit, archive_policy_name } = metric;
-    Metric {
-        id: *id,
-        creator: creator.clone(),
-        name: Some(texts.names.intern(name)),
-        unit: unit.as_deref().map(|unit| texts.labels.intern(unit)),
-        archive_policy_name: texts.labels.intern(archive_policy_name),
-        resource_id: Some(new.id),
-        status: MetricStatus::Active,
-        created_at: new.now,
+    fn new(new: &NewResource, types: &Types, texts: &Texts) -> Result<Self> {
+        let stored = types.named(&new.resource_type)?;
+        let mut resource = new.resource(&stored.resource_type, |text| texts.labels.intern(text))?;
+        let created = new.metrics.iter().filter_map(|(name, change)| match change {
+            MetricsChange::Create(metric) => {
+                Some(Arc::new(metric::of_resource(&resource, name, metric, new.now, texts)))
+            }
+            MetricsChange::Attach(_) => None,
+        });
+        resource.metrics = created.collect();
+        sort_by_name(&mut resource.metrics);
+        let (attributes, values) = encode(stored, &new.attributes);
+        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes, values })
     }
 }
 
@@ -169,7 +116,7 @@ pub(in crate::sql) struct Bounds {
 /// What became of resources.
 #[derive(Debug, Default)]
 pub(in crate::sql) struct Created {
-    pub(in crate::sql) outcomes: Vec<Result<Arc<Resource>, IndexerError>>,
+    pub(in crate::sql) outcomes: Vec<Result<Arc<Resource>>>,
     /// Whether the transaction was committed.
     pub(in crate::sql) committed: bool,
 }
@@ -180,11 +127,11 @@ pub(in crate::sql) async fn insert(
     context: &Context,
     drafts: &mut [Draft],
     bounds: Bounds,
-) -> Result<Created, IndexerError> {
+) -> Result<Created> {
     if drafts.is_empty() {
         return Ok(Created::default());
     }
-    let known = IndexState::ask(connection, drafts, bounds).await.map_err(|error| indexer_error(&error))?;
+    let known = IndexState::ask(connection, drafts, bounds).await?;
     let types = context.types_at(connection, known.types_version).await?;
     for draft in &mut *drafts {
         if draft.types_version != types.version {
@@ -294,7 +241,7 @@ const TAKEN: &str = "SELECT id FROM resource WHERE id";
 struct Batch<'a> {
     context: &'a Context,
     known: IndexState,
-    outcomes: Vec<Result<Arc<Resource>, IndexerError>>,
+    outcomes: Vec<Result<Arc<Resource>>>,
     committed: bool,
 }
 
@@ -304,7 +251,7 @@ impl Batch<'_> {
         connection: &mut Connection,
         drafts: &[Draft],
         is_last: bool,
-    ) -> Result<(), IndexerError> {
+    ) -> Result<()> {
         let mut refused: Vec<Option<IndexerError>> = vec![None; drafts.len()];
         let mut ready: Vec<(usize, &Ready)> = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
@@ -321,7 +268,7 @@ impl Batch<'_> {
             let rows: Vec<&Ready> = ready.iter().map(|(_, ready)| *ready).collect();
             let closing = if is_last { COMMIT } else { "" };
             let inserted = self.insert_resources(connection, "", &rows, closing).await;
-            inserted.map_err(|error| indexer_error(&error))?;
+            inserted?;
         } else {
             self.insert_with_metrics(connection, drafts, &ready, &mut refused).await?;
         }
@@ -345,13 +292,13 @@ impl Batch<'_> {
         drafts: &[Draft],
         ready: &[(usize, &Ready)],
         refused: &mut [Option<IndexerError>],
-    ) -> Result<(), IndexerError> {
+    ) -> Result<()> {
         let mut ranges: Vec<Range<usize>> = Vec::from([Range { start: 0, end: ready.len() }]);
         while let Some(range) = ranges.pop() {
             let part: Vec<&Ready> = ready[range.clone()].iter().map(|(_, ready)| *ready).collect();
             match self.try_rows(connection, &part).await {
                 Ok(()) => {}
-                Err(error) if !is_constraint(&error) => return Err(indexer_error(&error)),
+                Err(error) if !is_constraint(&error) => return Err(error.into()),
                 Err(_) if range.len() == 1 => {
                     let index = ready[range.start].0;
                     refused[index] = self.try_alone(connection, &drafts[index]).await?.err();
@@ -444,7 +391,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    async fn insert_alone(&mut self, connection: &mut Connection, draft: &Draft) -> Result<(), IndexerError> {
+    async fn insert_alone(&mut self, connection: &mut Connection, draft: &Draft) -> Result<()> {
         let outcome = self.try_alone(connection, draft).await?;
         self.outcomes.push(outcome);
         Ok(())
@@ -455,17 +402,16 @@ impl Batch<'_> {
         &mut self,
         connection: &mut Connection,
         draft: &Draft,
-    ) -> Result<Result<Arc<Resource>, IndexerError>, IndexerError> {
+    ) -> Result<Result<Arc<Resource>>> {
         let ready = match &draft.ready {
             Ok(ready) => ready,
             Err(error) => return Ok(Err(error.clone())),
         };
-        let lost = |error: gnudi_sql::Error| indexer_error(&error);
         if self.known.taken.contains(&draft.new.id) {
             return Ok(Err(IndexerError::ResourceAlreadyExists(draft.new.id)));
         }
         let used = self.known.numbers_used;
-        self.insert_resources(connection, SAVEPOINT, &[ready], "").await.map_err(lost)?;
+        self.insert_resources(connection, SAVEPOINT, &[ready], "").await?;
         let Draft { new, .. } = draft;
         let set = set_metrics(connection, &self.context.texts, &ready.resource, &new.metrics, new.now);
         let outcome = match set.await {
@@ -475,12 +421,12 @@ impl Batch<'_> {
             }
             Err(Failure::Refused(error)) => {
                 self.known.numbers_used = used;
-                connection.run("ROLLBACK TO SAVEPOINT run").await.map_err(lost)?;
+                connection.run("ROLLBACK TO SAVEPOINT run").await?;
                 Err(error)
             }
             Err(Failure::Broken(error)) => return Err(error),
         };
-        connection.run("RELEASE SAVEPOINT run").await.map_err(lost)?;
+        connection.run("RELEASE SAVEPOINT run").await?;
         Ok(outcome)
     }
 }

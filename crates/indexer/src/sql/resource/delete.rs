@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::{row, row::IDS_NAMED_MAX, value::sortable};
 use crate::{
-    IndexerError, Touched,
+    IndexerError, Result, Touched,
     sql::{
         Connection, Dialect, Row, Statement,
-        failure::{Failure, indexer_error},
+        failure::Failure,
         types::Types,
-        writer::{Change, Context},
+        writer::{Applied, Change, Context},
     },
 };
 
@@ -27,15 +27,14 @@ pub(in crate::sql) async fn delete(
     connection: &mut Connection,
     context: &Context,
     ids: &[Uuid],
-) -> Result<Vec<Result<Vec<MetricId>, IndexerError>>, IndexerError> {
+) -> Result<Vec<Result<Vec<MetricId>>>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let types = context.types(connection).await?;
     let mut outcomes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(IDS_NAMED_MAX) {
-        let mut deleted =
-            delete_some(connection, &types, ids).await.map_err(|error| indexer_error(&error))?;
+        let mut deleted = delete_some(connection, &types, ids).await?;
         outcomes.extend(ids.iter().map(|id| deleted.remove(id).ok_or(IndexerError::NoSuchResource(*id))));
     }
     Ok(outcomes)
@@ -166,7 +165,7 @@ pub(super) struct Sweep {
 impl Change for Sweep {
     type Answer = usize;
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<usize, Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<usize> {
         let mut left = self.limit;
         while left > 0 {
             let next =
@@ -185,11 +184,7 @@ impl Change for Sweep {
                 connection.execute(swept).await?;
             }
         }
-        Ok(self.limit - left)
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default()
+        Ok((self.limit - left, Touched::default()))
     }
 }
 

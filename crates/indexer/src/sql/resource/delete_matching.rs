@@ -14,13 +14,13 @@ use super::{
     row::{Attributes, decode, id_of},
 };
 use crate::{
-    DeletedResources, Filter, IndexerError, Touched,
+    DeletedResources, Filter, Result, Touched,
     filter::{Condition, Scope},
     sql::{
         Connection, SqlIndexer, Statement,
-        failure::{Failure, indexer_error},
+        failure::Failure,
         filter::{Rows, is_driven, push_condition},
-        writer::{Change, Context},
+        writer::{Applied, Change, Context},
     },
 };
 
@@ -30,7 +30,7 @@ pub(super) async fn delete_matching(
     resource_type: &str,
     filter: &Filter,
     now: Timestamp,
-) -> Result<DeletedResources, IndexerError> {
+) -> Result<DeletedResources> {
     let types = indexer.types().await?;
     let stored = types.named(resource_type)?;
     let condition =
@@ -41,9 +41,8 @@ pub(super) async fn delete_matching(
     push_rows(&mut query, Rows::Current, stored, is_driven(columns, &condition, false));
     query.push(" AND ");
     push_condition(&mut query, columns, &condition, false);
-    let rows = indexer.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
-    let ids: Result<Vec<Uuid>, _> = rows.iter().map(id_of).collect();
-    let ids = ids.map_err(|error| indexer_error(&error))?;
+    let rows = indexer.readers.fetch_all(query).await?;
+    let ids: Vec<Uuid> = rows.iter().map(id_of).collect::<Result<_, _>>()?;
     let mut deleted = DeletedResources::default();
     for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
         let change = DeleteMatching {
@@ -71,7 +70,7 @@ struct DeleteMatching {
 impl Change for DeleteMatching {
     type Answer = HashMap<Uuid, Vec<MetricId>>;
 
-    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<Self::Answer, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Self::Answer> {
         let types = context.types(connection).await.map_err(Failure::Broken)?;
         let stored = types.named(&self.resource_type).map_err(Failure::Refused)?;
         let scope = Scope { resource_type: &stored.resource_type, history: false, now: self.now };
@@ -86,11 +85,12 @@ impl Change for DeleteMatching {
             let found = found.map_err(Failure::Broken)?;
             ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
         }
-        Ok(if ids.is_empty() { HashMap::new() } else { delete_some(connection, &types, &ids).await? })
-    }
-
-    fn touched(&self, deleted: &Self::Answer) -> Touched {
+        if ids.is_empty() {
+            return Ok((HashMap::new(), Touched::default()));
+        }
+        let deleted = delete_some(connection, &types, &ids).await?;
         let metrics = deleted.values().flatten().copied();
-        Touched::default().with_resources(deleted.keys().copied()).with_metrics(metrics)
+        let touched = Touched::default().with_resources(deleted.keys().copied()).with_metrics(metrics);
+        Ok((deleted, touched))
     }
 }

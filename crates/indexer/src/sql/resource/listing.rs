@@ -1,7 +1,6 @@
 //! The statements that search resources.
 //!
-//! Pages are cut as those of metrics are (`sql/listing.rs`): what lies behind the marker is read in pieces that follow each
-//! other. Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
+//! Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
 
 use std::sync::Arc;
 
@@ -9,23 +8,20 @@ use gnudi_model::{Resource, resource_type::GENERIC};
 
 use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
-    IndexerError, ResourceListing, ResourceMarker, ResourcePage,
+    ResourceListing, ResourceMarker, ResourcePage, Result,
     filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
         Dialect, SqlIndexer, Statement,
-        failure::indexer_error,
         filter::{
             Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
             push_attribute, push_condition,
         },
+        pieces::Piece,
         types::{StoredType, Types},
     },
 };
 
-pub(super) async fn list(
-    indexer: &SqlIndexer,
-    listing: &ResourceListing,
-) -> Result<Vec<Arc<Resource>>, IndexerError> {
+pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     // The types that were read last mostly still hold: the statement that counts values tells, which saves one that asks.
     if let Some(types) = indexer.types.latest()
         && let Ok(plan) = Plan::read(&types, listing)
@@ -52,7 +48,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self, IndexerError> {
+    fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
         let ResourceListing { resource_type, filter, history, details, page, now } = listing;
         let ResourcePage { limit, marker, sorts } = page;
         let (history, details, limit, marker) = (*history, *details, *limit, *marker);
@@ -64,7 +60,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
-    async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>), IndexerError> {
+    async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>)> {
         let rows: &[Rows] = if self.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
         let (mut common, mut version) = (Vec::new(), None);
         for rows in rows {
@@ -80,7 +76,7 @@ impl<'a> Plan<'a> {
         indexer: &SqlIndexer,
         types: &Types,
         common: &[Vec<&Test>],
-    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    ) -> Result<Vec<Arc<Resource>>> {
         let Plan { history, details, limit, marker, stored, condition, order } = self;
         let (history, details) = (*history, *details);
         let search = Search { indexer, types, stored, history, details, order, common };
@@ -113,48 +109,13 @@ struct Search<'a> {
     common: &'a [Vec<&'a Test>],
 }
 
-/// A part of the order whose leading fields have the marker's values.
-#[derive(Debug, Default)]
-struct Piece {
-    equal: Vec<Option<Scalar>>,
-    /// Where the field after those begins.
-    bound: Option<Bound>,
-}
-
-#[derive(Debug)]
-enum Bound {
-    Above(Scalar),
-    Below(Scalar),
-    IsNull,
-    IsNotNull,
-}
-
-fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let values: Vec<_> = order.iter().map(|sort| sort.field.value(marker)).collect();
-    for (from, sort) in order.iter().enumerate().rev() {
-        let bounds = match (values[from].clone(), sort.direction.nulls_first()) {
-            (None, true) => vec![Bound::IsNotNull],
-            (None, false) => vec![],
-            (Some(value), nulls_first) => {
-                let behind =
-                    if sort.direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
-                if nulls_first || !sort.field.is_nullable() {
-                    vec![behind]
-                } else {
-                    vec![behind, Bound::IsNull]
-                }
-            }
-        };
-        for bound in bounds {
-            pieces.push(Piece { equal: values[..from].to_vec(), bound: Some(bound) });
-        }
-    }
-    pieces
+fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece<Scalar>> {
+    let key = |sort: &FieldSort| (sort.field.value(marker), sort.direction, sort.field.is_nullable());
+    Piece::behind(&order.iter().map(key).collect::<Vec<_>>())
 }
 
 impl Search<'_> {
-    async fn marker(&self, marker: ResourceMarker) -> Result<Resource, IndexerError> {
+    async fn marker(&self, marker: ResourceMarker) -> Result<Resource> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
@@ -171,9 +132,9 @@ impl Search<'_> {
     async fn read(
         &self,
         condition: Option<&Condition>,
-        piece: &Piece,
+        piece: &Piece<Scalar>,
         limit: usize,
-    ) -> Result<Vec<Resource>, IndexerError> {
+    ) -> Result<Vec<Resource>> {
         let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
         self.fetch(self.statement(condition, piece, limit), shown).await
     }
@@ -182,16 +143,16 @@ impl Search<'_> {
         self.indexer.readers.dialect()
     }
 
-    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>, IndexerError> {
+    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>> {
         let rows = self.indexer.readers.fetch_all(query).await;
         let mut resources = Vec::new();
-        for row in rows.map_err(|error| indexer_error(&error))? {
+        for row in rows? {
             resources.extend(self.indexer.decode_resource(&row, self.types, shown)?);
         }
         Ok(resources)
     }
 
-    fn statement(&self, condition: Option<&Condition>, piece: &Piece, limit: usize) -> Query {
+    fn statement(&self, condition: Option<&Condition>, piece: &Piece<Scalar>, limit: usize) -> Query {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut query = Statement::new(self.dialect(), "");
         if !self.history {
@@ -221,7 +182,7 @@ impl Search<'_> {
         query: &mut Query,
         rows: Rows,
         condition: Option<&Condition>,
-        piece: &Piece,
+        piece: &Piece<Scalar>,
         limit: i64,
     ) {
         let columns = columns(rows, self.stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
@@ -231,26 +192,9 @@ impl Search<'_> {
             query.push(" AND ");
             push_condition(query, columns, condition, false);
         }
-        for (sort, value) in self.order.iter().zip(&piece.equal) {
-            query.push(" AND ");
-            self.push_key(query, rows, &sort.field);
-            match value {
-                None => drop(query.push(" IS NULL")),
-                Some(value) => bind_key(query.push(" = "), &sort.field, value),
-            }
-        }
-        if let Some(bound) = &piece.bound {
-            let field = &self.order[piece.equal.len()].field;
-            query.push(" AND ");
-            self.push_key(query, rows, field);
-            match bound {
-                Bound::IsNull => drop(query.push(" IS NULL")),
-                Bound::IsNotNull => drop(query.push(" IS NOT NULL")),
-                Bound::Above(value) => bind_key(query.push(" > "), field, value),
-                Bound::Below(value) => bind_key(query.push(" < "), field, value),
-            }
-        }
-        self.push_order(query, rows, &self.order[piece.equal.len()..]);
+        let push_key = |query: &mut Query, at: usize| self.push_key(query, rows, &self.order[at].field);
+        piece.push(query, push_key, |query, at, value| bind_key(query, &self.order[at].field, value));
+        self.push_order(query, rows, &self.order[piece.from()..]);
         query.push(" LIMIT ").push_bind(limit);
     }
 
@@ -319,7 +263,7 @@ pub(super) async fn common_tests<'c>(
     stored: &StoredType,
     rows: Rows,
     condition: Option<&'c Condition>,
-) -> Result<Common<'c>, IndexerError> {
+) -> Result<Common<'c>> {
     let mut tests = Vec::new();
     if let Some(condition) = condition {
         measurable(condition, false, &mut tests);
@@ -330,12 +274,10 @@ pub(super) async fn common_tests<'c>(
     let rare_max = indexer.rows_rare_max;
     let dialect = indexer.readers.dialect();
     let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
-    let broken = |error: gnudi_sql::Error| indexer_error(&error);
-    let row = indexer.readers.fetch_one(query).await.map_err(broken)?;
-    let mut common =
-        Common { types_version: Some(row.try_get(tests.len()).map_err(broken)?), ..Common::default() };
+    let row = indexer.readers.fetch_one(query).await?;
+    let mut common = Common { types_version: Some(row.try_get(tests.len())?), ..Common::default() };
     for (at, measured) in tests.iter().enumerate() {
-        if row.try_get::<i64>(at).map_err(broken)? > i64::from(rare_max) {
+        if row.try_get::<i64>(at)? > i64::from(rare_max) {
             common.tests.push(measured.test);
         }
     }

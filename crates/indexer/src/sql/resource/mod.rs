@@ -18,19 +18,15 @@ pub(super) use value::sortable;
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp, resource_type::GENERIC};
-use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
+use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC};
+use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
-use super::{
-    Connection, SqlIndexer, Statement,
-    failure::{Failure, indexer_error},
-    interner::Texts,
-    metric,
-};
+use super::{Connection, SqlIndexer, Statement, failure::Failure, interner::Texts, metric};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
-    Resources, UpdatedResource, metric::named_metric_already_exists,
+    Resources, Result, UpdatedResource,
+    metric::{named_metric_already_exists, sort_by_name},
 };
 use create::Draft;
 use row::Attributes;
@@ -42,10 +38,7 @@ const ENDED_AT_ONCE_MAX: usize = 64;
 
 #[async_trait]
 impl Resources for SqlIndexer {
-    async fn create_resources(
-        &self,
-        resources: Vec<NewResource>,
-    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
+    async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>> {
         // The writer looks whether they are up to date.
         let types = match self.types.latest() {
             Some(types) => types,
@@ -58,17 +51,16 @@ impl Resources for SqlIndexer {
         self.writer.create_resources(drafts).await
     }
 
-    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>, IndexerError> {
-        let broken = |error: gnudi_sql::Error| indexer_error(&error);
+    async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>> {
         let select = row::select_one(self.readers.dialect(), id);
-        let row = self.readers.fetch_optional(select).await.map_err(broken)?;
+        let row = self.readers.fetch_optional(select).await?;
         let Some(row) = row else {
             self.types().await?.named(resource_type)?;
             return Ok(None);
         };
-        let types = self.types_at(row.try_get(row::VERSION).map_err(broken)?).await?;
+        let types = self.types_at(row.try_get(row::VERSION)?).await?;
         let number = types.named(resource_type)?.number;
-        if resource_type != GENERIC && number != row.try_get::<i64>(1).map_err(broken)? {
+        if resource_type != GENERIC && number != row.try_get::<i64>(1)? {
             return Ok(None);
         }
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
@@ -82,11 +74,11 @@ impl Resources for SqlIndexer {
         resource_type: &str,
         id: Uuid,
         change: ResourceChange,
-    ) -> Result<UpdatedResource, IndexerError> {
+    ) -> Result<UpdatedResource> {
         self.writer.change(update::Update::new(resource_type, id, change)).await
     }
 
-    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64, IndexerError> {
+    async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
         let mut ended = 0;
         for ids in ids.chunks(ENDED_AT_ONCE_MAX) {
             ended += self.writer.change(update::End { ids: ids.to_vec(), now }).await?;
@@ -94,26 +86,21 @@ impl Resources for SqlIndexer {
         Ok(ended)
     }
 
-    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError> {
-        let broken = |error: gnudi_sql::Error| indexer_error(&error);
+    async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(row::IDS_NAMED_MAX) {
             let mut query =
                 Statement::new(self.readers.dialect(), "SELECT id, ended_at FROM resource WHERE id");
             query.push_among(ids.iter().copied());
-            for row in &self.readers.fetch_all(query).await.map_err(broken)? {
-                let ended_at: Option<i64> = row.try_get(1).map_err(broken)?;
-                found.insert(row::id_of(row).map_err(broken)?, ended_at.map(Timestamp));
+            for row in &self.readers.fetch_all(query).await? {
+                let ended_at: Option<i64> = row.try_get(1)?;
+                found.insert(row::id_of(row)?, ended_at.map(Timestamp));
             }
         }
         Ok(ids.iter().map(|id| found.get(id).copied()).collect())
     }
 
-    async fn revive_resources(
-        &self,
-        seen: &[(Uuid, Timestamp)],
-        now: Timestamp,
-    ) -> Result<u64, IndexerError> {
+    async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
         let mut revived = 0;
         for seen in seen.chunks(ENDED_AT_ONCE_MAX) {
             revived += self.writer.change(update::Revive { seen: seen.to_vec(), now }).await?;
@@ -121,7 +108,7 @@ impl Resources for SqlIndexer {
         Ok(revived)
     }
 
-    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>> {
+    async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
         let mut outcomes = Vec::with_capacity(ids.len());
         for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
             outcomes.append(&mut self.writer.delete_resources(ids.to_vec()).await);
@@ -134,15 +121,15 @@ impl Resources for SqlIndexer {
         resource_type: &str,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<DeletedResources, IndexerError> {
+    ) -> Result<DeletedResources> {
         delete_matching::delete_matching(self, resource_type, filter, now).await
     }
 
-    async fn sweep_values(&self, limit: usize) -> Result<usize, IndexerError> {
+    async fn sweep_values(&self, limit: usize) -> Result<usize> {
         self.writer.change(delete::Sweep { limit }).await
     }
 
-    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         listing::list(self, listing).await
     }
 }
@@ -160,33 +147,17 @@ async fn set_metrics(
         match change {
             MetricsChange::Attach(id) => attach(connection, resource, name, *id).await?,
             MetricsChange::Create(new) => {
-                let metric = Metric {
-                    id: new.id,
-                    creator: resource.creator.clone(),
-                    name: Some(texts.names.intern(name)),
-                    unit: new.unit.as_deref().map(|unit| texts.labels.intern(unit)),
-                    archive_policy_name: texts.labels.intern(&new.archive_policy_name),
-                    resource_id: Some(resource.id),
-                    status: MetricStatus::Active,
-                    created_at: now,
-                };
-                let inserted = metric::insert_active(connection, &[Arc::new(metric)]).await;
-                inserted.map_err(|error| {
-                    if is_unique_violation(&error) {
-                        Failure::Refused(named_metric_already_exists(Some(name)))
-                    } else if is_foreign_key_violation(&error) {
-                        Failure::Refused(IndexerError::NoSuchArchivePolicy(new.archive_policy_name.clone()))
-                    } else {
-                        error.into()
-                    }
-                })?;
+                let metric = metric::of_resource(resource, name, new, now, texts);
+                if let Err(error) = metric::insert_active(connection, &[Arc::new(metric.clone())]).await {
+                    return Err(metric::refusal(error, &metric).map_or_else(Failure::from, Failure::Refused));
+                }
             }
         }
     }
     let rows = connection.fetch_all(row::metrics_of_statement(connection.dialect(), &[resource.id])).await?;
     let decoded = rows.iter().map(|row| metric::decode(row, texts).map(Arc::new));
     let mut metrics: Vec<_> = decoded.collect::<Result<_, _>>().map_err(Failure::Broken)?;
-    row::sort_by_name(&mut metrics);
+    sort_by_name(&mut metrics);
     Ok(metrics)
 }
 

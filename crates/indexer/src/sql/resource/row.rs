@@ -9,10 +9,9 @@ use gnudi_model::{Metric, Resource, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    IndexerError,
-    sql::{
-        Dialect, Row, SqlIndexer, Statement, failure::indexer_error, interner::Texts, metric, types::Types,
-    },
+    Result,
+    metric::sort_by_name,
+    sql::{Dialect, Row, SqlIndexer, Statement, interner::Texts, metric, types::Types},
 };
 
 /// The columns of `resource` that [`SqlIndexer::decode_resource`] takes, in its order.
@@ -65,7 +64,7 @@ impl SqlIndexer {
         row: &Row,
         types: &Types,
         attributes: Attributes,
-    ) -> Result<Option<Resource>, IndexerError> {
+    ) -> Result<Option<Resource>> {
         decode(row, types, attributes, &self.texts)
     }
 
@@ -73,12 +72,11 @@ impl SqlIndexer {
     pub(in crate::sql) async fn metrics_of(
         &self,
         resources: &[Uuid],
-    ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>, IndexerError> {
+    ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>> {
         let mut found: HashMap<Uuid, Vec<Arc<Metric>>> = HashMap::new();
         for resources in resources.chunks(IDS_NAMED_MAX) {
             let query = metrics_of_statement(self.readers.dialect(), resources);
-            let rows = self.readers.fetch_all(query).await.map_err(|error| indexer_error(&error))?;
-            for row in &rows {
+            for row in &self.readers.fetch_all(query).await? {
                 let metric = Arc::new(self.decode(row)?);
                 let resource = metric.resource_id.expect("the statement asks for metrics of resources");
                 found.entry(resource).or_default().push(metric);
@@ -94,7 +92,7 @@ impl SqlIndexer {
     pub(in crate::sql) async fn with_metrics(
         &self,
         mut resources: Vec<Resource>,
-    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    ) -> Result<Vec<Arc<Resource>>> {
         let mut ids: Vec<_> = resources.iter().map(|resource| resource.id).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -104,10 +102,6 @@ impl SqlIndexer {
         }
         Ok(resources.into_iter().map(Arc::new).collect())
     }
-}
-
-pub(super) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
-    metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
 }
 
 /// The id in a row's first column.
@@ -128,33 +122,27 @@ pub(super) fn decode(
     types: &Types,
     attributes: Attributes,
     texts: &Texts,
-) -> Result<Option<Resource>, IndexerError> {
-    let broken = |error: gnudi_sql::Error| indexer_error(&error);
-    let Some(stored) = types.numbered(row.try_get(1).map_err(broken)?) else { return Ok(None) };
-    let parts = || -> Result<Resource, gnudi_sql::Error> {
-        let label = |column: usize| -> Result<_, gnudi_sql::Error> {
-            Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
-        };
-        Ok(Resource {
-            id: id_of(row)?,
-            resource_type: stored.resource_type.name.clone(),
-            original_resource_id: row.try_get::<&str>(2)?.into(),
-            creator: texts.labels.intern(row.try_get(3)?),
-            user_id: label(4)?,
-            project_id: label(5)?,
-            started_at: Timestamp(row.try_get(6)?),
-            ended_at: row.try_get::<Option<i64>>(7)?.map(Timestamp),
-            revision_start: Timestamp(row.try_get(8)?),
-            revision_end: row.try_get::<Option<i64>>(11)?.map(Timestamp),
-            revision: row.try_get(12)?,
-            attributes: BTreeMap::new(),
-            metrics: Vec::new(),
-        })
+) -> Result<Option<Resource>> {
+    let Some(stored) = types.numbered(row.try_get(1)?) else { return Ok(None) };
+    let label = |column: usize| -> Result<_, gnudi_sql::Error> {
+        Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
     };
-    let mut resource = parts().map_err(broken)?;
-    if attributes == Attributes::All {
-        let version = row.try_get(10).map_err(broken)?;
-        resource.attributes = stored.attributes_of(row.try_get(9).map_err(broken)?, version)?;
-    }
-    Ok(Some(resource))
+    Ok(Some(Resource {
+        id: id_of(row)?,
+        resource_type: stored.resource_type.name.clone(),
+        original_resource_id: row.try_get::<&str>(2)?.into(),
+        creator: texts.labels.intern(row.try_get(3)?),
+        user_id: label(4)?,
+        project_id: label(5)?,
+        started_at: Timestamp(row.try_get(6)?),
+        ended_at: row.try_get::<Option<i64>>(7)?.map(Timestamp),
+        revision_start: Timestamp(row.try_get(8)?),
+        revision_end: row.try_get::<Option<i64>>(11)?.map(Timestamp),
+        revision: row.try_get(12)?,
+        attributes: match attributes {
+            Attributes::All => stored.attributes_of(row.try_get(9)?, row.try_get(10)?)?,
+            Attributes::None => BTreeMap::new(),
+        },
+        metrics: Vec::new(),
+    }))
 }

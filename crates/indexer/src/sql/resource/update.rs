@@ -17,13 +17,13 @@ use super::{
     value::sortable,
 };
 use crate::{
-    IndexerError, MetricsChange, ResourceChange, Touched, UpdatedResource,
-    resource::{changed, check_attributes, check_times},
+    IndexerError, ResourceChange, Touched, UpdatedResource,
+    resource::{attached, changed, check_attributes, check_times},
     sql::{
         Connection, Statement,
         failure::Failure,
         types::StoredType,
-        writer::{Change, Context},
+        writer::{Applied, Change, Context},
     },
 };
 
@@ -159,18 +159,19 @@ impl Update {
         Ok(before.iter().map(|metric| metric.id).filter(|id| !kept.contains(id)).collect())
     }
 
-    async fn apply_whole(
-        &self,
-        connection: &mut Connection,
-        context: &Context,
-    ) -> Result<UpdatedResource, Failure> {
+    async fn apply_whole(&self, connection: &mut Connection, context: &Context) -> Applied<UpdatedResource> {
         let current = self.current(connection, context).await?;
         let mut resource = self.change(connection, &current).await?;
         let detached = self.update_metrics(connection, context, &mut resource).await?;
         if self.resource_type == GENERIC {
             resource.attributes.clear();
         }
-        Ok(UpdatedResource { resource: Arc::new(resource), detached })
+        let attached = attached(self.change.metrics.iter().flatten());
+        let touched = Touched::default()
+            .with_resources([self.id])
+            .with_metrics(detached.iter().copied())
+            .with_metrics_of_any_resource(attached);
+        Ok((UpdatedResource { resource: Arc::new(resource), detached }, touched))
     }
 }
 
@@ -178,11 +179,7 @@ impl Update {
 impl Change for Update {
     type Answer = UpdatedResource;
 
-    async fn apply(
-        &self,
-        connection: &mut Connection,
-        context: &Context,
-    ) -> Result<UpdatedResource, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<UpdatedResource> {
         // Only metrics may be refused after something was written.
         if self.change.metrics.is_none() {
             return self.apply_whole(connection, context).await;
@@ -197,17 +194,6 @@ impl Change for Update {
         }
         outcome
     }
-
-    fn touched(&self, updated: &Self::Answer) -> Touched {
-        let attached = self.change.metrics.iter().flatten().filter_map(|(_, change)| match change {
-            MetricsChange::Attach(id) => Some(*id),
-            MetricsChange::Create(_) => None,
-        });
-        Touched::default()
-            .with_resources([self.id])
-            .with_metrics(updated.detached.iter().copied())
-            .with_metrics_of_any_resource(attached)
-    }
 }
 
 /// Ends resources that have not ended; answers how many.
@@ -220,18 +206,14 @@ pub(super) struct End {
 impl Change for End {
     type Answer = u64;
 
-    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
         let mut ended = 0;
         for id in self.ids.iter().copied() {
             let goes_on = |now: &Resource| now.ended_at.is_none() && now.started_at <= self.now;
             let set = set_end(connection, context, id, Some(self.now), self.now, goes_on).await?;
             ended += u64::from(set);
         }
-        Ok(ended)
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default().with_resources(self.ids.iter().copied())
+        Ok((ended, Touched::default().with_resources(self.ids.iter().copied())))
     }
 }
 
@@ -245,18 +227,14 @@ pub(super) struct Revive {
 impl Change for Revive {
     type Answer = u64;
 
-    async fn apply(&self, connection: &mut Connection, context: &Context) -> Result<u64, Failure> {
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
         let mut revived = 0;
         for (id, seen_at) in self.seen.iter().copied() {
             let is_over = |now: &Resource| now.ended_at.is_some_and(|ended_at| ended_at <= seen_at);
             let set = set_end(connection, context, id, None, self.now, is_over).await?;
             revived += u64::from(set);
         }
-        Ok(revived)
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default().with_resources(self.seen.iter().map(|(id, _)| *id))
+        Ok((revived, Touched::default().with_resources(self.seen.iter().map(|(id, _)| *id))))
     }
 }
 

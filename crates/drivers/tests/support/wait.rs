@@ -1,0 +1,25 @@
+//! Waiting for what other tasks do.
+
+use std::time::Duration;
+
+/// Far more than anything takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Asks until something is found.
+pub async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            match look().await {
+                Some(found) => return found,
+                None => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// Asks until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    found(what, async || holds().await.then_some(())).await;
+}

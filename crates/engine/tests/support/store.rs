@@ -1,0 +1,60 @@
+//! Aggregates in memory behind a tap, which sees each call before it is carried out.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError, memory::MemoryAggregates,
+};
+use gnudi_model::MetricId;
+
+/// Is told of a call, and what it writes; answers how many of the writes succeed, all where it is more.
+type Tap = Box<dyn Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync>;
+
+pub struct Tapped {
+    store: MemoryAggregates,
+    tap: Tap,
+}
+
+impl Tapped {
+    pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
+        Tapped { store: MemoryAggregates::default(), tap: Box::new(tap) }
+    }
+}
+
+#[async_trait]
+impl AggregateStore for Tapped {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        (self.tap)("read_heads", &[]);
+        self.store.read_heads(metrics).await
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        (self.tap)("read_blocks", &[]);
+        self.store.read_blocks(ranges).await
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        (self.tap)("list_blocks", &[]);
+        self.store.list_blocks(ranges).await
+    }
+
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        self.store.raise(fence).await
+    }
+
+    async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        let taken = (self.tap)("write", &writes).min(writes.len());
+        let refused = writes.split_off(taken).len();
+        let mut answers = self.store.write(fence, writes).await;
+        answers.extend((0..refused).map(|_| Err(StoreError::NoSpace("by the test".into()))));
+        answers
+    }
+
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        self.store.delete(fence, metrics).await
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync().await
+    }
+}

@@ -1,0 +1,91 @@
+//! All that is in memory of an index, and what of it a change invalidates.
+
+use std::sync::Arc;
+
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, ResourceType};
+use uuid::Uuid;
+
+use super::{
+    CacheOptions, ends::EndCache, metrics::MetricCache, named::NamedCache, resource_table::ResourceCache,
+};
+use crate::{Touched, Which};
+
+/// The name of the list of all rules.
+pub(super) const ALL_RULES: &str = "";
+
+#[derive(Debug)]
+pub(super) struct Caches {
+    pub(super) metrics: MetricCache,
+    pub(super) policies: NamedCache<Arc<ArchivePolicy>>,
+    /// One list: [`ALL_RULES`].
+    pub(super) rules: NamedCache<Arc<[ArchivePolicyRule]>>,
+    pub(super) resources: ResourceCache,
+    pub(super) ends: EndCache,
+    pub(super) types: NamedCache<Arc<ResourceType>>,
+}
+
+impl Caches {
+    pub(super) fn new(options: &CacheOptions) -> Self {
+        Caches {
+            metrics: MetricCache::new(options.metrics_cached_max),
+            policies: NamedCache::default(),
+            rules: NamedCache::default(),
+            resources: ResourceCache::new(options.resources_cached_max),
+            ends: EndCache::new(options.metrics_cached_max),
+            types: NamedCache::default(),
+        }
+    }
+
+    pub(super) fn invalidate_policies(&self) {
+        self.policies.invalidate_all();
+        self.rules.invalidate_all();
+    }
+
+    /// Resources that were changed or deleted.
+    pub(super) fn invalidate_resources(&self, ids: &[Uuid]) {
+        self.resources.invalidate(ids.iter().copied());
+        self.ends.invalidate(ids.iter().copied());
+    }
+
+    pub(super) fn invalidate_all_resources(&self) {
+        self.resources.invalidate_all();
+        self.ends.0.invalidate_all();
+    }
+
+    /// Metrics that go over to a resource or are deleted, and the resources that may have had them.
+    pub(super) fn invalidate_metrics_of_any_resource(&self, ids: &[MetricId]) {
+        if !ids.is_empty() {
+            self.metrics.invalidate(ids);
+            self.resources.invalidate_all();
+        }
+    }
+
+    pub(super) fn invalidate(&self, touched: &Touched) {
+        match &touched.metrics {
+            Which::All => self.metrics.invalidate_all(),
+            Which::These(ids) => {
+                self.metrics.invalidate(&ids.iter().copied().map(MetricId).collect::<Vec<_>>());
+            }
+        }
+        match &touched.resources {
+            Which::All => self.invalidate_all_resources(),
+            Which::These(ids) => self.invalidate_resources(ids),
+        }
+        if touched.policies {
+            self.invalidate_policies();
+        }
+        if touched.types {
+            self.types.invalidate_all();
+        }
+    }
+
+    /// Forgets everything, and keeps nothing while they are shut.
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.metrics.shut(is_shut);
+        self.policies.shut(is_shut);
+        self.rules.shut(is_shut);
+        self.resources.shut(is_shut);
+        self.ends.0.shut(is_shut);
+        self.types.shut(is_shut);
+    }
+}
