@@ -5,21 +5,19 @@ use async_trait::async_trait;
 
 use super::{
     Connection, SqlIndexer,
-    failure::{Failure, indexer_error},
-    writer::{Change, Context},
+    writer::{Applied, Change, Context},
 };
-use crate::{IndexerError, Touched};
+use crate::{Result, Touched};
 
 impl SqlIndexer {
     /// The place of the Gnocchi that the index is an import of; `None` where it is none, or a server has opened it since.
-    pub async fn imported_from(&self) -> Result<Option<String>, IndexerError> {
+    pub async fn imported_from(&self) -> Result<Option<String>> {
         let select = self.readers.statement("SELECT imported_from FROM cluster");
-        let row = self.readers.fetch_one(select).await;
-        let place = row.and_then(|row| Ok(row.try_get::<Option<&str>>(0)?.map(str::to_owned)));
-        place.map_err(|error| indexer_error(&error))
+        let row = self.readers.fetch_one(select).await?;
+        Ok(row.try_get::<Option<&str>>(0)?.map(str::to_owned))
     }
 
-    pub async fn set_imported_from(&self, place: Option<String>) -> Result<(), IndexerError> {
+    pub async fn set_imported_from(&self, place: Option<String>) -> Result<()> {
         self.writer.change(SetImportedFrom(place)).await
     }
 }
@@ -30,13 +28,10 @@ struct SetImportedFrom(Option<String>);
 impl Change for SetImportedFrom {
     type Answer = ();
 
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Result<(), Failure> {
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let SetImportedFrom(place) = self;
         let update = connection.statement("UPDATE cluster SET imported_from = ?").bind(place.as_deref());
-        Ok(connection.execute(update).await.map(|_| ())?)
-    }
-
-    fn touched(&self, _answer: &Self::Answer) -> Touched {
-        Touched::default()
+        connection.execute(update).await?;
+        Ok(((), Touched::default()))
     }
 }

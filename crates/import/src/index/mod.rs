@@ -1,16 +1,19 @@
 //! Gnocchi's index in `PostgreSQL`, `MySQL` or `MariaDB`, as its versions 4.3 to 4.7 lay it out. Reads only, all of it as it was at one
 //! moment.
 
+mod documents;
+
 use std::collections::BTreeMap;
 
 use gnudi_indexer::NewMetric;
 use gnudi_model::{
-    AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Attribute, AttributeKind,
-    AttributeValue, MetricId, ResourceType, Text, Timespan, Timestamp, python, resource_type::GENERIC,
+    ArchivePolicy, ArchivePolicyRule, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
+    python, resource_type::GENERIC,
 };
 use gnudi_sql::{Connection, Connector, DatabaseOptions, Dialect, Purpose, Row, ServerOptions, Statement};
-use serde::Deserialize;
 use uuid::Uuid;
+
+use documents::{AttributeDocument, archive_policy};
 
 /// The schema's versions from Gnocchi 4.3 to 4.7, by alembic's names, oldest first. What is read here is the same in all.
 const SCHEMAS: [&str; 5] = ["1e1a63d3d186", "04eba72e4f90", "18fff4509e3e", "94544ca86c7e", "f89ed2e3c2ec"];
@@ -532,62 +535,4 @@ fn revision(of: &SourceType, row: &Row) -> Result<SourceRevision, gnudi_sql::Err
         revision_start: time(row.try_get(7)?),
         attributes,
     })
-}
-
-#[derive(Deserialize)]
-struct ItemDocument {
-    granularity: f64,
-    points: Option<u64>,
-    timespan: Option<f64>,
-}
-
-fn archive_policy(
-    name: &str,
-    back_window: i64,
-    definition: &str,
-    methods: &str,
-) -> Result<ArchivePolicy, String> {
-    let items: Vec<ItemDocument> = serde_json::from_str(definition).map_err(|error| error.to_string())?;
-    let item = |item: ItemDocument| {
-        let span =
-            |seconds| Timespan::from_secs_f64(seconds).ok_or_else(|| format!("{seconds} s is no timespan"));
-        let timespan = item.timespan.map(span).transpose()?;
-        ArchivePolicyItem::new(Some(span(item.granularity)?), item.points, timespan)
-            .map_err(|error| error.to_string())
-    };
-    let items = items.into_iter().map(item).collect::<Result<_, String>>()?;
-    let methods: Vec<String> = serde_json::from_str(methods).map_err(|error| error.to_string())?;
-    let method = |name: &String| name.parse::<AggregationMethod>().map_err(|error| error.to_string());
-    let methods = methods.iter().map(method).collect::<Result<_, String>>()?;
-    let back_window = u64::try_from(back_window).map_err(|error| error.to_string())?;
-    ArchivePolicy::new(name.to_owned(), back_window, items, methods).map_err(|error| error.to_string())
-}
-
-#[derive(Deserialize)]
-struct AttributeDocument {
-    r#type: String,
-    #[serde(default)]
-    required: bool,
-    min_length: Option<u32>,
-    max_length: Option<u32>,
-    min: Option<f64>,
-    max: Option<f64>,
-}
-
-impl AttributeDocument {
-    fn attribute(self) -> Result<Attribute, String> {
-        const LENGTH_MAX: u32 = 255;
-        let kind = match self.r#type.as_str() {
-            "string" => AttributeKind::String {
-                min_length: self.min_length.unwrap_or(0),
-                max_length: self.max_length.unwrap_or(LENGTH_MAX),
-            },
-            "uuid" => AttributeKind::Uuid,
-            "number" => AttributeKind::Number { min: self.min, max: self.max },
-            "bool" => AttributeKind::Bool,
-            "datetime" => AttributeKind::Datetime,
-            other => return Err(format!("{other} is no type of an attribute")),
-        };
-        Ok(Attribute { kind, required: self.required, fill: None })
-    }
 }
