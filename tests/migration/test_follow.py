@@ -2,10 +2,12 @@
 cut-over gnudi answers the same."""
 
 import random
+import re
 import signal
 import subprocess
 import time
 
+import psycopg2
 import pytest
 
 from migration import sources
@@ -79,6 +81,22 @@ def make_again(world, body):
     return made
 
 
+def have_outage(theirs, followed):
+    """Nobody gets into Gnocchi's database until the import has noticed."""
+    url = re.search(r"^url = (\S+)$", (theirs.directory / "gnocchi.conf").read_text(encoding="utf-8"), re.M).group(1)
+    server, name = url.rsplit("/", 1)
+    connection = psycopg2.connect(f"{server}/postgres")
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        try:
+            cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            wait_until(lambda: "trying again" in followed.told(), TIMEOUT_S, "an outage that is noticed")
+        finally:
+            cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    connection.close()
+
+
 def process_all(world):
     """Has Gnocchi process what waits; a sack that its metricd has at the moment is refused with 503."""
     for metric in world.metrics:
@@ -108,6 +126,8 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
                 world.client.delete("/v1/archive_policy_rule/disk-rule").expect(204)
             step += 1
             time.sleep(0.3)
+        if combination.startswith("postgresql"):
+            have_outage(theirs, followed)
         process_all(world)
         # What still waits at the cut-over is imported, too.
         last = world.requests(1)[0]

@@ -81,6 +81,29 @@ def test_another_policy_of_the_same_name_is_refused(world, gnudi, tmp_path):
     assert done.stderr == "gnudi: the archive policy plain is there already, and is another one: import into an empty store\n"
 
 
+def test_a_store_that_no_import_wrote_is_refused(world, gnudi, tmp_path):
+    server = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
+    create_policy(server.client(), "own", [("7s", None)])
+    metric = server.client().post("/v1/metric", {"archive_policy_name": "own"}).expect(201).json()["id"]
+    assert server.stop() == 0
+    done = imported(world.server.directory / "gnocchi.conf", tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == ("gnudi: the store has resources or metrics that no import wrote, or a server has used it since: import into "
+                           "an empty one\n")
+    server.start()
+    assert [found["id"] for found in server.client().get("/v1/metric").json()] == [metric]
+    assert [found["name"] for found in server.client().get("/v1/archive_policy").json()] == ["own"]
+
+
+def test_an_import_of_another_gnocchi_is_refused(world, tmp_path):
+    assert imported(world.server.directory / "gnocchi.conf", tmp_path / "data").returncode == 0
+    url = database(world)
+    other = changed(world, tmp_path, (url, url.replace("127.0.0.1", "localhost")))
+    done = imported(other, tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "gnudi: the store is an import of another Gnocchi, postgresql://" in done.stderr, done.stderr
+
+
 def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):
     store = tmp_path / "store"
     subprocess.run(["cp", "-a", world.server.directory / "store", store], check=True)

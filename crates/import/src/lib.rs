@@ -92,6 +92,13 @@ pub enum ImportError {
     Aggregates(StoreError),
 }
 
+impl ImportError {
+    /// Whether Gnocchi did not answer, which a later round need not meet.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Index(IndexError::Database { .. }) | Self::Storage(_) | Self::Incoming(_))
+    }
+}
+
 impl From<StoreError> for ImportError {
     fn from(error: StoreError) -> Self {
         match error {

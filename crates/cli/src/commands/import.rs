@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use gnudi_import::{Import, Report, Source, Target};
+use gnudi_import::{Import, ImportError, Report, Source, Target};
 use tokio::sync::watch;
 
 use super::progress::Progress;
@@ -50,17 +50,21 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
             _ = stop.changed() => true,
             () = tokio::time::sleep(PAUSE) => false,
         };
-        let (report, elapsed) = round(&mut import, is_last).await?;
-        if is_last {
-            print(&report, elapsed);
-            return Ok(());
+        match round(&mut import, is_last).await {
+            Ok((report, elapsed)) if is_last => {
+                print(&report, elapsed);
+                return Ok(());
+            }
+            Ok((report, elapsed)) => println!("{}", followed(&report, elapsed)),
+            // A database that is restarted ends no migration of days.
+            Err(error) if error.is_outage() && !is_last => eprintln!("import: {error}: trying again"),
+            Err(error) => return Err(error.into()),
         }
-        println!("{}", followed(&report, elapsed));
     }
 }
 
 /// Brings the target up to date; answers in which time.
-async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Duration)> {
+async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Duration), ImportError> {
     let mut progress = Progress::steady("import");
     let report =
         import.round(is_last, &mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
