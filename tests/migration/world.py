@@ -150,5 +150,11 @@ def ordered(answer):
 
 
 def check_same(ours, theirs, what):
-    different = {key: (ours.get(key), theirs[key]) for key in theirs if ours.get(key) != theirs[key]}
-    assert not different, f"{what}: {len(different)} of {len(theirs)} differ, such as {next(iter(different.items()))}"
+    different = [key for key in theirs if ours.get(key) != theirs[key]]
+    shown = [f"{key}: ours has {extra(ours.get(key), theirs[key])}, theirs {extra(theirs[key], ours.get(key))}" for key in different[:3]]
+    assert not different, f"{what}: {len(different)} of {len(theirs)} differ, such as {shown}"
+
+
+def extra(these, those):
+    """What the first list has and the second has not; all of what are no lists."""
+    return [item for item in these if item not in those] if isinstance(these, list) and isinstance(those, list) else these

@@ -111,7 +111,7 @@ pub trait Incoming: Send + Sync {
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
 }
 
-/// The count of a store's sacks, which are called `incoming128-7`.
+/// The count of a store's sacks, which are called `incoming128-7`; by the driver `s3`, `7-128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sacks(u128);
 
@@ -134,7 +134,11 @@ impl Sacks {
 
     /// The sack that has a metric.
     fn of(self, metric: MetricId) -> String {
-        self.name(metric.0.as_u128() % self.0)
+        self.name(self.number_of(metric))
+    }
+
+    fn number_of(self, metric: MetricId) -> u128 {
+        metric.0.as_u128() % self.0
     }
 
     fn name(self, number: u128) -> String {

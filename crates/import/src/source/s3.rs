@@ -72,7 +72,9 @@ impl Incoming for S3Incoming {
     }
 
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        let mut names = self.bucket.list(&format!("{}/{}/", self.sacks.of(metric), metric.0)).await?;
+        let Sacks(count) = self.sacks;
+        let prefix = format!("{}-{count}/{}/", self.sacks.number_of(metric), metric.0);
+        let mut names = self.bucket.list(&prefix).await?;
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
         for place in names {
