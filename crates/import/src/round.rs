@@ -54,7 +54,8 @@ impl<'a> Import<'a> {
         Ok(Import { source, target, metrics, resources })
     }
 
-    /// `is_last`: metrics that Gnocchi works on are waited for, where else the next round imports them.
+    /// `is_last`: measures that wait are imported, too, and metrics that Gnocchi works on are waited for; else the next round imports
+    /// both.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
         let known: Vec<MetricId> = self.metrics.keys().copied().collect();
         let mut backlog = self.backlog(&known).await?;
@@ -80,6 +81,7 @@ impl<'a> Import<'a> {
             incoming: self.source.incoming.clone(),
             layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
             backlog,
+            takes_waiting: is_last,
             pause: PAUSE,
             takes_doubtful: AtomicBool::new(false),
         });

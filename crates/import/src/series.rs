@@ -32,6 +32,9 @@ pub(crate) struct SeriesSource {
     pub layouts: HashMap<String, Layout>,
     /// Metrics with measures that wait.
     pub backlog: HashSet<MetricId>,
+    /// Whether measures that wait are imported, as if Gnocchi processed them all at once. While more may come this is wrong: it drops
+    /// late points or not by what it processes together.
+    pub takes_waiting: bool,
     /// Between two reads of a metric that gnocchi-metricd works on.
     pub pause: Duration,
     /// Whether buckets that do not follow from the points are taken as they are, though measures wait.
@@ -121,7 +124,7 @@ async fn read(
     outcome.is_continued = stored.is_some();
     outcome.is_waited_for = !waiting.is_empty();
     let mut measures = Vec::new();
-    for stored in waiting {
+    for stored in waiting.into_iter().filter(|_| source.takes_waiting) {
         match carbonara::waiting(&stored.bytes) {
             Ok(more) => measures.extend(more),
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),

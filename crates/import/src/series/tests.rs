@@ -310,6 +310,7 @@ proptest! {
         })));
         let source = SeriesSource {
             storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), backlog: HashSet::from([METRIC]),
+            takes_waiting: true,
             pause: Duration::ZERO, takes_doubtful: AtomicBool::new(false),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
