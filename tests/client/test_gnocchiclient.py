@@ -64,7 +64,7 @@ def test_batches(gnocchi_command, tmp_path):
 
 
 def test_archive_policies_and_rules(gnocchi_command):
-    assert {policy["name"] for policy in gnocchi_command("archive-policy", "list")} == {"bool", "low", "medium", "high"}
+    assert {policy["name"] for policy in gnocchi_command("archive-policy", "list")} == {"bool", "low", "medium", "high", "raw"}
     created = gnocchi_command("archive-policy", "create", "-d", "granularity:1s,points:60", "-m", "mean", "-m",
                               "rate:mean", "-b", "2", "mine")
     assert created["back_window"] == 2

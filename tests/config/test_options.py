@@ -125,7 +125,7 @@ def test_gnocchis_program_names_are_those_programs(tmp_path):
 
 
 def test_upgrade_creates_the_default_policies_unless_told_not_to(gnudi, tmp_path):
-    for arguments, names in ((), {"bool", "low", "medium", "high"}), (("--skip-archive-policies-creation",), set()):
+    for arguments, names in ((), {"bool", "low", "medium", "high", "raw"}), (("--skip-archive-policies-creation",), set()):
         data = tmp_path / f"data-{len(arguments)}"
         assert program.run("upgrade", "--data-dir", data, *arguments).returncode == 0
         server = gnudi(data_dir=data, arguments=["--skip-archive-policies-creation"])

@@ -96,12 +96,10 @@ fn main() {
     }
     println!("printing, {POINTS} points an answer");
     for (name, value) in PRINTED {
-        let column = |round: usize| Column {
-            granularity: "60.0".to_owned(),
-            timestamps: Arc::new(
-                (0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64)).collect(),
-            ),
-            values: (0..POINTS).map(|n| value(round * POINTS + n)).collect(),
+        let column = |round: usize| {
+            let times = (0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64));
+            let values = (0..POINTS).map(|n| value(round * POINTS + n)).collect();
+            Column::new("60.0".to_owned(), Arc::new(times.collect()), values)
         };
         let columns: Vec<Column> = (0..ROUNDS / 5).map(column).collect();
         let mut bytes = 0;

@@ -26,6 +26,16 @@ pub struct ArchivePolicySpec {
     /// Names of methods, `*`, `-method`, `+method`; `None` takes the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_methods: Option<Vec<String>>,
+    /// `None`: raw points are not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<RawSpec>,
+}
+
+/// For how long raw points are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawSpec {
+    /// Seconds or a duration; the server shows it as Python prints spans.
+    pub timespan: String,
 }
 
 /// One granularity of a policy, as the server shows it.
@@ -45,6 +55,7 @@ pub struct ArchivePolicy {
     pub back_window: u64,
     pub definition: Vec<DefinitionItem>,
     pub aggregation_methods: Vec<String>,
+    pub raw: Option<RawSpec>,
 }
 
 impl Client {

@@ -238,6 +238,17 @@ impl Engine {
         reader::measures(&*self.store, self.bulk.on_damage, metric, policy, query).await
     }
 
+    /// The raw points of a metric in `start..stop`, as far as its policy keeps them; the granularity is 0.
+    pub async fn raw_points(
+        &self,
+        metric: MetricId,
+        policy: &ArchivePolicy,
+        start: Option<Timestamp>,
+        stop: Option<Timestamp>,
+    ) -> Result<Measures> {
+        reader::raw_points(&*self.store, self.bulk.on_damage, metric, policy, start, stop).await
+    }
+
     /// Aggregates across metrics: one answer for each granularity, coarsest first. Waiting measures are not in it.
     pub async fn cross_measures(
         &self,

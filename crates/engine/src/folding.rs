@@ -15,7 +15,7 @@ use gnudi_drivers::{
     incoming::Record,
 };
 use gnudi_model::{Measure, MetricId, Timestamp};
-use gnudi_series::{head::Head, points};
+use gnudi_series::{head::Head, points, raw};
 
 use crate::{
     Result,
@@ -23,12 +23,24 @@ use crate::{
     processor::{Group, Processor},
 };
 
-/// A metric's head with what waited, as it is to be written.
+/// A metric's head with what waited.
 pub(crate) struct Folded {
+    pub(crate) work: Work,
+    pub(crate) latest: Option<Timestamp>,
+}
+
+/// What is left to do for a folded head.
+pub(crate) enum Work {
+    Write(Writing),
+    /// Late points are to be merged first ([`crate::late`]).
+    MergeLate(Box<Head>),
+}
+
+/// A metric's head as it is to be written.
+pub(crate) struct Writing {
     pub(crate) write: MetricWrite,
     /// Where the blocks lie that the metric's policy no longer keeps.
     pub(crate) overdue: Vec<BlockRange>,
-    pub(crate) latest: Option<Timestamp>,
 }
 
 /// What became of the points of some requests.
@@ -63,7 +75,7 @@ impl Processor {
         let whole = attempt(|| {
             let mut head = self.decode_head(group.metric.id, stored)?;
             let totals = self.fold(&mut head, group, records, points);
-            Ok((folded(&mut head, group, totals.latest), totals))
+            Ok((folded(head, group, totals.latest), totals))
         });
         match whole {
             Ok(Ok((folded, totals))) => {
@@ -107,7 +119,7 @@ impl Processor {
         if totals.requests == 0 {
             return Ok(None);
         }
-        match attempt(|| folded(&mut head, group, totals.latest)) {
+        match attempt(|| folded(head, group, totals.latest)) {
             Ok(folded) => {
                 self.count(totals);
                 Ok(Some(folded))
@@ -174,14 +186,24 @@ impl Processor {
     }
 }
 
-fn folded(head: &mut Head, group: &Group, latest: Option<Timestamp>) -> Folded {
+fn folded(mut head: Head, group: &Group, latest: Option<Timestamp>) -> Folded {
+    let work = if head.has_late() {
+        Work::MergeLate(Box::new(head))
+    } else {
+        Work::Write(writing(&mut head, group))
+    };
+    Folded { work, latest }
+}
+
+/// What to write of a head.
+pub(crate) fn writing(head: &mut Head, group: &Group) -> Writing {
     let write = write_of(head, group);
     let overdue = if head.expiry_moved() { expired_ranges(head, group).collect() } else { Vec::new() };
-    Folded { write, overdue, latest }
+    Writing { write, overdue }
 }
 
 /// What the work answers, or what it panicked with. What a panic leaves half done must not be used.
-fn attempt<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn attempt<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic))
 }
 
@@ -191,24 +213,29 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// What to write of a folded head: sealed blocks leave it.
+/// What to write of a folded head: sealed blocks leave it, and those that they take the place of go.
 fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
     let metric = group.metric.id;
-    let blocks = head.take_sealed(&group.layout).into_iter().map(|block| {
-        let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
-        (key, Bytes::from(block.bytes))
-    });
-    let blocks = blocks.collect();
+    let key = |granularity, (first, last)| BlockKey { metric, granularity, first, last };
+    let blocks = head.take_sealed(&group.layout).into_iter();
+    let blocks: Vec<(BlockKey, Bytes)> = blocks
+        .map(|block| (key(block.granularity, (block.first, block.last)), Bytes::from(block.bytes)))
+        .collect();
+    let removed = head.take_removed().into_iter().map(|(granularity, span)| key(granularity, span));
+    let expired = removed.filter(|removed| blocks.iter().all(|(new, _)| new != removed)).collect();
     let mut bytes = Vec::with_capacity(1024);
     head.encode(&mut bytes);
-    MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() }
+    MetricWrite { metric, blocks, expired, head: bytes.into() }
 }
 
 /// Where the blocks lie that the metric's policy no longer keeps.
 fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
     let metric = group.metric.id;
-    group.layout.granularities().filter_map(move |granularity| {
-        let to = Timestamp(head.oldest_kept(&group.layout, granularity)?.0 - 1);
-        Some(BlockRange { metric, granularity, from: Timestamp::EPOCH, to })
+    let of_buckets = group.layout.granularities().map(|granularity| {
+        let oldest = head.oldest_kept(&group.layout, granularity);
+        (granularity, oldest)
+    });
+    of_buckets.chain([(raw::GRANULARITY, head.oldest_raw_kept())]).filter_map(move |(granularity, oldest)| {
+        Some(BlockRange { metric, granularity, from: Timestamp::EPOCH, to: Timestamp(oldest?.0 - 1) })
     })
 }

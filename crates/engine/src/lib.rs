@@ -1,7 +1,7 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor`, `reader`, `cross`, `expunger`, `retention` and `revival` do one thing each; `metricd` decides when, and
+//! [`Engine`] is the face; `processor` (with `folding` and `late`), `reader`, `cross`, `expunger`, `retention` and `revival` do one thing each; `metricd` decides when, and
 //! in which process.
 
 pub mod about;
@@ -12,6 +12,7 @@ pub mod engine;
 pub mod expunger;
 pub mod figures;
 mod folding;
+mod late;
 pub mod metricd;
 mod outage;
 pub mod presence;

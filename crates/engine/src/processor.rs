@@ -1,22 +1,26 @@
 //! One pass over a sack: reads what waits, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
 //!
-//! Order of a pass: read heads -> fold -> write blocks and heads, each head with the position it has applied -> take back the
+//! Order of a pass: read heads -> fold, merge late points (`late`) -> write blocks and heads, each head with the position it has applied -> take back the
 //! end of resources that are measured -> acknowledge. A crash anywhere replays the records, and the heads ignore what they have
 //! applied. When a pass runs is `metricd`'s business.
 
 use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockRange, Fence, MetricWrite, StoreError},
+    aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
     incoming::{Consume, Pending, Position, Record},
 };
 use gnudi_indexer::Indexer;
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
-use gnudi_series::head::{FoldOutcome, Head, Layout};
+use gnudi_series::{
+    head::{FoldOutcome, Head, Layout},
+    raw,
+};
 
 use crate::{
     EngineError, Result,
     figures::Figures,
+    folding::{Work, Writing},
     revival::Seen,
     units::{Progress, Unit, Units},
 };
@@ -35,7 +39,7 @@ pub struct PassOutcome {
 pub struct Processor {
     indexer: Arc<dyn Indexer>,
     incoming: Arc<dyn Consume>,
-    store: Arc<dyn AggregateStore>,
+    pub(crate) store: Arc<dyn AggregateStore>,
     units: Arc<Units>,
     pub(crate) figures: Figures,
     clock: fn() -> Timestamp,
@@ -168,13 +172,24 @@ impl Processor {
         let mut points = Vec::new();
         let mut overdue = Vec::new();
         let mut seen = Seen::default();
+        let mut late = Vec::new();
         for (group, head) in groups.iter().zip(heads) {
             let records = &records[group.records.clone()];
             let Some(folded) = self.fold_group(group, &head, records, &mut points)? else { continue };
             seen.add(group.metric.resource_id, folded.latest);
-            writes.push(folded.write);
-            overdue.extend(folded.overdue);
+            match folded.work {
+                Work::Write(writing) => {
+                    writes.push(writing.write);
+                    overdue.extend(writing.overdue);
+                }
+                Work::MergeLate(head) => late.push((group, *head)),
+            }
         }
+        for Writing { write, overdue: more } in self.merge_late(late).await? {
+            writes.push(write);
+            overdue.extend(more);
+        }
+        writes.sort_by_key(|write| write.metric);
         self.add_expired(&mut writes, &overdue).await?;
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
@@ -232,7 +247,11 @@ impl Processor {
             return Ok(());
         }
         for (range, keys) in overdue.iter().zip(self.store.list_blocks(overdue).await) {
-            let keys = keys?.into_iter().filter(|key| key.last <= range.to);
+            let mut keys: Vec<BlockKey> = keys?.into_iter().filter(|key| key.last <= range.to).collect();
+            if range.granularity == raw::GRANULARITY {
+                // It has the point before those that are kept.
+                keys.pop();
+            }
             let place = writes.binary_search_by_key(&range.metric, |write| write.metric);
             writes[place.expect("a range belongs to a write")].expired.extend(keys);
         }

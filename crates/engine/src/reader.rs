@@ -5,6 +5,7 @@ use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
+    raw,
     read::{self, ReadError},
 };
 
@@ -48,6 +49,30 @@ pub(crate) async fn measures(
         answers.push(assemble(metric, &blocks, &head, &layout, *aggregation, query)?);
     }
     Ok(answers)
+}
+
+/// The raw points of a metric in `start..stop`, as far as its policy keeps them.
+pub(crate) async fn raw_points(
+    store: &dyn AggregateStore,
+    on_damage: OnDamage,
+    metric: MetricId,
+    policy: &ArchivePolicy,
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+) -> Result<Measures> {
+    let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
+    let Some(head) = on_damage.head(metric, head)? else {
+        return Ok(Measures { granularity: raw::GRANULARITY, ..Measures::default() });
+    };
+    let oldest = policy.raw_timespan.zip(head.last()).map(|(timespan, last)| last.saturating_sub(timespan));
+    let from = start.max(oldest).unwrap_or(Timestamp::EPOCH);
+    let to = stop.unwrap_or(Timestamp::MAX).max(from);
+    let range = BlockRange { metric, granularity: raw::GRANULARITY, from, to };
+    let blocks = store.read_blocks(&[range]).await.pop().expect("one answer per range");
+    let blocks = on_damage.blocks(&range, &head, blocks)?;
+    let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
+    read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
+        .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
 }
 
 /// The blocks that an aggregation of the query needs.

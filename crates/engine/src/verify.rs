@@ -10,7 +10,7 @@ use gnudi_drivers::{
     verify::{Judge, Logged, Verdict},
 };
 use gnudi_model::{MetricId, MetricStatus};
-use gnudi_series::{block, head::Head};
+use gnudi_series::{block, head::Head, raw};
 
 /// See the module.
 #[derive(Default)]
@@ -79,8 +79,13 @@ impl Judge for StoreJudge {
     }
 
     fn block(&mut self, key: &BlockKey, bytes: &Bytes) -> Result<(), String> {
-        let extent = block::extent(bytes).map_err(|error| error.to_string())?;
-        if (extent.granularity, extent.first, extent.last) != (key.granularity, key.first, key.last) {
+        let found = if key.granularity == raw::GRANULARITY {
+            raw::extent(bytes).map(|extent| (raw::GRANULARITY, extent.first, extent.last))
+        } else {
+            block::extent(bytes).map(|extent| (extent.granularity, extent.first, extent.last))
+        };
+        let found = found.map_err(|error| error.to_string())?;
+        if found != (key.granularity, key.first, key.last) {
             return Err("it is another one than its name says".to_owned());
         }
         if let Some((metric, head)) = &self.head

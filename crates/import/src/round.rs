@@ -15,7 +15,7 @@ use std::{
 };
 
 use gnudi_drivers::aggregates::Fence;
-use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_indexer::{IndexerError, NewMetric, PolicyChange};
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, Text, Timestamp, resource_type::GENERIC};
 use gnudi_series::head::Layout;
 use uuid::Uuid;
@@ -307,8 +307,9 @@ async fn archive_policies(
         match target.indexer.archive_policy(&policy.name).await? {
             Some(there) if *there == *policy => {}
             Some(_) => {
-                let definition = policy.definition.clone();
-                target.indexer.update_archive_policy(&policy.name, definition, None).await?;
+                let change =
+                    PolicyChange { definition: policy.definition.clone(), ..PolicyChange::default() };
+                target.indexer.update_archive_policy(&policy.name, change).await?;
             }
             None => target.indexer.create_archive_policy(policy.clone()).await?,
         }

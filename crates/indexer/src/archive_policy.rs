@@ -3,9 +3,29 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem};
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan};
 
 use crate::{IndexerError, Result};
+
+/// What changes of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyChange {
+    /// New points for the same granularities.
+    pub definition: Vec<ArchivePolicyItem>,
+    pub back_window: Option<u64>,
+    pub raw_timespan: Option<Timespan>,
+}
+
+impl PolicyChange {
+    /// The policy after the change. Granularities stay what they are.
+    pub(crate) fn apply(&self, policy: &mut ArchivePolicy) -> Result<()> {
+        check_change(policy, &self.definition)?;
+        policy.definition.clone_from(&self.definition);
+        policy.back_window = self.back_window.unwrap_or(policy.back_window);
+        policy.raw_timespan = self.raw_timespan.or(policy.raw_timespan);
+        Ok(())
+    }
+}
 
 #[async_trait]
 pub trait ArchivePolicies {
@@ -16,20 +36,15 @@ pub trait ArchivePolicies {
     /// By name.
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
-    /// New points for the same granularities, and a new back window where one is given; returns the policy as it is then.
-    async fn update_archive_policy(
-        &self,
-        name: &str,
-        definition: Vec<ArchivePolicyItem>,
-        back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>>;
+    /// Returns the policy as it is then.
+    async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>>;
 
     /// Refused while a metric or a rule names the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
 }
 
 /// Whether a policy may get the definition: granularities stay what they are.
-pub(crate) fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
+fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
     let unsupported =
         |message| IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message };
     let granularities = |items: &[ArchivePolicyItem]| {

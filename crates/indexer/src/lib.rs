@@ -23,7 +23,7 @@ use std::sync::Arc;
 use gnudi_model::{ArchivePolicy, Fault, Metric, MetricId};
 use uuid::Uuid;
 
-pub use archive_policy::ArchivePolicies;
+pub use archive_policy::{ArchivePolicies, PolicyChange};
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use defaults::create_default_archive_policies;

@@ -154,7 +154,7 @@ async fn policies_read_before_a_change_are_not_kept() {
         async move { cache.archive_policy("low").await }
     });
     settle().await;
-    let new = cache.update_archive_policy("low", old.definition.clone(), Some(7)).await.unwrap();
+    let new = cache.update_archive_policy("low", with_back_window(&old, 7)).await.unwrap();
     assert_eq!(new.back_window, 7);
     gated.behind_reads.open();
     assert_eq!(overlapping.await.unwrap(), Ok(Some(old)));

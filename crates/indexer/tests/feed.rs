@@ -118,7 +118,7 @@ async fn changes_are_seen(url: &str) {
 async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {
     let low = two.archive_policy("low").await.unwrap().unwrap();
     let back_window = async || two.archive_policy("low").await.unwrap().unwrap().back_window;
-    one.update_archive_policy("low", low.definition.clone(), Some(7)).await.unwrap();
+    one.update_archive_policy("low", with_back_window(&low, 7)).await.unwrap();
     until(7, back_window).await;
     let policy = async |name: &str| two.archive_policy_name_for_metric(name).await.ok();
     let rule = ArchivePolicyRule::new;
@@ -205,7 +205,7 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
         6 => drop(cache.delete_resources(&[resource]).await),
         7 => {
             let low = cache.archive_policy("low").await.unwrap().unwrap();
-            drop(cache.update_archive_policy("low", low.definition.clone(), Some(dice.below(9))).await);
+            drop(cache.update_archive_policy("low", with_back_window(&low, dice.below(9))).await);
         }
         8 => {
             let name = format!("rule{}", dice.below(3));
@@ -283,7 +283,7 @@ async fn old_entries_go(url: &str) {
     let before = index.latest().await.unwrap();
     for _ in 0..3 {
         let low = index.archive_policy("low").await.unwrap().unwrap();
-        index.update_archive_policy("low", low.definition.clone(), Some(1)).await.unwrap();
+        index.update_archive_policy("low", with_back_window(&low, 1)).await.unwrap();
     }
     index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     let numbers: Vec<_> =

@@ -6,7 +6,7 @@ mod playing;
 use std::collections::BTreeSet;
 
 use gnudi_indexer::{
-    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page,
+    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page, PolicyChange,
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
@@ -17,8 +17,7 @@ use uuid::Uuid;
 calls! {
     index:
     CreatePolicy(policy: ArchivePolicy) => index.create_archive_policy(policy).await,
-    UpdatePolicy(name: String, definition: Vec<ArchivePolicyItem>, back_window: Option<u64>) =>
-        index.update_archive_policy(&name, definition, back_window).await,
+    UpdatePolicy(name: String, change: PolicyChange) => index.update_archive_policy(&name, change).await,
     DeletePolicy(name: String) => index.delete_archive_policy(&name).await,
     ShowPolicy(name: String) => (index.archive_policy(&name).await, index.archive_policies().await),
     CreateRule(rule: ArchivePolicyRule) => index.create_archive_policy_rule(rule).await,
@@ -145,9 +144,17 @@ fn listing() -> impl Strategy<Value = MetricListing> {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let policy = (policy_name(), definition(), 0..3u64).prop_map(|(name, definition, back_window)| {
+    let raw_timespan = || prop::option::of((1..9i64).prop_map(Timespan::from_secs));
+    let policy = (policy_name(), definition(), 0..3u64, raw_timespan());
+    let policy = policy.prop_map(|(name, definition, back_window, raw_timespan)| {
         let aggregation_methods: BTreeSet<_> = ArchivePolicy::default_methods();
-        ArchivePolicy { name, back_window, definition, aggregation_methods }
+        ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan }
+    });
+    let change = (definition(), prop::option::of(0..3u64), raw_timespan());
+    let change = change.prop_map(|(definition, back_window, raw_timespan)| PolicyChange {
+        definition,
+        back_window,
+        raw_timespan,
     });
     let pattern = prop::sample::select(vec!["*", "cpu*", "[!c]*", "cpu"]);
     let rule = (rule_name(), pattern, policy_name()).prop_map(|(name, pattern, archive_policy_name)| {
@@ -155,8 +162,7 @@ fn call() -> impl Strategy<Value = Call> {
     });
     prop_oneof![
         3 => policy.prop_map(Call::CreatePolicy),
-        1 => (policy_name(), definition(), prop::option::of(0..3u64))
-            .prop_map(|(name, definition, back_window)| Call::UpdatePolicy(name, definition, back_window)),
+        1 => (policy_name(), change).prop_map(|(name, change)| Call::UpdatePolicy(name, change)),
         2 => policy_name().prop_map(Call::DeletePolicy),
         2 => policy_name().prop_map(Call::ShowPolicy),
         2 => rule.prop_map(Call::CreateRule),

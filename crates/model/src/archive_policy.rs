@@ -99,6 +99,10 @@ pub struct ArchivePolicy {
     pub definition: Vec<ArchivePolicyItem>,
     /// Resolved (no `*`, `-x`, `+x`), in the order of their codes.
     pub aggregation_methods: BTreeSet<AggregationMethod>,
+    /// For how long raw points are kept beside the aggregates, and late ones taken; an extension of Gnocchi's policies. `None`: not
+    /// beyond the back window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_timespan: Option<Timespan>,
 }
 
 impl ArchivePolicy {
@@ -115,7 +119,7 @@ impl ArchivePolicy {
                 return Err(InvalidPolicy::DuplicateGranularity(item.granularity.as_secs_f64()));
             }
         }
-        Ok(ArchivePolicy { name, back_window, definition, aggregation_methods })
+        Ok(ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan: None })
     }
 
     /// Resolves a list in which `*` means all, `-x` and `+x` change the list or, where it has nothing else, `default`.
@@ -183,7 +187,7 @@ impl ArchivePolicy {
             .into()
     }
 
-    /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high.
+    /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high; and one with raw points, `raw`.
     pub fn defaults(methods: &BTreeSet<AggregationMethod>) -> Vec<ArchivePolicy> {
         const MINUTE: i64 = 60;
         const HOUR: i64 = 60 * MINUTE;
@@ -200,6 +204,7 @@ impl ArchivePolicy {
                 })
                 .collect(),
             aggregation_methods: methods.clone(),
+            raw_timespan: None,
         };
         vec![
             policy(
@@ -211,6 +216,10 @@ impl ArchivePolicy {
             policy("low", 0, &[(5 * MINUTE, 30 * DAY)], methods),
             policy("medium", 0, &[(MINUTE, 7 * DAY), (HOUR, 365 * DAY)], methods),
             policy("high", 0, &[(1, HOUR), (MINUTE, 7 * DAY), (HOUR, 365 * DAY)], methods),
+            ArchivePolicy {
+                raw_timespan: Some(Timespan::from_secs(15 * DAY)),
+                ..policy("raw", 0, &[(MINUTE, 90 * DAY), (HOUR, 2 * 365 * DAY)], methods)
+            },
         ]
     }
 }

@@ -37,6 +37,15 @@ pub struct Measure {
     pub value: f64,
 }
 
+impl Measure {
+    /// The value by which Prometheus says that a series has ended: a NaN of these bits, and no measured value.
+    pub const END_MARKER: u64 = 0x7ff0_0000_0000_0002;
+
+    pub fn is_end_marker(&self) -> bool {
+        self.value.to_bits() == Self::END_MARKER
+    }
+}
+
 /// Whether a metric lives, or waits for the janitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -10,7 +10,7 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, Measure, Timespan, Timestamp
 use gnudi_series::{
     block,
     head::{Head, Layout, SealedBlock},
-    points,
+    points, raw,
     read::assemble,
 };
 
@@ -182,9 +182,24 @@ fn read(policy: &ArchivePolicy, granularity: i64, method: &str, count: usize) {
     );
 }
 
+/// The points of one block.
+fn raw_block(name: &str, points: &[Measure]) {
+    let (mut bytes, mut times, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let encode = best_ns(points.len(), || {
+        bytes.clear();
+        raw::encode(black_box(points), &mut bytes);
+    });
+    let decode = best_ns(points.len(), || {
+        (times.clear(), values.clear());
+        raw::decode(black_box(&bytes), &mut times, &mut values).expect("encoded");
+    });
+    let size = bytes.len() as f64 / points.len() as f64;
+    println!("raw block, {name}: {size:.2} bytes, encode {encode:.1} ns, decode {decode:.1} ns a point");
+}
+
 fn main() {
     let policies = ArchivePolicy::defaults(&ArchivePolicy::default_methods());
-    let [_, low, medium, high] = &policies[..] else { unreachable!("four policies") };
+    let [_, low, medium, high, raw] = &policies[..] else { unreachable!("five policies") };
     // For a profiler: one thing only.
     match std::env::args().nth(1).as_deref() {
         Some("fold") => return (0..20).for_each(|_| fold(medium, 60_000, 60, noisy)),
@@ -202,7 +217,7 @@ fn main() {
         point.timestamp.0 += (index * 7919 % 1000) as i64 * 1000;
     }
     codec("5000, jitter of 1 ms, noisy", &jitter);
-    for policy in [low, medium, high] {
+    for policy in [low, medium, high, raw] {
         fold(policy, 1_000, 5_000, noisy);
         fold(policy, 1_000, 60, noisy);
         fold(policy, 60_000, 60, noisy);
@@ -223,6 +238,12 @@ fn main() {
     }
     pass(low, 60, 1);
     pass(high, 60, 1);
+    for (held, batch) in [(1, 1), (30, 1), (60, 1), (60, 60), (90, 1)] {
+        pass(raw, held, batch);
+    }
+    raw_block("regular, two digits", &series(1024, 15_000, |index| whole(index) / 100.0));
+    raw_block("regular, noisy", &series(1024, 15_000, noisy));
+    raw_block("regular, a counter", &series(1024, 15_000, |index| index as f64 * 1500.0 + whole(index)));
     for (policy, step_ms) in
         [(low, 10_000), (low, 60_000), (low, 300_000), (medium, 10_000), (medium, 60_000), (high, 1_000)]
     {

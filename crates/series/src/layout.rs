@@ -26,6 +26,8 @@ pub struct Layout {
     pub(crate) methods: Vec<AggregationMethod>,
     pub(crate) has_rate: bool,
     pub(crate) has_percentile: bool,
+    /// For how long raw points are kept, if they are; late points are then taken as far back.
+    pub(crate) raw_timespan: Option<Timespan>,
 }
 
 impl Layout {
@@ -46,6 +48,7 @@ impl Layout {
             has_rate,
             has_percentile: methods.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_))),
             methods,
+            raw_timespan: policy.raw_timespan,
         }
     }
 
@@ -57,6 +60,12 @@ impl Layout {
     /// The granularities, finest first.
     pub fn granularities(&self) -> impl Iterator<Item = Timespan> + '_ {
         self.grains.iter().map(|grain| grain.granularity)
+    }
+
+    /// Whether results depend on which passes the points came in, as Gnocchi's rates and percentiles do. With raw points they never
+    /// do: all are computed from all points.
+    pub(crate) fn depends_on_passes(&self) -> bool {
+        self.raw_timespan.is_none() && (self.has_rate || self.has_percentile)
     }
 
     /// Where the back window starts when `last` is the newest point: older points are late. May be before the epoch.

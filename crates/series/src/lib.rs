@@ -2,7 +2,7 @@
 //! no async.
 //!
 //! A request's points travel as [`points`]. A pass folds them into the metric's [`head`], from which full [`block`]s
-//! leave. A query joins blocks and head with [`read`], which may aggregate them again with [`resample`]; the series of many
+//! leave joins blocks and head with [`read`], which may aggregate them again with [`resample`]; the series of many
 //! metrics meet in [`cross`], where [`operations`] are evaluated on them.
 
 mod aggregate;
@@ -15,6 +15,7 @@ pub mod layout;
 pub mod operations;
 mod packing;
 pub mod points;
+pub mod raw;
 pub mod read;
 pub mod resample;
 mod rows;

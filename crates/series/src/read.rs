@@ -10,6 +10,7 @@ use crate::{
     block::{self, ROWS_MAX},
     head::Head,
     layout::{Layout, POINTS_PER_SPLIT, floor, split_start},
+    raw,
     resample::{Resample, resample},
 };
 
@@ -110,6 +111,9 @@ pub fn assemble(
         }
     }
     if let (Some(timespan), Some(last)) = (aggregation.timespan, fetched.timestamps.last().copied()) {
+        // With raw points from the newest of all: what a late one finds to be over does not depend on what is asked for.
+        let newest = head.filter(|_| layout.raw_timespan.is_some()).and_then(Head::last);
+        let last = newest.map_or(last, |newest| newest.floor(granularity));
         let oldest = last.saturating_sub(timespan);
         fetched.drop_while(|time| time <= oldest);
     }
@@ -130,6 +134,40 @@ pub fn assemble(
         values.drain(..count);
     }
     Ok(Series { granularity, timestamps, values })
+}
+
+/// The raw points in `start..stop`, as far as the policy keeps them; none where it does not. `blocks` are those of
+/// [`raw::GRANULARITY`] in that range, in order; `head` was read before them.
+pub fn raw_points(
+    blocks: &[&[u8]],
+    head: &Head,
+    layout: &Layout,
+    start: Option<Timestamp>,
+    stop: Option<Timestamp>,
+) -> Result<Series, CodecError> {
+    let mut series = Series { granularity: raw::GRANULARITY, ..Series::default() };
+    let Some(timespan) = layout.raw_timespan else { return Ok(series) };
+    for block in blocks {
+        raw::decode(block, &mut series.timestamps, &mut series.values)?;
+    }
+    // What was sealed after the head was read counts once.
+    let seen = series.timestamps.last().copied();
+    for point in head.raw_points() {
+        if seen.is_none_or(|seen| point.timestamp > seen) {
+            series.timestamps.push(point.timestamp);
+            series.values.push(point.value);
+        }
+    }
+    let newest = series.timestamps.last().copied().max(head.last()).unwrap_or_default();
+    let oldest = newest.saturating_sub(timespan);
+    let is_before = |time: &Timestamp| *time <= oldest || start.is_some_and(|start| *time < start);
+    let from = series.timestamps.partition_point(is_before);
+    let to = series.timestamps.partition_point(|time| stop.is_none_or(|stop| *time < stop)).max(from);
+    series.timestamps.truncate(to);
+    series.timestamps.drain(..from);
+    series.values.truncate(to);
+    series.values.drain(..from);
+    Ok(series)
 }
 
 /// Rows in the range, each bucket once, in order.

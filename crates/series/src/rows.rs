@@ -50,6 +50,20 @@ impl Rows {
         self.columns.iter().map(|column| column[row]).collect()
     }
 
+    /// Appends a row of others with the same columns.
+    pub fn push_row_of(&mut self, others: &Rows, row: usize) {
+        self.starts.push(others.starts[row]);
+        for (column, other) in self.columns.iter_mut().zip(&others.columns) {
+            column.push(other[row]);
+        }
+    }
+
+    /// Takes the first `count` rows out.
+    pub fn split_front(&mut self, count: usize) -> Rows {
+        let columns = self.columns.iter_mut().map(|column| column.drain(..count).collect()).collect();
+        Rows { starts: self.starts.drain(..count).collect(), columns }
+    }
+
     /// Drops the rows from `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.starts.truncate(len);

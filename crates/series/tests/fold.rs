@@ -49,6 +49,7 @@ fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchiveP
             timespan: timespan.map(Timespan::from_secs),
         }],
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
+        raw_timespan: None,
     }
 }
 

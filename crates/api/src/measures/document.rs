@@ -255,7 +255,8 @@ mod tests {
     use super::*;
 
     fn column(timestamps: Arc<Vec<Timestamp>>) -> Column {
-        Column { granularity: "1.0".to_owned(), values: vec![0.5; timestamps.len()], timestamps }
+        let values = vec![0.5; timestamps.len()];
+        Column::new("1.0".to_owned(), timestamps, values)
     }
 
     fn document(rows: &[usize]) -> Document {

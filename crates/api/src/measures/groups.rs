@@ -188,7 +188,7 @@ mod tests {
             }
             document.value(&Value::from(self.rows.to_string()));
             let timestamps = Arc::new(vec![Timestamp::EPOCH; self.rows]);
-            let column = Column { granularity: "1.0".to_owned(), timestamps, values: vec![0.5; self.rows] };
+            let column = Column::new("1.0".to_owned(), timestamps, vec![0.5; self.rows]);
             document.rows(vec![column])
         }
 

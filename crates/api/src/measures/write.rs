@@ -15,7 +15,7 @@ use crate::json::float;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The longest row up to its value: the granularity is a float, or a quoted letter.
-const TEMPLATE_BYTES: usize = 64;
+const TEMPLATE_BYTES: usize = 72;
 
 /// The longest row: also the value, and a bracket.
 pub(super) const ROW_BYTES_MAX: usize = TEMPLATE_BYTES + float::ROOM_BYTES;
@@ -27,6 +27,28 @@ pub struct Column {
     pub granularity: String,
     pub timestamps: Arc<Vec<Timestamp>>,
     pub values: Vec<f64>,
+    /// Digits of a second's fraction in times.
+    fraction_digits: usize,
+}
+
+impl Column {
+    /// Of aggregates: times are cut to the second, as Gnocchi cuts them.
+    pub fn new(granularity: String, timestamps: Arc<Vec<Timestamp>>, values: Vec<f64>) -> Self {
+        Column { granularity, timestamps, values, fraction_digits: 0 }
+    }
+
+    /// Of raw points: times are shown whole.
+    pub fn of_raw_points(granularity: String, timestamps: Vec<Timestamp>, values: Vec<f64>) -> Self {
+        let fraction_digits = fraction_digits(&timestamps);
+        Column { granularity, timestamps: Arc::new(timestamps), values, fraction_digits }
+    }
+}
+
+/// How many digits of a second's fraction show all of these times as they are: 0, 3, 6 or 9.
+fn fraction_digits(timestamps: &[Timestamp]) -> usize {
+    const UNITS: [(i64, usize); 3] = [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)];
+    let fits = |unit: i64| timestamps.iter().all(|time| time.0 % unit == 0);
+    UNITS.into_iter().find(|(unit, _)| fits(*unit)).map_or(9, |(_, digits)| digits)
 }
 
 /// The granularity column of points, as JSON.
@@ -88,7 +110,8 @@ impl Rows {
                 }
                 wrote = true;
                 let first = self.progress == Progress::Opened;
-                self.row += write_rows(timestamps, values, &column.granularity, first, bytes, out);
+                let form = (&*column.granularity, column.fraction_digits);
+                self.row += write_rows(timestamps, values, form, first, bytes, out);
                 self.progress = Progress::InRows;
                 if self.row < column.timestamps.len() {
                     return true;
@@ -116,9 +139,10 @@ impl Iterator for Rows {
     }
 }
 
-/// Where the date and the time stand in the template.
+/// Where the date, the time and the dot before a second's fraction stand in the template.
 const DATE_AT: usize = 4;
 const TIME_AT: usize = 15;
+const FRACTION_AT: usize = 23;
 
 /// A row up to its value: `, ["1970-01-01T00:00:00+00:00", 60.0, `.
 struct Template {
@@ -126,14 +150,17 @@ struct Template {
     length: usize,
     /// The second at which the day of the date begins.
     day: i64,
+    /// Digits of a second's fraction: 0, 3, 6 or 9.
+    fraction_digits: usize,
 }
 
 impl Template {
-    fn new(granularity: &str) -> Self {
-        let row = format!(", [\"1970-01-01T00:00:00+00:00\", {granularity}, ");
+    fn new(granularity: &str, fraction_digits: usize) -> Self {
+        let fraction = &".000000000"[..if fraction_digits > 0 { 1 + fraction_digits } else { 0 }];
+        let row = format!(", [\"1970-01-01T00:00:00{fraction}+00:00\", {granularity}, ");
         let mut text = [0; TEMPLATE_BYTES];
         text[..row.len()].copy_from_slice(row.as_bytes());
-        Template { text, length: row.len(), day: 0 }
+        Template { text, length: row.len(), day: 0, fraction_digits }
     }
 
     /// Puts the row of a time at the start of `row`, up to its value.
@@ -164,6 +191,14 @@ impl Template {
             second_tens,
             second_ones,
         ]);
+        if self.fraction_digits > 0 {
+            let unit = 10u32.pow(9 - self.fraction_digits as u32);
+            let mut fraction = timestamp.0.rem_euclid(1_000_000_000) as u32 / unit;
+            for digit in row[FRACTION_AT + 1..=FRACTION_AT + self.fraction_digits].iter_mut().rev() {
+                *digit = b'0' + (fraction % 10) as u8;
+                fraction /= 10;
+            }
+        }
     }
 
     #[cold]
@@ -178,12 +213,12 @@ impl Template {
 fn write_rows(
     timestamps: &[Timestamp],
     values: &[f64],
-    granularity: &str,
+    (granularity, fraction_digits): (&str, usize),
     first: bool,
     bytes: usize,
     out: &mut Vec<u8>,
 ) -> usize {
-    let mut template = Template::new(granularity);
+    let mut template = Template::new(granularity, fraction_digits);
     let mut printer = float::Printer::default();
     let (start, mut end) = (out.len(), out.len());
     let mut written = 0;
@@ -236,10 +271,18 @@ mod tests {
     }
 
     fn column(granularity: &str, points: &[(i64, f64)]) -> Column {
-        Column {
-            granularity: granularity.to_owned(),
-            timestamps: Arc::new(points.iter().map(|(time, _)| Timestamp(*time)).collect()),
-            values: points.iter().map(|(_, value)| *value).collect(),
+        let (timestamps, values) = points.iter().map(|(time, value)| (Timestamp(*time), *value)).unzip();
+        Column::new(granularity.to_owned(), Arc::new(timestamps), values)
+    }
+
+    #[test]
+    fn raw_points_show_their_whole_times() {
+        let second = 1_356_998_400_000_000_000;
+        for (nanoseconds, shown) in [(0, ""), (20_000_000, ".020"), (1_000, ".000001"), (10, ".000000010")] {
+            let timestamps = vec![Timestamp(second), Timestamp(second + nanoseconds)];
+            let raw = Column::of_raw_points("0.0".to_owned(), timestamps, vec![1.0, 2.0]);
+            let expected = format!("[\"2013-01-01T00:00:00{shown}+00:00\", 0.0, 2.0]]");
+            assert!(text(&[raw]).ends_with(&expected));
         }
     }
 

@@ -72,6 +72,15 @@ impl Parcels {
         &mut self.all[place]
     }
 
+    /// Keeps the metrics for which `is_wanted` holds, by resource and name. Nothing is added after this.
+    pub fn retain(&mut self, is_wanted: impl Fn(Uuid, &str, &[Measure]) -> bool) {
+        for parcel in &mut self.all {
+            let id = parcel.id;
+            parcel.metrics.retain(|(name, measures)| is_wanted(id, name, measures));
+        }
+        self.all.retain(|parcel| !parcel.metrics.is_empty());
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Parcel> {
         self.all.iter()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gnudi_indexer::PolicyChange;
 use gnudi_model::{
     AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan, archive_policy::InvalidPolicy,
 };
@@ -22,6 +23,7 @@ struct PolicyFields {
     back_window: u64,
     aggregation_methods: Option<Vec<String>>,
     definition: Vec<PolicyItemFields>,
+    raw_timespan: Option<Timespan>,
 }
 
 /// The parts of an item that a request gives, before they are completed.
@@ -51,6 +53,22 @@ fn back_window_of(value: &Value) -> Checked<u64> {
         return Err(Invalid::new(format!("value must be at most {BACK_WINDOW_MAX}")));
     }
     Ok(blocks)
+}
+
+/// For how long raw points are kept.
+fn raw_timespan_of(value: &Value) -> Checked<Timespan> {
+    let mut timespan = None;
+    for (key, value) in entries(value)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "timespan" => timespan = Some(self::timespan(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    match required(timespan, "timespan")? {
+        Timespan(span) if span <= 0 => Err(Invalid::new("Timespan should be > 0").in_key("timespan")),
+        span => Ok(span),
+    }
 }
 
 fn item(value: &Value) -> Checked<PolicyItemFields> {
@@ -88,12 +106,18 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
         ])
     };
     let methods: Vec<String> = policy.aggregation_methods.iter().map(ToString::to_string).collect();
-    Value::object([
+    let mut shown = Value::object([
         ("name", policy.name.as_str().into()),
         ("back_window", policy.back_window.into()),
         ("definition", Value::Array(policy.definition.iter().map(item).collect())),
         ("aggregation_methods", methods.into()),
-    ])
+    ]);
+    // Gnocchi's policies have no such field.
+    if let (Some(timespan), Value::Object(fields)) = (policy.raw_timespan, &mut shown) {
+        let raw = Value::object([("timespan", timespan.to_python_text().into())]);
+        fields.push(("raw".to_owned(), raw));
+    }
+    shown
 }
 
 /// The policy that the path names, to which the caller may do what the rule names.
@@ -113,7 +137,10 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         None => default.clone(),
     };
     let definition = complete(&given.definition)?;
-    let policy = ArchivePolicy::new(given.name, given.back_window, definition, methods)?;
+    let policy = ArchivePolicy {
+        raw_timespan: given.raw_timespan,
+        ..ArchivePolicy::new(given.name, given.back_window, definition, methods)?
+    };
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
     let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
@@ -122,6 +149,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn new_policy(body: &Value) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
+    let mut raw_timespan = None;
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
@@ -129,6 +157,7 @@ fn new_policy(body: &Value) -> Checked<PolicyFields> {
             "back_window" => back_window = back_window_of(value).map_err(in_key)?,
             "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
+            "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }
@@ -137,6 +166,7 @@ fn new_policy(body: &Value) -> Checked<PolicyFields> {
         name: required(name, "name")?,
         back_window,
         aggregation_methods: methods,
+        raw_timespan,
     })
 }
 
@@ -150,27 +180,38 @@ fn method(value: &Value) -> Checked<String> {
 
 /// `PATCH /v1/archive_policy/{name}`
 ///
-/// New points for the granularities there are, and a new back window.
+/// New points for the granularities there are, a new back window, and for how long raw points are kept.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     find(call, Rule::UpdateArchivePolicy).await?;
-    let (items, back_window) = change(&request::json(call.parts, body).await?)?;
-    let definition = complete(&items)?;
-    let indexer = call.app.engine().indexer();
-    let policy = indexer.update_archive_policy(call.parameter("name"), definition, back_window).await?;
+    let change = change(&request::json(call.parts, body).await?)?;
+    let change = PolicyChange {
+        definition: complete(&change.definition)?,
+        back_window: change.back_window,
+        raw_timespan: change.raw_timespan,
+    };
+    let policy = call.app.engine().indexer().update_archive_policy(call.parameter("name"), change).await?;
     Ok(reply::ok(&shown(&policy)))
 }
 
-fn change(body: &Value) -> Checked<(Vec<PolicyItemFields>, Option<u64>)> {
-    let (mut definition, mut back_window) = (None, None);
+/// What a request changes, before it is completed.
+struct ChangeFields {
+    definition: Vec<PolicyItemFields>,
+    back_window: Option<u64>,
+    raw_timespan: Option<Timespan>,
+}
+
+fn change(body: &Value) -> Checked<ChangeFields> {
+    let (mut definition, mut back_window, mut raw_timespan) = (None, None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
             "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
+            "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }
-    Ok((required(definition, "definition")?, back_window))
+    Ok(ChangeFields { definition: required(definition, "definition")?, back_window, raw_timespan })
 }
 
 /// `DELETE /v1/archive_policy/{name}`

@@ -18,9 +18,6 @@ use crate::{
 
 const RESOURCE_TYPE: &str = "prometheus";
 
-/// What a series' value is where the series ends: a NaN of its own, which is no measure.
-const STALE: u64 = 0x7ff0_0000_0000_0002;
-
 /// The parameter of the content type that tells the second version of the protocol.
 const VERSION_2: &str = "io.prometheus.write.v2.Request";
 
@@ -40,8 +37,14 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let series = write_request::read(&message, options.limits.measures_max).map_err(malformed)?;
         parcels(&series, options.prometheus_labels, &call.caller.user)
     };
-    let parcels = body.long_work.run(inflated_bytes, read).await?;
+    let mut parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
+    // The end of a series that is not known is no reason to make a metric.
+    let is_known =
+        |resource, name: &str| call.app.engine().indexer().cached_named_metric(resource, name).is_some();
+    parcels.retain(|resource, name, measures| {
+        !measures.iter().all(Measure::is_end_marker) || is_known(resource, name)
+    });
     let resource_type = resource_type();
     let to = Destination { resource_type: RESOURCE_TYPE, type_to_create: Some(&resource_type) };
     provision::deliver(call, to, &parcels).await?;
@@ -62,12 +65,8 @@ fn parcels(series: &[Series<'_>], labels: Labels, creator: &str) -> Result<Parce
     for one in series {
         let place = names::place(&one.labels, labels)
             .ok_or_else(|| ApiError::bad_request("A series has no label __name__"))?;
-        let measures: Vec<Measure> = one
-            .samples
-            .iter()
-            .filter(|sample| sample.value.to_bits() != STALE)
-            .map(measure)
-            .collect::<Result<_, _>>()?;
+        // Also the markers of a series' end, which policies with raw points keep.
+        let measures: Vec<Measure> = one.samples.iter().map(measure).collect::<Result<_, _>>()?;
         if measures.is_empty() {
             continue;
         }

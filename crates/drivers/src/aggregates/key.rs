@@ -4,7 +4,7 @@
 //! metric id 16 bytes | granularity u64 | last bucket u64 | first bucket u64      big-endian
 //! ```
 //!
-//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive; the three smallest
+//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0 for raw points; the three smallest
 //! values stand for what is not a block: 0 for "the metric was deleted here", 1 for the head, 2 for "blocks of the metric were
 //! lost here". So a metric's marks, head and blocks are neighbours, and the blocks of one granularity are one range. Time is
 //! ordered by the last bucket: blocks do not overlap, and "ends at or after" is where a scan starts.
@@ -41,14 +41,14 @@ impl Key {
     }
 
     pub fn block(key: &BlockKey) -> Self {
-        assert!(key.granularity.0 > 0, "a granularity of {:?}", key.granularity);
+        assert!(key.granularity.0 >= 0, "a granularity of {:?}", key.granularity);
         Self::new(key.metric, flip(key.granularity.0), flip(key.last.0), flip(key.first.0))
     }
 
     /// The smallest and the largest key that a block of the range can have; where it starts in time is for the caller
     /// to check.
     pub fn bounds(range: &BlockRange) -> (Self, Self) {
-        let granularity = flip(range.granularity.0.max(1));
+        let granularity = flip(range.granularity.0.max(0));
         (
             Self::new(range.metric, granularity, flip(range.from.0), 0),
             Self::new(range.metric, granularity, u64::MAX, u64::MAX),
@@ -130,8 +130,8 @@ mod tests {
     proptest! {
         #[test]
         fn keys_sort_as_what_they_name(
-            left in (0u128..3, 1i64..3, any::<i64>(), any::<i64>()),
-            right in (0u128..3, 1i64..3, any::<i64>(), any::<i64>()),
+            left in (0u128..3, 0i64..3, any::<i64>(), any::<i64>()),
+            right in (0u128..3, 0i64..3, any::<i64>(), any::<i64>()),
         ) {
             let name = |(id, granularity, last, first)| BlockKey {
                 metric: MetricId(Uuid::from_u128(id)),

@@ -23,6 +23,7 @@ pub use crate::fence::Fence;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockKey {
     pub metric: MetricId,
+    /// 0 for raw points, whose times then stand where others have starts of buckets.
     pub granularity: Timespan,
     /// The first bucket's start.
     pub first: Timestamp,
@@ -54,7 +55,7 @@ pub struct MetricWrite {
     pub metric: MetricId,
     /// New blocks; one that exists under the same key is replaced.
     pub blocks: Vec<(BlockKey, Bytes)>,
-    /// Blocks to delete, expired by the policy's timespan.
+    /// Blocks to delete: expired by the policy's timespan, or others take their place.
     pub expired: Vec<BlockKey>,
     pub head: Bytes,
 }

@@ -28,13 +28,13 @@ mod shards;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Fault, Metric, MetricId};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Fault, Metric, MetricId};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    Metrics, NewMetric, Page, Result, Touched, archive_policy_rule::first_match,
+    Metrics, NewMetric, Page, PolicyChange, Result, Touched, archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -271,15 +271,9 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         Ok(policies)
     }
 
-    async fn update_archive_policy(
-        &self,
-        name: &str,
-        definition: Vec<ArchivePolicyItem>,
-        back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>> {
+    async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
         let (name, changed) = (name.to_owned(), name.to_owned());
-        let write =
-            |index: Arc<I>| async move { index.update_archive_policy(&name, definition, back_window).await };
+        let write = |index: Arc<I>| async move { index.update_archive_policy(&name, change).await };
         self.see_through(write, move |caches, _| caches.policies.invalidate(&changed)).await
     }
 

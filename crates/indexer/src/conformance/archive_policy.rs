@@ -3,13 +3,14 @@
 use gnudi_model::{AggregationMethod, ArchivePolicyItem, ArchivePolicyRule, Timespan};
 
 use super::{create, create_low, id, new_metric, policy};
-use crate::{Indexer, IndexerError};
+use crate::{Indexer, IndexerError, PolicyChange};
 
 pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
     assert_eq!(indexer.archive_policy("odd").await, Ok(None));
     assert_eq!(indexer.archive_policies().await, Ok(vec![]));
     let mut odd = policy("ó'dd\"; -- \u{0}\u{1F95F}", &[60, 1, 3600]);
     odd.back_window = u64::MAX;
+    odd.raw_timespan = Some(Timespan(i64::MAX));
     odd.definition[1] = ArchivePolicyItem { granularity: Timespan(1), points: None, timespan: None };
     odd.definition[2].points = Some(u64::MAX);
     odd.definition[2].timespan = Some(Timespan(i64::MAX));
@@ -35,20 +36,21 @@ pub(super) async fn name_is_taken_once(indexer: &dyn Indexer) {
     indexer.create_archive_policy(policy("LOW", &[1])).await.unwrap();
 }
 
-pub(super) async fn points_and_back_window_change(indexer: &dyn Indexer) {
+pub(super) async fn all_but_granularities_changes(indexer: &dyn Indexer) {
     indexer.create_archive_policy(policy("two", &[60, 3600])).await.unwrap();
     let mut wanted = policy("two", &[3600, 60]);
     wanted.definition[0].points = Some(7);
     wanted.definition[0].timespan = Some(Timespan::from_secs(7 * 3600));
-    let changed = indexer.update_archive_policy("two", wanted.definition.clone(), None).await.unwrap();
-    assert_eq!(*changed, wanted);
+    let points = PolicyChange { definition: wanted.definition.clone(), ..PolicyChange::default() };
+    assert_eq!(*indexer.update_archive_policy("two", points.clone()).await.unwrap(), wanted);
     wanted.back_window = 5;
-    indexer.update_archive_policy("two", wanted.definition.clone(), Some(5)).await.unwrap();
-    let changed = indexer.update_archive_policy("two", wanted.definition.clone(), None).await.unwrap();
-    assert_eq!(*changed, wanted);
+    wanted.raw_timespan = Some(Timespan::from_secs(86_400));
+    let all = PolicyChange { back_window: Some(5), raw_timespan: wanted.raw_timespan, ..points.clone() };
+    indexer.update_archive_policy("two", all).await.unwrap();
+    assert_eq!(*indexer.update_archive_policy("two", points).await.unwrap(), wanted);
     assert_eq!(*indexer.archive_policy("two").await.unwrap().unwrap(), wanted);
     assert_eq!(
-        indexer.update_archive_policy("three", vec![], None).await,
+        indexer.update_archive_policy("three", PolicyChange::default()).await,
         Err(IndexerError::NoSuchArchivePolicy("three".to_owned()))
     );
 }
@@ -61,10 +63,9 @@ pub(super) async fn granularities_stay(indexer: &dyn Indexer) {
         (&[60, 3601], "3600.0 granularity interval was changed"),
         (&[3600, 3601], "60.0 granularity interval was changed"),
     ] {
-        let refused = indexer
-            .update_archive_policy("two", policy("two", seconds).definition, Some(1))
-            .await
-            .unwrap_err();
+        let definition = policy("two", seconds).definition;
+        let change = PolicyChange { definition, back_window: Some(1), ..PolicyChange::default() };
+        let refused = indexer.update_archive_policy("two", change).await.unwrap_err();
         assert_eq!(refused.to_string(), format!("Archive policy two does not support change: {reason}"));
     }
     assert_eq!(*indexer.archive_policy("two").await.unwrap().unwrap(), policy("two", &[3600, 60]));

@@ -36,7 +36,7 @@ macro_rules! cases {
 const CASES: &[(&str, Case)] = cases![
     archive_policy::is_kept_whole,
     archive_policy::name_is_taken_once,
-    archive_policy::points_and_back_window_change,
+    archive_policy::all_but_granularities_changes,
     archive_policy::granularities_stay,
     archive_policy::deletion_is_refused_while_in_use,
     archive_policy_rule::is_kept_whole,
@@ -111,6 +111,7 @@ fn policy(name: &str, seconds: &[i64]) -> ArchivePolicy {
         back_window: 0,
         definition,
         aggregation_methods: BTreeSet::from_iter(ArchivePolicy::default_methods()),
+        raw_timespan: None,
     }
 }
 

@@ -10,17 +10,13 @@ mod resource_type;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{
-    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, MetricStatus, Resource,
-    ResourceType,
-};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, MetricStatus, Resource, ResourceType};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    MetricScope, MetricSort, Metrics, NewMetric, Page, Result, SortKey,
-    archive_policy::check_change,
+    MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, Result, SortKey,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
 };
@@ -66,20 +62,13 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(self.tables.lock().policies.values().cloned().collect())
     }
 
-    async fn update_archive_policy(
-        &self,
-        name: &str,
-        definition: Vec<ArchivePolicyItem>,
-        back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>> {
+    async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
         let mut tables = self.tables.lock();
         let Some(policy) = tables.policies.get_mut(name) else {
             return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
         };
-        check_change(policy, &definition)?;
         let mut changed = ArchivePolicy::clone(policy);
-        changed.definition = definition;
-        changed.back_window = back_window.unwrap_or(changed.back_window);
+        change.apply(&mut changed)?;
         *policy = Arc::new(changed);
         Ok(policy.clone())
     }

@@ -12,12 +12,10 @@ use super::{
     failure::Failure,
     writer::{Applied, Change, Context},
 };
-use crate::{ArchivePolicies, IndexerError, Result, Touched, archive_policy::check_change};
+use crate::{ArchivePolicies, IndexerError, PolicyChange, Result, Touched};
 
-const SELECT_ALL: &str =
-    "SELECT name, back_window, definition, aggregation_methods FROM archive_policy ORDER BY name";
-const SELECT_ONE: &str =
-    "SELECT name, back_window, definition, aggregation_methods FROM archive_policy WHERE name = ?";
+const SELECT_ALL: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan FROM archive_policy ORDER BY name";
+const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan FROM archive_policy WHERE name = ?";
 
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
@@ -35,13 +33,8 @@ impl ArchivePolicies for SqlIndexer {
         rows.iter().map(|row| decode(row).map(Arc::new)).collect()
     }
 
-    async fn update_archive_policy(
-        &self,
-        name: &str,
-        definition: Vec<ArchivePolicyItem>,
-        back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>> {
-        self.writer.change(Update { name: name.to_owned(), definition, back_window }).await
+    async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
+        self.writer.change(Update { name: name.to_owned(), change }).await
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
@@ -59,12 +52,14 @@ impl Change for Create {
         let Create(policy) = self;
         let insert = connection
             .statement(
-                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods) VALUES (?, ?, ?, ?)",
+                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan) \
+                 VALUES (?, ?, ?, ?, ?)",
             )
             .bind(&policy.name)
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
-            .bind(encode_methods(&policy.aggregation_methods));
+            .bind(encode_methods(&policy.aggregation_methods))
+            .bind(policy.raw_timespan.map(|timespan| timespan.0));
         match connection.try_execute(insert).await {
             Err(error) if is_unique_violation(&error) => {
                 Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
@@ -76,8 +71,7 @@ impl Change for Create {
 
 struct Update {
     name: String,
-    definition: Vec<ArchivePolicyItem>,
-    back_window: Option<u64>,
+    change: PolicyChange,
 }
 
 #[async_trait]
@@ -85,19 +79,20 @@ impl Change for Update {
     type Answer = Arc<ArchivePolicy>;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ArchivePolicy>> {
-        let Update { name, definition, back_window } = self;
+        let Update { name, change } = self;
         let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
         let Some(row) = row else {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
         };
         let mut policy = decode(&row).map_err(Failure::Refused)?;
-        check_change(&policy, definition).map_err(Failure::Refused)?;
-        policy.definition.clone_from(definition);
-        policy.back_window = back_window.unwrap_or(policy.back_window);
+        change.apply(&mut policy).map_err(Failure::Refused)?;
         let update = connection
-            .statement("UPDATE archive_policy SET back_window = ?, definition = ? WHERE name = ?")
+            .statement(
+                "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ? WHERE name = ?",
+            )
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
+            .bind(policy.raw_timespan.map(|timespan| timespan.0))
             .bind(name);
         connection.execute(update).await?;
         Ok((Arc::new(policy), Touched::policies()))
@@ -149,5 +144,6 @@ fn decode(row: &Row) -> Result<ArchivePolicy> {
         .into_iter()
         .map(|StoredItem(granularity, points, timespan)| ArchivePolicyItem { granularity, points, timespan })
         .collect();
-    Ok(ArchivePolicy { name, back_window: back_window as u64, definition, aggregation_methods })
+    let raw_timespan = row.try_get::<Option<i64>>(4)?.map(Timespan);
+    Ok(ArchivePolicy { name, back_window: back_window as u64, definition, aggregation_methods, raw_timespan })
 }

@@ -8,14 +8,18 @@ use std::sync::{
 use async_trait::async_trait;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, Creators, DeletedResources, Filter, Indexer, IndexerError,
-    MemoryIndexer, MetricListing, Metrics, NewMetric, NewResource, ResourceChange, ResourceListing,
-    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
+    MemoryIndexer, MetricListing, Metrics, NewMetric, NewResource, PolicyChange, ResourceChange,
+    ResourceListing, ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
 };
-use gnudi_model::{
-    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp,
-};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
+
+/// The policy with another back window.
+pub fn with_back_window(policy: &ArchivePolicy, back_window: u64) -> PolicyChange {
+    let definition = policy.definition.clone();
+    PolicyChange { definition, back_window: Some(back_window), ..PolicyChange::default() }
+}
 
 /// Lets through as many calls as it has permits; starts open.
 #[derive(Clone)]
@@ -117,9 +121,7 @@ gated! {
     write create_archive_policy(policy: ArchivePolicy) -> Result<(), IndexerError>;
     read archive_policy(name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError>;
     read archive_policies() -> Result<Vec<Arc<ArchivePolicy>>, IndexerError>;
-    write update_archive_policy(
-        name: &str, definition: Vec<ArchivePolicyItem>, back_window: Option<u64>,
-    ) -> Result<Arc<ArchivePolicy>, IndexerError>;
+    write update_archive_policy(name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>, IndexerError>;
     write delete_archive_policy(name: &str) -> Result<(), IndexerError>;
 }
 

@@ -1,9 +1,11 @@
 //! The stored form of a head.
 //!
 //! ```text
-//! u8      version: 1, or 2 where an earlier head was lost
+//! u8      version: 1; or 2, where an earlier head was lost and that is all; or 3
 //! varint  applied; signed varint the window's start
-//! signed varint  when the loss was found; in version 2 only
+//! u8      in version 3 only, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points
+//! signed varint  when the loss was found, if one was
+//! varint  how many points were dropped because they were late; with bit 2
 //! u8      1 if the point before follows: varint time, 8 bytes value
 //! varint  chunks of raw points; for each: varint length; the points as in `points`
 //! varint  grains; for each
@@ -11,6 +13,8 @@
 //!           varint length of the open block; the block as in `block`
 //!           varint cuts; for each: varint time; u8 bit 0 a rate, bit 1 a std follows, 8 bytes each
 //!           varint passes; for each: signed varint start; varint dropped; u8 cut
+//! signed varint  the time from which all raw points are kept; that before which blocks of them have expired; varint length of
+//!         the raw points that wait; those as in `raw`; with bit 1
 //! u32     CRC32C of all before
 //! ```
 
@@ -18,6 +22,7 @@ use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
     Head,
+    archive::Archive,
     grain::{GrainState, Open},
     marks::{Cut, Marks, Pass},
 };
@@ -29,6 +34,11 @@ use crate::{
 
 const VERSION: u8 = 1;
 const VERSION_AFTER_LOSS: u8 = 2;
+const VERSION_WITH_FLAGS: u8 = 3;
+
+const HAS_LOSS: u8 = 1;
+const HAS_RAW: u8 = 2;
+const HAS_LATE: u8 = 4;
 
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
@@ -40,12 +50,27 @@ impl Head {
     /// Appends the stored form. What [`Head::take_sealed`] hands out is not part of it and must have been taken.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.sealed.is_empty(), "sealed blocks are taken before the head is stored");
+        assert!(self.late.is_empty(), "late points are merged before the head is stored");
         let start = out.len();
-        out.push(if self.lost_before.is_some() { VERSION_AFTER_LOSS } else { VERSION });
+        let flag = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
+        let flags = flag(self.lost_before.is_some(), HAS_LOSS)
+            | flag(self.archive.is_some(), HAS_RAW)
+            | flag(self.late_dropped > 0, HAS_LATE);
+        out.push(match flags {
+            0 => VERSION,
+            HAS_LOSS => VERSION_AFTER_LOSS,
+            _ => VERSION_WITH_FLAGS,
+        });
         put_varint(self.applied, out);
         put_signed(self.window, out);
+        if flags & !HAS_LOSS != 0 {
+            out.push(flags);
+        }
         if let Some(lost_before) = self.lost_before {
             put_signed(lost_before.0, out);
+        }
+        if flags & HAS_LATE != 0 {
+            put_varint(self.late_dropped, out);
         }
         out.push(u8::from(self.before.is_some()));
         if let Some(before) = self.before {
@@ -62,19 +87,32 @@ impl Head {
         for grain in &self.grains {
             grain.encode(&self.methods, out);
         }
+        if let Some(archive) = &self.archive {
+            put_signed(archive.from, out);
+            put_signed(archive.kept_from, out);
+            put_bytes(&archive.open, out);
+        }
         put_checksum(start, out);
     }
 
     /// Reads what [`Head::encode`] wrote; damage is always found.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
-        let is_after_loss = match reader.byte()? {
-            VERSION => false,
-            VERSION_AFTER_LOSS => true,
-            version => return Err(CodecError::Version(version)),
-        };
+        let version = reader.byte()?;
+        if !(VERSION..=VERSION_WITH_FLAGS).contains(&version) {
+            return Err(CodecError::Version(version));
+        }
         let mut head = Head { applied: reader.varint()?, window: reader.signed()?, ..Head::default() };
-        head.lost_before = is_after_loss.then(|| reader.signed()).transpose()?.map(Timestamp);
+        let flags = match version {
+            VERSION => 0,
+            VERSION_AFTER_LOSS => HAS_LOSS,
+            _ => reader.byte()?,
+        };
+        if flags & !(HAS_LOSS | HAS_RAW | HAS_LATE) != 0 {
+            return Err(CodecError::Invalid("flags"));
+        }
+        head.lost_before = (flags & HAS_LOSS != 0).then(|| reader.signed()).transpose()?.map(Timestamp);
+        head.late_dropped = if flags & HAS_LATE != 0 { reader.varint()? } else { 0 };
         head.before = match reader.byte()? {
             0 => None,
             _ => Some(Measure { timestamp: time(&mut reader)?, value: reader.float()? }),
@@ -91,6 +129,13 @@ impl Head {
         }
         for _ in 0..reader.count(GRAINS_MAX, "number of granularities")? {
             head.grains.push(GrainState::decode(&mut reader)?);
+        }
+        if flags & HAS_RAW != 0 {
+            let (from, kept_from) = (reader.signed()?, reader.signed()?);
+            let length = reader.count(usize::MAX, "length")?;
+            let archive = Archive { from, kept_from, open: reader.take(length)?.to_vec() };
+            archive.check()?;
+            head.archive = Some(archive);
         }
         reader.end()?;
         Ok(head)

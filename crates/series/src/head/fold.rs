@@ -4,7 +4,8 @@ use gnudi_model::{AggregationMethod, Measure, Statistic, Timestamp};
 
 use super::{
     Head,
-    grain::{GrainState, Points},
+    archive::{Archive, oldest_needed},
+    grain::{GrainState, Points, aggregated},
     marks::{Cut, Pass},
 };
 use crate::{
@@ -12,11 +13,15 @@ use crate::{
     layout::{Layout, floor, split_start},
 };
 
+/// Raw points expire in so many parts of their timespan.
+const EXPIRY_STEPS: i64 = 32;
+
 /// What became of a request's points, counted by distinct times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldOutcome {
+    /// With the policy's raw points also those that [`Head::merge_late`] has to merge.
     pub accepted: usize,
-    /// Dropped, since they are older than the back window.
+    /// Dropped, since they are older than the back window, and than the policy's raw points.
     pub late: usize,
 }
 
@@ -37,6 +42,9 @@ impl Head {
             return FoldOutcome::default();
         }
         self.applied = position;
+        if layout.raw_timespan.is_none() && points.iter().any(Measure::is_end_marker) {
+            points.retain(|point| !point.is_end_marker());
+        }
         sort_and_dedup(points);
         let Some(first) = points.first() else { return FoldOutcome::default() };
         let earliest = first.timestamp.0;
@@ -45,10 +53,11 @@ impl Head {
             Some(last) => layout.window_start(last).0.max(self.window),
             None => self.window,
         };
-        let late = points.partition_point(|point| point.timestamp.0 < limit);
-        let accepted = &points[late..];
-        let outcome = FoldOutcome { accepted: accepted.len(), late };
-        let has_marks = layout.has_rate || layout.has_percentile;
+        let before_window = points.partition_point(|point| point.timestamp.0 < limit);
+        let late = self.take_late(layout, &points[..before_window]);
+        let accepted = &points[before_window..];
+        self.late_dropped += late as u64;
+        let outcome = FoldOutcome { accepted: points.len() - late, late };
         let Some(newest) = accepted.last().or(self.raw.last()).map(|point| point.timestamp) else {
             return outcome;
         };
@@ -56,13 +65,34 @@ impl Head {
         let newest = self.last().map_or(newest, |last| last.max(newest));
         let window = layout.window_start(newest);
         self.expire(layout, newest, window);
-        if has_marks {
+        if layout.depends_on_passes() {
             self.merge_marked(layout, earliest, accepted);
         } else {
             merge(&mut self.raw, accepted);
         }
         self.move_window(layout, window.0);
         outcome
+    }
+
+    /// Where the policy keeps raw points, notes those that are not older than these; the number of others.
+    fn take_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
+        let Some(timespan) = layout.raw_timespan else { return points.len() };
+        if self.archive.is_none() {
+            // Points that came earlier are gone but for those in `raw`. After a loss some of those may be, too.
+            let from = match self.lost_before {
+                Some(_) => points.last().map_or(0, |point| point.timestamp.0),
+                None => self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min),
+            };
+            self.archive = Some(Archive { from, ..Archive::default() });
+        }
+        let (Some(archive), Some(newest)) = (&self.archive, self.last()) else { return points.len() };
+        // A bucket is computed from all of its points or not at all.
+        let whole = |step: i64| floor(archive.from.saturating_add(step - 1), step);
+        let whole = layout.granularities().map(|granularity| whole(granularity.0)).max().unwrap_or(0);
+        let reach = newest.0.saturating_sub(timespan.0).max(whole);
+        let dropped = points.partition_point(|point| point.timestamp.0 < reach);
+        merge(&mut self.late, &points[dropped..]);
+        dropped
     }
 
     /// Brings the grains in line with the layout. A policy's granularities never change, so this is for the first fold.
@@ -88,7 +118,8 @@ impl Head {
     /// no bucket that the timespan has passed, so a bucket inside the window that has been stored stays as it is now.
     fn expire(&mut self, layout: &Layout, newest: Timestamp, window: Timestamp) {
         let previous = self.last().map(|last| layout.window_start(last));
-        let points = Points { raw: &self.raw, before: self.before };
+        let raw = aggregated(&self.raw, self.archive.is_some());
+        let points = Points { raw: &raw, before: self.before };
         for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
             let Some(timespan) = limits.timespan else { continue };
             let step = grain.granularity;
@@ -104,6 +135,15 @@ impl Head {
                     grain.kept_from = oldest;
                     self.expiry_moved = true;
                 }
+            }
+        }
+        if let (Some(archive), Some(timespan)) = (&mut self.archive, layout.raw_timespan) {
+            // In steps, so that blocks are looked for now and then only.
+            let step = (timespan.0 / EXPIRY_STEPS).max(layout.block_size.0);
+            let oldest = floor(oldest_needed(newest, timespan, layout.block_size), step);
+            if oldest > archive.kept_from {
+                archive.kept_from = oldest;
+                self.expiry_moved = true;
             }
         }
     }
@@ -160,7 +200,8 @@ impl Head {
     fn move_window(&mut self, layout: &Layout, window: i64) {
         if window > self.window {
             self.window = window;
-            let points = Points { raw: &self.raw, before: self.before };
+            let raw = aggregated(&self.raw, self.archive.is_some());
+            let points = Points { raw: &raw, before: self.before };
             for grain in &mut self.grains {
                 let until = floor(window, grain.granularity.0);
                 grain.finalise(points, &layout.methods, until, &mut self.buffers, &mut self.sealed);
@@ -170,8 +211,13 @@ impl Head {
             for grain in &mut self.grains {
                 grain.marks.forget(&self.raw[..count], grain.final_until);
             }
-            if layout.has_rate && count > 0 {
-                self.before = Some(self.raw[count - 1]);
+            if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last()
+                && layout.has_rate
+            {
+                self.before = Some(*before);
+            }
+            if let Some(archive) = &mut self.archive {
+                archive.push(&self.raw[..count], &mut self.sealed);
             }
             self.raw.drain(..count);
         }
@@ -220,7 +266,7 @@ fn sort_and_dedup(points: &mut Vec<Measure>) {
 }
 
 /// Merges two series with distinct times each; where both have a time, `new` wins.
-fn merge(raw: &mut Vec<Measure>, new: &[Measure]) {
+pub(super) fn merge(raw: &mut Vec<Measure>, new: &[Measure]) {
     let Some(first) = new.first() else { return };
     let from = match raw.last() {
         Some(last) if last.timestamp >= first.timestamp => {

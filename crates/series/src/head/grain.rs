@@ -1,5 +1,7 @@
 //! One granularity of a head: its open block, and its buckets inside the raw window, which are computed when asked for.
 
+use std::borrow::Cow;
+
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Statistic, Timespan, Timestamp};
 
 use super::{SealedBlock, marks::Marks};
@@ -109,7 +111,7 @@ impl GrainState {
     }
 
     /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the points.
-    fn push_lazy(
+    pub(super) fn push_lazy(
         &self,
         points: Points<'_>,
         methods: &[AggregationMethod],
@@ -227,19 +229,7 @@ impl GrainState {
     pub fn seal(&mut self, methods: &[AggregationMethod], out: &mut Vec<SealedBlock>) {
         let mut rows = self.take_rows(methods, out);
         rows.drop_before(Timestamp(self.kept_from));
-        let mut from = 0;
-        while from < rows.len() {
-            let to = (from + BLOCK_ROWS).min(rows.len());
-            let mut bytes = Vec::new();
-            block::encode(self.granularity, methods, &rows, from..to, &mut bytes);
-            out.push(SealedBlock {
-                granularity: self.granularity,
-                first: rows.starts[from],
-                last: rows.starts[to - 1],
-                bytes,
-            });
-            from = to;
-        }
+        out.extend(cut_into_blocks(self.granularity, methods, &rows, BLOCK_ROWS));
     }
 
     /// All open rows, which leave the grain. A stored open block that is not of these methods, which no policy change
@@ -290,5 +280,39 @@ impl GrainState {
             let lacks = may_lack(method) && is_absent(value);
             fetched.add_row(start, (!lacks).then_some(value));
         }
+    }
+}
+
+/// Rows as blocks of so many.
+fn cut_into_blocks<'a>(
+    granularity: Timespan,
+    methods: &'a [AggregationMethod],
+    rows: &'a Rows,
+    size: usize,
+) -> impl Iterator<Item = SealedBlock> + 'a {
+    (0..rows.len()).step_by(size).map(move |from| {
+        let to = (from + size).min(rows.len());
+        let mut bytes = Vec::new();
+        block::encode(granularity, methods, rows, from..to, &mut bytes);
+        SealedBlock { granularity, first: rows.starts[from], last: rows.starts[to - 1], bytes }
+    })
+}
+
+/// Rows as blocks of about the same size.
+pub(super) fn blocks_of_rows<'a>(
+    granularity: Timespan,
+    methods: &'a [AggregationMethod],
+    rows: &'a Rows,
+) -> impl Iterator<Item = SealedBlock> + 'a {
+    let blocks = rows.len().div_ceil(BLOCK_ROWS).max(1);
+    cut_into_blocks(granularity, methods, rows, rows.len().div_ceil(blocks).max(1))
+}
+
+/// The points that count in aggregates: not the markers of an end, which only policies with raw points have.
+pub(super) fn aggregated(points: &[Measure], may_have_markers: bool) -> Cow<'_, [Measure]> {
+    if may_have_markers && points.iter().any(|point| point.is_end_marker()) {
+        points.iter().filter(|point| !point.is_end_marker()).copied().collect()
+    } else {
+        Cow::Borrowed(points)
     }
 }

@@ -369,7 +369,8 @@ mod tests {
                 .collect();
             let Open::Rows(open) = &grain.open else { panic!("never stored") };
             all.push(open.clone());
-            all.push(grain.lazy_rows(self.head.points(), &layout.methods, &mut Buffers::default()));
+            let points = Points { raw: &self.head.raw, before: self.head.before };
+            all.push(grain.lazy_rows(points, &layout.methods, &mut Buffers::default()));
             let mut found = BTreeMap::new();
             for rows in all {
                 for (row, start) in rows.starts.iter().enumerate() {

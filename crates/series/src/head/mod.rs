@@ -12,22 +12,27 @@
 //! final bucket is never computed again, also when a policy's back window or timespan grows later.
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
-//! earlier passes, [`import`] a head out of another store, [`codec`] the stored form.
+//! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points,
+//! [`import`] a head out of another store, [`codec`] the stored form.
 
+mod archive;
 mod codec;
 mod fold;
 mod grain;
 mod import;
+mod late;
 mod marks;
 
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
 
 pub use crate::layout::Layout;
+use archive::Archive;
 pub use fold::FoldOutcome;
-use grain::{Buffers, GrainState, Points};
+use grain::{Buffers, GrainState, Points, aggregated};
 pub use import::{ImportOutcome, ImportedGrain};
+pub use late::{BlockSpan, LateRows, StoredBlock};
 
-use crate::{CodecError, read::Fetched};
+use crate::{CodecError, raw, read::Fetched};
 
 /// Buckets that became a block of their own; its bytes are read by [`crate::block`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,8 @@ pub struct SealedBlock {
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     applied: u64,
+    /// See [`Head::late_dropped`].
+    late_dropped: u64,
     /// See [`Head::lost_before`].
     lost_before: Option<Timestamp>,
     /// Where the back window starts: older points are late. 0 before the first point.
@@ -55,10 +62,16 @@ pub struct Head {
     before: Option<Measure>,
     /// Finest first.
     grains: Vec<GrainState>,
+    /// Where the policy keeps raw points.
+    archive: Option<Archive>,
     /// Not stored: of the layout that was folded with, and of all rows in memory.
     methods: Vec<AggregationMethod>,
     /// Not stored: what [`Head::take_sealed`] hands out.
     sealed: Vec<SealedBlock>,
+    /// Not stored: points before the window that are to be merged, in order; see [`late`].
+    late: Vec<Measure>,
+    /// Not stored: what [`Head::take_removed`] hands out.
+    removed: Vec<(Timespan, BlockSpan)>,
     /// Not stored: what [`Head::expiry_moved`] tells.
     expiry_moved: bool,
     /// Not stored.
@@ -86,6 +99,11 @@ impl Head {
         self.applied
     }
 
+    /// How many points were dropped because they were late, since the metric began or its head was lost.
+    pub fn late_dropped(&self) -> u64 {
+        self.late_dropped
+    }
+
     /// The newest point's time.
     pub fn last(&self) -> Option<Timestamp> {
         self.raw.last().map(|point| point.timestamp)
@@ -103,12 +121,30 @@ impl Head {
         (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
     }
 
+    /// Blocks of raw points whose last point is before this have expired, but for the last of them: it has the point before those that
+    /// are kept. `None` where nothing has expired.
+    pub fn oldest_raw_kept(&self) -> Option<Timestamp> {
+        let archive = self.archive.as_ref()?;
+        (archive.kept_from > 0).then_some(Timestamp(archive.kept_from))
+    }
+
+    /// The points that are not in stored blocks, oldest first; all that the policy's raw timespan asks for, if there is one.
+    pub(crate) fn raw_points(&self) -> Vec<Measure> {
+        let mut points = Vec::new();
+        for block in self.sealed.iter().filter(|block| block.granularity == raw::GRANULARITY) {
+            raw::decode_points(&block.bytes, &mut points).expect("this head has encoded it");
+        }
+        points.extend(self.archive.iter().flat_map(Archive::points));
+        points.extend_from_slice(&self.raw);
+        points
+    }
+
     /// Buckets of the granularity that start before this are final: no block is beyond it. `None` where the head does not have it.
     pub fn final_until(&self, granularity: Timespan) -> Option<Timestamp> {
         self.grain(granularity).map(|grain| Timestamp(grain.final_until))
     }
 
-    /// Whether [`Head::oldest_kept`] of any granularity has moved since the head was made or decoded. Where it has not,
+    /// Whether [`Head::oldest_kept`] of any granularity, or [`Head::oldest_raw_kept`], has moved since the head was made or decoded. Where it has not,
     /// no sealed block needs to be looked at.
     pub fn expiry_moved(&self) -> bool {
         self.expiry_moved
@@ -116,10 +152,6 @@ impl Head {
 
     fn grain(&self, granularity: Timespan) -> Option<&GrainState> {
         self.grains.iter().find(|grain| grain.granularity == granularity)
-    }
-
-    fn points(&self) -> Points<'_> {
-        Points { raw: &self.raw, before: self.before }
     }
 
     /// Hands the rows of an aggregation that are not in stored blocks to a reader, oldest first.
@@ -136,7 +168,8 @@ impl Head {
             fetched.add_block(aggregation, block.last, &block.bytes)?;
         }
         grain.add_open(&layout.methods, aggregation, fetched)?;
-        grain.add_lazy(self.points(), aggregation.method, fetched);
+        let raw = aggregated(&self.raw, self.archive.is_some());
+        grain.add_lazy(Points { raw: &raw, before: self.before }, aggregation.method, fetched);
         Ok(())
     }
 }

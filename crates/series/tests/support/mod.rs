@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
-    head::{FoldOutcome, Head, Layout},
+    head::{BlockSpan, FoldOutcome, Head, Layout, StoredBlock},
     read::{ReadError, Series, assemble, block_range},
     resample::Resample,
 };
@@ -38,6 +38,7 @@ pub fn policy(back_window: u64, definition: &[(i64, Option<i64>)], methods: &[&s
         back_window,
         definition: definition.iter().map(item).collect(),
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
+        raw_timespan: None,
     }
 }
 
@@ -118,7 +119,15 @@ pub fn aggregations(policy: &ArchivePolicy) -> Vec<Aggregation> {
     all
 }
 
+fn refer(blocks: &[(Timespan, BlockSpan, Vec<u8>)]) -> Vec<StoredBlock<'_>> {
+    blocks
+        .iter()
+        .map(|(granularity, span, bytes)| StoredBlock { granularity: *granularity, span: *span, bytes })
+        .collect()
+}
+
 /// A head and the blocks that left it.
+#[derive(Clone)]
 pub struct Store {
     pub layout: Layout,
     pub head: Head,
@@ -154,22 +163,67 @@ impl Store {
         self.head.last().map_or(0, |last| last.0 - last.0 % block - block * back_window as i64)
     }
 
-    /// Stores the head and reads it back.
+    /// Merges late points, stores the head and reads it back.
     pub fn pass(&mut self) {
+        if self.head.has_late() {
+            self.merge_late();
+        }
+        for (granularity, (first, last)) in self.head.take_removed() {
+            let known = self.blocks.remove(&(granularity.0, first.0, last.0));
+            assert!(known.is_some(), "what is removed was there");
+        }
         for block in self.head.take_sealed(&self.layout) {
             let key = (block.granularity.0, block.first.0, block.last.0);
-            let overlaps = self.blocks.keys().any(|known| known.0 == key.0 && known.2 >= key.1);
+            let overlaps =
+                self.blocks.keys().any(|known| known.0 == key.0 && known.2 >= key.1 && known.1 <= key.2);
             assert!(!overlaps, "blocks never overlap");
             self.written.push((key, block.bytes.clone()));
             self.blocks.insert(key, block.bytes);
         }
         if self.head.expiry_moved() {
             let head = &self.head;
+            if let Some(oldest) = head.oldest_raw_kept() {
+                let expired: Vec<_> =
+                    self.blocks.keys().filter(|key| key.0 == 0 && key.2 < oldest.0).copied().collect();
+                expired.iter().rev().skip(1).for_each(|key| drop(self.blocks.remove(key)));
+            }
             self.blocks.retain(|key, _| {
                 head.oldest_kept(&self.layout, Timespan(key.0)).is_none_or(|oldest| key.2 >= oldest.0)
             });
         }
         self.head = Head::decode(&self.head_bytes()).unwrap();
+    }
+
+    fn merge_late(&mut self) {
+        let raw = self.spans(gnudi_series::raw::GRANULARITY);
+        let needed = self.head.late_raw_needs(&self.layout, &raw);
+        let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
+        let rows = self.head.merge_late(&self.layout, &refer(&stored)).unwrap();
+        let mut stored = Vec::new();
+        for granularity in rows.granularities() {
+            let spans = self.spans(granularity);
+            let needed: Vec<BlockSpan> =
+                rows.needs(granularity, &spans).into_iter().map(|index| spans[index]).collect();
+            stored.extend(self.stored(granularity, &needed));
+        }
+        self.head.set_late_rows(&self.layout, &rows, &refer(&stored)).unwrap();
+    }
+
+    /// Of all blocks of a granularity.
+    pub fn spans(&self, granularity: Timespan) -> Vec<BlockSpan> {
+        let of = self.blocks.keys().filter(|key| key.0 == granularity.0);
+        of.map(|key| (Timestamp(key.1), Timestamp(key.2))).collect()
+    }
+
+    fn stored(&self, granularity: Timespan, spans: &[BlockSpan]) -> Vec<(Timespan, BlockSpan, Vec<u8>)> {
+        let read = |span: &BlockSpan| self.blocks[&(granularity.0, span.0.0, span.1.0)].clone();
+        spans.iter().map(|span| (granularity, *span, read(span))).collect()
+    }
+
+    pub fn read_raw(&self, start: Option<Timestamp>, stop: Option<Timestamp>) -> Series {
+        let of = self.blocks.iter().filter(|(key, _)| key.0 == 0);
+        let blocks: Vec<&[u8]> = of.map(|(_, bytes)| bytes.as_slice()).collect();
+        gnudi_series::read::raw_points(&blocks, &self.head, &self.layout, start, stop).unwrap()
     }
 
     pub fn head_bytes(&self) -> Vec<u8> {

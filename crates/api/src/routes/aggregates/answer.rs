@@ -51,11 +51,7 @@ pub(crate) fn aggregated(measures: Vec<CrossMeasures>) -> Vec<Column> {
 }
 
 fn column(granularity: Resample, series: CrossSeries) -> Column {
-    Column {
-        granularity: write::granularity(granularity),
-        timestamps: series.timestamps,
-        values: series.values,
-    }
+    Column::new(write::granularity(granularity), series.timestamps, series.values)
 }
 
 /// The series that stand under one path of keys, one behind the other.

@@ -271,10 +271,10 @@ fn write_reference(revision: &Revision, arguments: &Arguments, out: &mut Vec<u8>
 
 fn columns(points: &[Point]) -> Vec<Column> {
     let same = |a: &Point, b: &Point| a.granularity == b.granularity;
-    let column = |points: &[Point]| Column {
-        granularity: write::granularity(points[0].granularity),
-        timestamps: Arc::new(points.iter().map(|point| point.time).collect()),
-        values: points.iter().map(|point| point.value).collect(),
+    let column = |points: &[Point]| {
+        let timestamps = Arc::new(points.iter().map(|point| point.time).collect());
+        let values = points.iter().map(|point| point.value).collect();
+        Column::new(write::granularity(points[0].granularity), timestamps, values)
     };
     points.chunk_by(same).map(column).collect()
 }

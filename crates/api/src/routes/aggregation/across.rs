@@ -76,12 +76,10 @@ impl Reading {
             Reading::Nothing => Ok(Vec::new()),
             Reading::Stored { metric, policy, query } => {
                 let found = engine.measures(*metric, policy, query).await?;
-                let columns = found.into_iter().map(|measures| Column {
-                    granularity: write::granularity(
-                        query.resample.unwrap_or(Resample::Span(measures.granularity)),
-                    ),
-                    timestamps: Arc::new(measures.timestamps),
-                    values: measures.values,
+                let columns = found.into_iter().map(|measures| {
+                    let granularity = query.resample.unwrap_or(Resample::Span(measures.granularity));
+                    let timestamps = Arc::new(measures.timestamps);
+                    Column::new(write::granularity(granularity), timestamps, measures.values)
                 });
                 Ok(columns.collect())
             }

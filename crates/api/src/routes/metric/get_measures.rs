@@ -20,6 +20,9 @@ use crate::{
 /// Answers up to this many rows in one piece, with their length; longer ones in pieces, as they are read.
 const WHOLE_ROWS_MAX: usize = 4_000;
 
+/// Asks for raw points instead of an aggregation method.
+const RAW: &str = "raw";
+
 /// About the longest row.
 const ROW_BYTES: usize = 64;
 
@@ -36,10 +39,14 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let wanted = wanted(&query, call.app.now())?;
     let policy = call.policy_of(&call.metric().archive_policy_name).await?;
+    let refresh = query.flag("refresh", false)?;
+    if wanted.aggregation == Argument::One(RAW) && policy.raw_timespan.is_some() {
+        return get_raw_points(call, &policy, &wanted, refresh).await;
+    }
     let aggregations = aggregations(call, &policy, &wanted)?;
     let metric = call.metric().id;
     let engine = call.app.engine();
-    if query.flag("refresh", false)? {
+    if refresh {
         engine.refresh(&[metric], call.app.options().operation_timeout).await?;
     }
     let asked =
@@ -47,13 +54,32 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let answers = engine.measures(metric, &policy, &asked).await?;
     let columns = answers
         .into_iter()
-        .map(|answer| Column {
-            granularity: write::granularity(wanted.resample.unwrap_or(Resample::Span(answer.granularity))),
-            timestamps: Arc::new(answer.timestamps),
-            values: answer.values,
+        .map(|answer| {
+            let granularity = wanted.resample.unwrap_or(Resample::Span(answer.granularity));
+            Column::new(write::granularity(granularity), Arc::new(answer.timestamps), answer.values)
         })
         .collect();
     Ok(reply::ok_bytes(body_of(call, columns)?))
+}
+
+/// The points as they came, with a granularity of 0; there is nothing to choose among but their time.
+async fn get_raw_points(
+    call: &Call<'_>,
+    policy: &ArchivePolicy,
+    wanted: &Wanted<'_>,
+    refresh: bool,
+) -> Answer {
+    if wanted.granularity.is_some() || wanted.resample.is_some() {
+        return Err(ApiError::bad_request("Raw points have no granularity and cannot be resampled"));
+    }
+    let (engine, metric) = (call.app.engine(), call.metric().id);
+    if refresh {
+        engine.refresh(&[metric], call.app.options().operation_timeout).await?;
+    }
+    let points = engine.raw_points(metric, policy, wanted.start, wanted.stop).await?;
+    let granularity = write::granularity(Resample::Span(points.granularity));
+    let column = Column::of_raw_points(granularity, points.timestamps, points.values);
+    Ok(reply::ok_bytes(body_of(call, vec![column])?))
 }
 
 fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError> {

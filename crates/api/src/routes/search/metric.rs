@@ -85,7 +85,7 @@ fn answer(
             let (timestamps, values): (Vec<Timestamp>, Vec<f64>) =
                 points.filter(|(_, value)| predicate.holds(*value)).unzip();
             let granularity = String::from_utf8(granularity).expect("floats are ASCII");
-            Column { granularity, timestamps: timestamps.into(), values }
+            Column::new(granularity, timestamps.into(), values)
         });
         document.text(if index > 0 { ", " } else { "" });
         document.value(&read.metric.to_string().into());

@@ -1,0 +1,184 @@
+//! Late points of policies that keep raw points: a pass reads the blocks that they touch and writes others in their place.
+//!
+//! Some metrics at a time, with the same number of calls to the store for each such group. A block that is damaged, or a defect of
+//! the program, costs the metric its late points and nothing else.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use gnudi_series::{
+    head::{BlockSpan, Head, LateRows, StoredBlock},
+    raw,
+};
+
+use crate::{
+    Result,
+    figures::Figures,
+    folding::{Writing, attempt, writing},
+    processor::{Group, Processor},
+};
+
+/// Bounds what is in memory: the raw points of a metric are some hundred kB at times.
+const METRICS_AT_ONCE: usize = 32;
+
+/// A metric whose late points are being merged.
+struct Merging<'a> {
+    group: &'a Group,
+    /// As it was folded, with the late points.
+    folded: Head,
+    /// The same with the late points merged, or why they are given up.
+    merged: Result<(Head, LateRows), String>,
+    /// The names of its blocks, by granularity.
+    blocks: Vec<(Timespan, Vec<BlockSpan>)>,
+}
+
+impl Processor {
+    /// What to write of metrics once their late points are merged.
+    pub(crate) async fn merge_late(&self, mut heads: Vec<(&Group, Head)>) -> Result<Vec<Writing>> {
+        let mut written = Vec::with_capacity(heads.len());
+        while !heads.is_empty() {
+            let rest = heads.split_off(heads.len().min(METRICS_AT_ONCE));
+            let mut merging = self.merge_points(std::mem::replace(&mut heads, rest)).await?;
+            self.replace_rows(&mut merging).await?;
+            written.extend(merging.into_iter().map(|metric| self.finish_late(metric)));
+        }
+        Ok(written)
+    }
+
+    /// Lists all blocks, reads the raw points that are needed, and merges.
+    async fn merge_points<'a>(&self, heads: Vec<(&'a Group, Head)>) -> Result<Vec<Merging<'a>>> {
+        let of_metric = |group: &Group| -> Vec<Timespan> {
+            group.layout.granularities().chain([raw::GRANULARITY]).collect()
+        };
+        let (from, to) = (Timestamp(i64::MIN), Timestamp::MAX);
+        let all = heads.iter().flat_map(|(group, _)| {
+            let metric = group.metric.id;
+            of_metric(group).into_iter().map(move |granularity| BlockRange { metric, granularity, from, to })
+        });
+        let all: Vec<BlockRange> = all.collect();
+        let mut listed = self.store.list_blocks(&all).await.into_iter();
+        let mut metrics = Vec::with_capacity(heads.len());
+        for (group, folded) in heads {
+            let mut blocks = Vec::new();
+            for granularity in of_metric(group) {
+                let keys = listed.next().expect("one answer for each range")?;
+                blocks.push((granularity, keys.iter().map(|key| (key.first, key.last)).collect()));
+            }
+            metrics.push(Merging { group, merged: Err(String::new()), folded, blocks });
+        }
+        let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::raw_ranges).collect();
+        let found = self.read_each(&needed).await?;
+        for (metric, found) in metrics.iter_mut().zip(found) {
+            metric.merge(found);
+        }
+        Ok(metrics)
+    }
+
+    /// Reads the buckets that late points change, and replaces them.
+    async fn replace_rows(&self, metrics: &mut [Merging<'_>]) -> Result<()> {
+        let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::row_ranges).collect();
+        let found = self.read_each(&needed).await?;
+        for (metric, found) in metrics.iter_mut().zip(found) {
+            metric.replace(found);
+        }
+        Ok(())
+    }
+
+    /// The blocks of ranges, or why some of them are lost.
+    async fn read_each(
+        &self,
+        ranges: &[Vec<BlockRange>],
+    ) -> Result<Vec<Result<Vec<(BlockKey, Bytes)>, String>>> {
+        let all: Vec<BlockRange> = ranges.iter().flatten().copied().collect();
+        let mut answers = self.store.read_blocks(&all).await.into_iter();
+        let mut found = Vec::with_capacity(ranges.len());
+        for ranges in ranges {
+            let mut blocks = Ok(Vec::new());
+            for answer in answers.by_ref().take(ranges.len()) {
+                let Blocks { whole, damaged } = match answer {
+                    Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
+                    answer => answer?,
+                };
+                match (&mut blocks, damaged.into_iter().next()) {
+                    (_, Some(place)) => blocks = Err(format!("blocks are damaged ({place})")),
+                    (Ok(blocks), None) => blocks.extend(whole),
+                    (Err(_), None) => {}
+                }
+            }
+            found.push(blocks);
+        }
+        Ok(found)
+    }
+
+    fn finish_late(&self, metric: Merging<'_>) -> Writing {
+        let Merging { group, mut folded, merged, .. } = metric;
+        let merged = merged.and_then(|(mut head, _)| attempt(|| writing(&mut head, group)));
+        merged.unwrap_or_else(|reason| {
+            let (metric, points) = (group.metric.id, folded.drop_late());
+            tracing::error!(%metric, points, reason, "late points cannot be merged: dropped");
+            Figures::add(&self.figures.measures_set_aside, points as u64);
+            writing(&mut folded, group)
+        })
+    }
+}
+
+impl Merging<'_> {
+    fn id(&self) -> MetricId {
+        self.group.metric.id
+    }
+
+    fn spans(&self, granularity: Timespan) -> &[BlockSpan] {
+        let of = self.blocks.iter().find(|(of, _)| *of == granularity);
+        of.map_or(&[], |(_, spans)| spans)
+    }
+
+    fn range(&self, granularity: Timespan, spans: &[BlockSpan]) -> Option<BlockRange> {
+        let (first, last) = (spans.first()?.0, spans.last()?.1);
+        Some(BlockRange { metric: self.id(), granularity, from: first, to: last })
+    }
+
+    fn raw_ranges(&self) -> Vec<BlockRange> {
+        let spans = self.spans(raw::GRANULARITY);
+        let needed: Range<usize> = self.folded.late_raw_needs(&self.group.layout, spans);
+        self.range(raw::GRANULARITY, &spans[needed]).into_iter().collect()
+    }
+
+    fn row_ranges(&self) -> Vec<BlockRange> {
+        let Ok((_, rows)) = &self.merged else { return Vec::new() };
+        let ranges = rows.granularities().flat_map(|granularity| {
+            let spans = self.spans(granularity);
+            let needed = rows.needs(granularity, spans);
+            let runs = needed.chunk_by(|a, b| a + 1 == *b);
+            let ranges = runs.map(|run| self.range(granularity, &spans[run[0]..=run[run.len() - 1]]));
+            ranges.flatten().collect::<Vec<_>>()
+        });
+        ranges.collect()
+    }
+
+    fn merge(&mut self, found: Result<Vec<(BlockKey, Bytes)>, String>) {
+        self.merged = found.and_then(|blocks| {
+            let mut head = self.folded.clone();
+            let rows = attempt(|| head.merge_late(&self.group.layout, &refer(&blocks)))?;
+            Ok((head, rows.map_err(|error| error.to_string())?))
+        });
+    }
+
+    fn replace(&mut self, found: Result<Vec<(BlockKey, Bytes)>, String>) {
+        let merged = std::mem::replace(&mut self.merged, Err(String::new()));
+        self.merged = merged.and_then(|(mut head, rows)| {
+            let blocks = found?;
+            let set = attempt(|| head.set_late_rows(&self.group.layout, &rows, &refer(&blocks)))?;
+            set.map_err(|error| error.to_string())?;
+            Ok((head, rows))
+        });
+    }
+}
+
+fn refer(blocks: &[(BlockKey, Bytes)]) -> Vec<StoredBlock<'_>> {
+    blocks
+        .iter()
+        .map(|(key, bytes)| StoredBlock { granularity: key.granularity, span: (key.first, key.last), bytes })
+        .collect()
+}

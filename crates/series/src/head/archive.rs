@@ -1,0 +1,74 @@
+//! Raw points that have left the window, where the policy keeps them: they wait here until they fill a block.
+
+use gnudi_model::{Measure, Timespan, Timestamp};
+
+use super::SealedBlock;
+use crate::{CodecError, raw};
+
+/// So many points that wait become a block. A head carries half of it on average, at about two bytes each.
+const SEAL_POINTS: usize = 256;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Archive {
+    /// All points of this time and later are kept; earlier ones came before the policy kept any, or were lost.
+    pub from: i64,
+    /// Blocks whose last point is before this have expired.
+    pub kept_from: i64,
+    /// What waits: a block as in [`raw`], or nothing.
+    pub open: Vec<u8>,
+}
+
+impl Archive {
+    /// The points that wait.
+    pub fn points(&self) -> Vec<Measure> {
+        let mut points = Vec::new();
+        if !self.open.is_empty() {
+            raw::decode_points(&self.open, &mut points).expect("checked when the head was decoded");
+        }
+        points
+    }
+
+    /// Adds points that are later than all there are.
+    pub fn push(&mut self, points: &[Measure], sealed: &mut Vec<SealedBlock>) {
+        if points.is_empty() {
+            return;
+        }
+        let mut all = self.points();
+        all.extend_from_slice(points);
+        self.set(&all, sealed);
+    }
+
+    /// Has these points wait, or seals them where they are enough.
+    pub fn set(&mut self, points: &[Measure], sealed: &mut Vec<SealedBlock>) {
+        self.open.clear();
+        if points.len() >= SEAL_POINTS {
+            sealed.extend(blocks_of(points));
+        } else if !points.is_empty() {
+            raw::encode(points, &mut self.open);
+        }
+    }
+
+    pub fn check(&self) -> Result<(), CodecError> {
+        if self.open.is_empty() { Ok(()) } else { raw::decode_points(&self.open, &mut Vec::new()) }
+    }
+}
+
+/// Points, which are in order, as blocks of about the same size.
+pub(super) fn blocks_of(points: &[Measure]) -> impl Iterator<Item = SealedBlock> + '_ {
+    let count = points.len().div_ceil(raw::BLOCK_POINTS);
+    points.chunks(points.len().div_ceil(count.max(1)).max(1)).map(|points| {
+        let mut bytes = Vec::with_capacity(32 + 3 * points.len());
+        raw::encode(points, &mut bytes);
+        SealedBlock {
+            granularity: raw::GRANULARITY,
+            first: points[0].timestamp,
+            last: points[points.len() - 1].timestamp,
+            bytes,
+        }
+    })
+}
+
+/// Blocks that end before this are not needed to recompute what a late point changes, when `newest` is the newest point.
+pub(super) fn oldest_needed(newest: Timestamp, timespan: Timespan, coarsest: Timespan) -> i64 {
+    newest.0.saturating_sub(timespan.0).saturating_sub(coarsest.0)
+}

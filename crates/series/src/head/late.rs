@@ -1,0 +1,366 @@
+//! Late points, where the policy keeps raw points: they are merged into those of their time, and every bucket that they touch is
+//! computed again. The result is that of the same points in order.
+//!
+//! What they touch lies in blocks, so this takes steps between which the caller reads: [`Head::late_raw_needs`] names the blocks of
+//! raw points, [`Head::merge_late`] merges, [`LateRows::needs`] names the blocks of buckets, [`Head::set_late_rows`] replaces them.
+//! Nothing is changed in place: [`Head::take_removed`] and [`Head::take_sealed`] tell what takes the place of what.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
+
+use super::{
+    Head, SealedBlock,
+    archive::blocks_of,
+    fold::merge,
+    grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
+};
+use crate::{
+    CodecError, block,
+    layout::{Layout, floor},
+    raw,
+    rows::Rows,
+};
+
+/// The times of the first and the last item of a stored block. Blocks of a granularity are in order and do not overlap.
+pub type BlockSpan = (Timestamp, Timestamp);
+
+/// A block that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredBlock<'a> {
+    pub granularity: Timespan,
+    pub span: BlockSpan,
+    pub bytes: &'a [u8],
+}
+
+/// Buckets that late points have changed.
+#[derive(Clone, Debug, Default)]
+pub struct LateRows(Vec<GrainRows>);
+
+#[derive(Clone, Debug)]
+struct GrainRows {
+    granularity: Timespan,
+    /// In order.
+    buckets: Vec<Timestamp>,
+    /// Of those buckets that have points.
+    rows: Rows,
+}
+
+impl LateRows {
+    pub fn granularities(&self) -> impl Iterator<Item = Timespan> + '_ {
+        self.0.iter().map(|grain| grain.granularity)
+    }
+
+    /// Which of all blocks of a granularity hold the buckets, or are to take them.
+    pub fn needs(&self, granularity: Timespan, blocks: &[BlockSpan]) -> Vec<usize> {
+        let grain = self.0.iter().find(|grain| grain.granularity == granularity);
+        let buckets = grain.map_or(&[][..], |grain| &grain.buckets);
+        let holders: BTreeSet<usize> =
+            buckets.iter().map(|bucket| holder(blocks.iter().copied(), *bucket)).collect();
+        holders.into_iter().filter(|index| *index < blocks.len()).collect()
+    }
+}
+
+/// The index of the block that holds a time, or takes it in: the first that does not end before. The number of blocks where all do.
+fn holder(blocks: impl Iterator<Item = BlockSpan>, time: Timestamp) -> usize {
+    let mut count = 0;
+    for (_, last) in blocks {
+        if last >= time {
+            return count;
+        }
+        count += 1;
+    }
+    count
+}
+
+/// Where the points of a part of the past lie.
+struct Part {
+    origin: Origin,
+    points: Vec<Measure>,
+    is_changed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    Stored(BlockSpan),
+    /// Sealed by this pass, not yet stored.
+    Sealed,
+    Open,
+}
+
+impl Head {
+    /// Whether points wait to be merged by [`Head::merge_late`]. The head is not stored before.
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Gives the late points up: the number of them.
+    pub fn drop_late(&mut self) -> usize {
+        std::mem::take(&mut self.late).len()
+    }
+
+    /// Hands out the blocks that others have taken the place of.
+    pub fn take_removed(&mut self) -> Vec<(Timespan, BlockSpan)> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Which of all blocks of raw points must be read to merge the late ones: those that take them, those with other points of
+    /// their buckets, and for rates the neighbours.
+    pub fn late_raw_needs(&self, layout: &Layout, blocks: &[BlockSpan]) -> Range<usize> {
+        let (Some(first), Some(last)) = (self.late.first(), self.late.last()) else { return 0..0 };
+        let step = layout.block_size.0;
+        let steps = || layout.granularities().map(|granularity| granularity.0);
+        let start =
+            steps().map(|step| floor(first.timestamp.0, step)).min().expect("a policy has a granularity");
+        let from = blocks.partition_point(|(_, last)| last.0 < start);
+        // The point before the first bucket, and the one after the last late point, whose rate changes.
+        let next = blocks.get(blocks.partition_point(|(_, end)| *end <= last.timestamp));
+        let end = next.map_or(last.timestamp, |(_, end)| *end).0;
+        let end = floor(end, step).saturating_add(step.saturating_mul(2));
+        let to = blocks.partition_point(|(first, _)| first.0 < end);
+        from.saturating_sub(1)..to.max(from)
+    }
+
+    /// Merges the late points, given the blocks that [`Head::late_raw_needs`] named, and computes the buckets that they change.
+    pub fn merge_late(
+        &mut self,
+        layout: &Layout,
+        stored: &[StoredBlock<'_>],
+    ) -> Result<LateRows, CodecError> {
+        let mut parts = self.parts(stored)?;
+        let late = std::mem::take(&mut self.late);
+        let in_raw = late.partition_point(|point| point.timestamp.0 < self.raw_start());
+        for point in &late[..in_raw] {
+            let ends = parts.iter().filter(|part| part.origin != Origin::Open).map(Part::span);
+            let place = holder(ends, point.timestamp);
+            parts[place].put(*point);
+        }
+        merge(&mut self.raw, &late[in_raw..]);
+        let mut points: Vec<Measure> = parts.iter().flat_map(|part| part.points.iter().copied()).collect();
+        self.put_parts(parts);
+        points.extend_from_slice(&self.raw);
+        let points = aggregated(&points, true);
+        if layout.has_rate {
+            self.find_before(&points);
+        }
+        let changed = changed_times(&late, &points, layout.has_rate);
+        let newest = self.last().unwrap_or_default();
+        let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
+            let passed = limits
+                .timespan
+                .map_or(i64::MIN, |timespan| floor(newest.0, grain.granularity.0).saturating_sub(timespan.0));
+            grain.late_rows(&layout.methods, &points, &changed, grain.kept_from.max(passed.saturating_add(1)))
+        });
+        Ok(LateRows(rows.filter(|rows| !rows.buckets.is_empty()).collect()))
+    }
+
+    /// Points from here on are in `raw`.
+    fn raw_start(&self) -> i64 {
+        self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min)
+    }
+
+    /// The past in order: stored blocks, those sealed in this pass, what waits.
+    fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
+        let mut parts = Vec::with_capacity(stored.len() + 1);
+        let mut add = |origin, bytes: &[u8]| {
+            let mut points = Vec::new();
+            raw::decode_points(bytes, &mut points)?;
+            parts.push(Part { origin, points, is_changed: false });
+            Ok(())
+        };
+        stored.iter().try_for_each(|block| add(Origin::Stored(block.span), block.bytes))?;
+        let is_raw = |block: &SealedBlock| block.granularity == raw::GRANULARITY;
+        self.sealed
+            .iter()
+            .filter(|block| is_raw(block))
+            .try_for_each(|block| add(Origin::Sealed, &block.bytes))?;
+        self.sealed.retain(|block| !is_raw(block));
+        let points = self.archive.as_ref().map_or_else(Vec::new, |archive| archive.points());
+        parts.push(Part { origin: Origin::Open, points, is_changed: false });
+        Ok(parts)
+    }
+
+    /// Puts the past back, in new blocks where it has changed.
+    fn put_parts(&mut self, parts: Vec<Part>) {
+        for part in parts {
+            match part.origin {
+                Origin::Stored(span) if part.is_changed => {
+                    self.removed.push((raw::GRANULARITY, span));
+                    self.sealed.extend(blocks_of(&part.points));
+                }
+                Origin::Stored(_) => {}
+                Origin::Sealed => self.sealed.extend(blocks_of(&part.points)),
+                Origin::Open => {
+                    if let Some(archive) = self.archive.as_mut().filter(|_| part.is_changed) {
+                        archive.set(&part.points, &mut self.sealed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The point before `raw`, where a late one came between, or took its place.
+    fn find_before(&mut self, points: &[Measure]) {
+        let Some(first) = self.raw.first() else { return };
+        let found = points[..points.partition_point(|point| point.timestamp < first.timestamp)].last();
+        let is_newer =
+            |found: &&Measure| self.before.is_none_or(|before| found.timestamp >= before.timestamp);
+        self.before = found.filter(is_newer).copied().or(self.before);
+    }
+
+    /// Replaces the buckets, given the blocks that [`LateRows::needs`] named.
+    pub fn set_late_rows(
+        &mut self,
+        layout: &Layout,
+        rows: &LateRows,
+        stored: &[StoredBlock<'_>],
+    ) -> Result<(), CodecError> {
+        for changed in &rows.0 {
+            let blocks: Vec<&StoredBlock<'_>> =
+                stored.iter().filter(|block| block.granularity == changed.granularity).collect();
+            self.set_rows_of(layout, changed, &blocks)?;
+        }
+        Ok(())
+    }
+
+    fn set_rows_of(
+        &mut self,
+        layout: &Layout,
+        changed: &GrainRows,
+        stored: &[&StoredBlock<'_>],
+    ) -> Result<(), CodecError> {
+        let methods = &layout.methods;
+        let decode = |bytes: &[u8]| block::decode_rows(bytes, methods)?.ok_or(CodecError::Invalid("methods"));
+        let mut sealed: Vec<SealedBlock> =
+            self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
+        let mut rest = changed.clone();
+        for block in stored {
+            let Some(part) = rest.take_until(block.span.1) else { continue };
+            let rows = part.applied_to(&decode(block.bytes)?);
+            self.removed.push((changed.granularity, block.span));
+            self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
+        }
+        for block in std::mem::take(&mut sealed) {
+            match rest.take_until(block.last) {
+                Some(part) => {
+                    let rows = part.applied_to(&decode(&block.bytes)?);
+                    self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
+                }
+                None => self.sealed.push(block),
+            }
+        }
+        let grain = self.grains.iter_mut().find(|grain| grain.granularity == changed.granularity);
+        let Some(grain) = grain.filter(|_| !rest.buckets.is_empty()) else { return Ok(()) };
+        let rows = grain.take_rows(methods, &mut self.sealed);
+        grain.open = Open::Rows(rest.applied_to(&rows));
+        if grain.is_full() {
+            grain.seal(methods, &mut self.sealed);
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn span(&self) -> BlockSpan {
+        let time = |point: Option<&Measure>| point.expect("a block has points").timestamp;
+        (time(self.points.first()), time(self.points.last()))
+    }
+
+    fn put(&mut self, point: Measure) {
+        merge(&mut self.points, &[point]);
+        self.is_changed = true;
+    }
+}
+
+impl GrainState {
+    /// The final buckets that hold the times and start at `from` or later, computed from points that include all of theirs.
+    fn late_rows(
+        &self,
+        methods: &[AggregationMethod],
+        points: &[Measure],
+        times: &[Timestamp],
+        from: i64,
+    ) -> GrainRows {
+        let step = self.granularity.0;
+        let starts = times.iter().map(|time| floor(time.0, step));
+        let buckets: BTreeSet<i64> =
+            starts.filter(|start| (from..self.final_until).contains(start)).collect();
+        let mut rows = Rows::new(methods.len());
+        let mut buffers = Buffers::default();
+        for &start in &buckets {
+            let bucket = GrainState::new(self.granularity, start);
+            let points = Points { raw: points, before: None };
+            bucket.push_lazy(points, methods, start.saturating_add(step), &mut buffers, &mut rows);
+        }
+        GrainRows {
+            granularity: self.granularity,
+            buckets: buckets.into_iter().map(Timestamp).collect(),
+            rows,
+        }
+    }
+}
+
+/// The times whose buckets change: those of late points, and where rates are wanted those of the points after them.
+fn changed_times(late: &[Measure], points: &[Measure], has_rate: bool) -> Vec<Timestamp> {
+    let after = |time: Timestamp| points.get(points.partition_point(|point| point.timestamp <= time));
+    let next = |point: &Measure| after(point.timestamp).filter(|_| has_rate).map(|point| point.timestamp);
+    late.iter().flat_map(|point| [Some(point.timestamp), next(point)]).flatten().collect()
+}
+
+impl GrainRows {
+    /// Splits off the buckets up to a time, if there are any.
+    fn take_until(&mut self, last: Timestamp) -> Option<GrainRows> {
+        let buckets = self.buckets.partition_point(|bucket| *bucket <= last);
+        if buckets == 0 {
+            return None;
+        }
+        let rows = self.rows.starts.partition_point(|start| *start <= last);
+        Some(GrainRows {
+            granularity: self.granularity,
+            buckets: self.buckets.drain(..buckets).collect(),
+            rows: self.rows.split_front(rows),
+        })
+    }
+
+    /// The rows with these buckets in place of theirs.
+    fn applied_to(&self, rows: &Rows) -> Rows {
+        let mut merged = Rows::new(rows.columns.len());
+        let mut new = 0;
+        for row in 0..rows.len() {
+            let start = rows.starts[row];
+            while self.rows.starts.get(new).is_some_and(|new| *new < start) {
+                merged.push_row_of(&self.rows, new);
+                new += 1;
+            }
+            if self.buckets.binary_search(&start).is_err() {
+                merged.push_row_of(rows, row);
+            }
+        }
+        (new..self.rows.len()).for_each(|row| merged.push_row_of(&self.rows, row));
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::grain::BLOCK_ROWS;
+
+    #[test]
+    fn a_time_between_blocks_goes_to_the_later_one() {
+        let span = |first, last| (Timestamp(first), Timestamp(last));
+        let blocks = [span(10, 19), span(30, 39)];
+        let place = |time| holder(blocks.iter().copied(), Timestamp(time));
+        assert_eq!([5, 10, 19, 20, 39, 40].map(place), [0, 0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn blocks_of_changed_rows_are_cut() {
+        let methods = ["mean".parse().unwrap()];
+        let starts: Vec<Timestamp> = (0..BLOCK_ROWS as i64 + 1).map(Timestamp::from_secs).collect();
+        let rows = Rows { columns: vec![vec![1.0; starts.len()]], starts };
+        let blocks: Vec<_> = blocks_of_rows(Timespan::from_secs(1), &methods, &rows).collect();
+        assert_eq!(blocks.len(), 2);
+        assert_eq!(blocks[0].last, Timestamp::from_secs(512));
+    }
+}

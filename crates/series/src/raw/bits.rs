@@ -1,0 +1,149 @@
+//! Unsigned numbers in as many bits as most of them need. The few that need more are exceptions: what they have above those bits
+//! lies behind the others.
+//!
+//! ```text
+//! u8      width: 0 to 64 bits
+//! bytes   the lowest bits of each number, one after the other from the lowest bit on
+//! varint  exceptions; for each: varint how many numbers after the one before it; varint what is above the width
+//! ```
+
+use crate::{
+    CodecError,
+    packing::{Reader, put_varint},
+};
+
+/// About what an exception costs beside its own bits, in bits: the distance and the unused bits of varints.
+const EXCEPTION_BITS: usize = 18;
+
+/// The width that makes the numbers smallest.
+fn best_width(numbers: &[u64]) -> usize {
+    let mut lengths = [0usize; 65];
+    for number in numbers {
+        lengths[length(*number)] += 1;
+    }
+    let cost = |width: usize| {
+        let exceptions = (width + 1..=64).map(|length| lengths[length] * (EXCEPTION_BITS + length - width));
+        numbers.len() * width + exceptions.sum::<usize>()
+    };
+    (0..=64).min_by_key(|&width| cost(width)).expect("65 widths")
+}
+
+/// In bits.
+fn length(number: u64) -> usize {
+    64 - number.leading_zeros() as usize
+}
+
+fn mask(width: usize) -> u64 {
+    if width == 0 { 0 } else { u64::MAX >> (64 - width) }
+}
+
+/// What is above the lowest `width` bits.
+fn above(number: u64, width: usize) -> u64 {
+    number.checked_shr(width as u32).unwrap_or(0)
+}
+
+pub fn put(numbers: &[u64], out: &mut Vec<u8>) {
+    let width = best_width(numbers);
+    out.push(width as u8);
+    let (mut bits, mut held) = (0u128, 0);
+    for number in numbers {
+        bits |= u128::from(number & mask(width)) << held;
+        held += width;
+        while held >= 8 {
+            out.push(bits as u8);
+            bits >>= 8;
+            held -= 8;
+        }
+    }
+    if held > 0 {
+        out.push(bits as u8);
+    }
+    let exceptions = || numbers.iter().enumerate().filter(|(_, number)| above(**number, width) > 0);
+    put_varint(exceptions().count() as u64, out);
+    let mut next = 0;
+    for (index, number) in exceptions() {
+        put_varint((index - next) as u64, out);
+        put_varint(above(*number, width), out);
+        next = index + 1;
+    }
+}
+
+/// Reads `count` numbers into `out`, which is cleared.
+pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result<(), CodecError> {
+    let width = usize::from(reader.byte()?);
+    if width > 64 {
+        return Err(CodecError::Invalid("width"));
+    }
+    let bytes = reader.take(width.checked_mul(count).ok_or(CodecError::Truncated)?.div_ceil(8))?;
+    out.clear();
+    out.reserve(count);
+    let mask = mask(width);
+    // Eight bytes from the byte of the first bit on hold up to 57 bits.
+    let fast = if width <= 57 { count.min((8 * bytes.len()).saturating_sub(63) / width.max(1)) } else { 0 };
+    out.extend((0..fast).map(|index| {
+        let at = index * width;
+        let word = u64::from_le_bytes(bytes[at / 8..at / 8 + 8].try_into().expect("8 bytes"));
+        word >> (at % 8) & mask
+    }));
+    out.extend((fast..count).map(|index| {
+        let at = index * width;
+        let mut padded = [0; 16];
+        let rest = &bytes[(at / 8).min(bytes.len())..];
+        let length = rest.len().min(16);
+        padded[..length].copy_from_slice(&rest[..length]);
+        (u128::from_le_bytes(padded) >> (at % 8)) as u64 & mask
+    }));
+    let mut next = 0usize;
+    for _ in 0..reader.count(count, "number of exceptions")? {
+        let index = next.saturating_add(reader.count(count, "place of an exception")?);
+        let number = out.get_mut(index).ok_or(CodecError::Invalid("place of an exception"))?;
+        *number |= reader.varint()?.checked_shl(width as u32).unwrap_or(0);
+        next = index + 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers() -> impl Strategy<Value = Vec<u64>> {
+        let number = prop_oneof![8 => (0u32..=64, any::<u64>()), 1 => (0u32..1, any::<u64>())];
+        let width = 0u32..=64;
+        (width, prop::collection::vec(number, 0..200)).prop_map(|(width, numbers)| {
+            let cut = |(shift, number): (u32, u64)| match shift {
+                0 => number,
+                _ => number & mask(width as usize),
+            };
+            numbers.into_iter().map(cut).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_round_trip(numbers in numbers()) {
+            let (mut bytes, mut back) = (Vec::new(), vec![7]);
+            put(&numbers, &mut bytes);
+            let mut reader = Reader(&bytes);
+            read(numbers.len(), &mut reader, &mut back).unwrap();
+            prop_assert!(reader.end().is_ok());
+            prop_assert_eq!(back, numbers);
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_read(bytes: Vec<u8>, count in 0usize..300) {
+            let _ = read(count, &mut Reader(&bytes), &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn an_outlier_costs_itself() {
+        let mut numbers = vec![3; 1000];
+        numbers[500] = u64::MAX;
+        let mut bytes = Vec::new();
+        put(&numbers, &mut bytes);
+        assert!(bytes.len() < 250 + 16, "{}", bytes.len());
+    }
+}

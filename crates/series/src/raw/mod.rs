@@ -1,0 +1,207 @@
+//! Raw points as blocks: what a policy with a raw timespan keeps beside the aggregates.
+//!
+//! Times are nanoseconds, in the coarsest decimal unit that fits them all, as differences above the smallest one; values keep
+//! every bit. A block's name is that of aggregates with the granularity [`GRANULARITY`].
+//!
+//! ```text
+//! u8      version
+//! varint  points; u8 unit of time: ns, us, ms, s; varint first time / unit; varint last time / unit
+//!         from the second point on: varint the smallest difference; what is above it as in `bits`
+//! values  as in `values`
+//! u32     CRC32C of all before
+//! ```
+
+mod bits;
+mod values;
+
+use gnudi_model::{Measure, Timespan, Timestamp};
+
+use crate::{
+    CodecError,
+    packing::{Reader, checked, put_checksum, put_varint},
+};
+
+/// In names of blocks, stands for raw points. No aggregate has it.
+pub const GRANULARITY: Timespan = Timespan(0);
+
+/// A block has at most so many points: late ones rewrite a whole block.
+pub const BLOCK_POINTS: usize = 1024;
+
+/// Bounds what decoding allocates.
+const POINTS_MAX: usize = 1 << 16;
+
+const VERSION: u8 = 1;
+
+/// The units of time, in nanoseconds.
+const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
+
+/// What the head of a block tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub points: usize,
+    pub first: Timestamp,
+    pub last: Timestamp,
+}
+
+/// Appends points as a block: at least one, not before the epoch, each later than the one before.
+pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
+    assert!(!points.is_empty() && points.len() <= POINTS_MAX, "{} points in a block", points.len());
+    assert!(points[0].timestamp.0 >= 0, "a time before the epoch");
+    let start = out.len();
+    let fits = |unit: &i64| points.iter().all(|point| point.timestamp.0 % unit == 0);
+    let index = UNITS.iter().rposition(fits).expect("a nanosecond fits all times");
+    let unit = UNITS[index];
+    out.push(VERSION);
+    put_varint(points.len() as u64, out);
+    out.push(index as u8);
+    put_varint((points[0].timestamp.0 / unit) as u64, out);
+    put_varint((points[points.len() - 1].timestamp.0 / unit) as u64, out);
+    let difference = |pair: &[Measure]| ((pair[1].timestamp.0 - pair[0].timestamp.0) / unit) as u64;
+    let mut differences: Vec<u64> = points.windows(2).map(difference).collect();
+    if let Some(min) = differences.iter().copied().min() {
+        assert!(min > 0, "points are in order");
+        put_varint(min, out);
+        differences.iter_mut().for_each(|difference| *difference -= min);
+        bits::put(&differences, out);
+    }
+    let column: Vec<f64> = points.iter().map(|point| point.value).collect();
+    values::put(&column, out);
+    put_checksum(start, out);
+}
+
+/// What a block holds, without its values.
+pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
+    Parsed::new(bytes).map(|parsed| parsed.extent)
+}
+
+/// Appends the times and values of a block. After an error the vectors hold what was decoded before it.
+pub fn decode(
+    bytes: &[u8],
+    timestamps: &mut Vec<Timestamp>,
+    values: &mut Vec<f64>,
+) -> Result<(), CodecError> {
+    let Parsed { extent, unit, mut rest } = Parsed::new(bytes)?;
+    let mut numbers = Vec::new();
+    let start = timestamps.len();
+    timestamps.reserve(extent.points);
+    timestamps.push(extent.first);
+    if extent.points > 1 {
+        let min = rest.varint()?;
+        bits::read(extent.points - 1, &mut rest, &mut numbers)?;
+        // The sum of all cannot wrap where each one, and the last time, are in range.
+        let span = (extent.last.0 - extent.first.0) as u64 / unit as u64;
+        let mut time = extent.first.0;
+        let mut is_in_order = min > 0;
+        timestamps.extend(numbers.iter().map(|above| {
+            let step = min.saturating_add(*above);
+            is_in_order &= step <= span;
+            time = time.wrapping_add((step as i64).wrapping_mul(unit));
+            Timestamp(time)
+        }));
+        is_in_order &= timestamps[start..].windows(2).all(|pair| pair[0] < pair[1]);
+        if !is_in_order {
+            return Err(CodecError::Invalid("order of points"));
+        }
+    }
+    if timestamps.last() != Some(&extent.last) {
+        return Err(CodecError::Invalid("last time"));
+    }
+    values::read(extent.points, &mut rest, &mut numbers, values)?;
+    rest.end()
+}
+
+/// Appends the points of a block.
+pub(crate) fn decode_points(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), CodecError> {
+    let (mut timestamps, mut values) = (Vec::new(), Vec::new());
+    decode(bytes, &mut timestamps, &mut values)?;
+    let pairs = timestamps.into_iter().zip(values);
+    out.extend(pairs.map(|(timestamp, value)| Measure { timestamp, value }));
+    Ok(())
+}
+
+/// A block whose checksum matches, up to its times.
+struct Parsed<'a> {
+    extent: Extent,
+    unit: i64,
+    rest: Reader<'a>,
+}
+
+impl<'a> Parsed<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(checked(bytes)?);
+        match reader.byte()? {
+            VERSION => {}
+            version => return Err(CodecError::Version(version)),
+        }
+        let points = reader.count(POINTS_MAX, "number of points")?;
+        let unit = *UNITS.get(usize::from(reader.byte()?)).ok_or(CodecError::Invalid("unit of time"))?;
+        let mut time = || {
+            let time = i64::try_from(reader.varint()?).ok().and_then(|time| time.checked_mul(unit));
+            time.map(Timestamp).ok_or(CodecError::Invalid("time"))
+        };
+        let (first, last) = (time()?, time()?);
+        if points == 0 || last < first {
+            return Err(CodecError::Invalid("number of points"));
+        }
+        Ok(Parsed { extent: Extent { points, first, last }, unit, rest: reader })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        fn points()(
+            first in 0i64..2_000_000_000,
+            unit in prop::sample::select(UNITS.to_vec()),
+            steps in prop::collection::vec(prop_oneof![9 => 1i64..20, 1 => 1i64..1_000_000], 0..100),
+            values in prop::collection::vec(any::<u64>(), 101),
+        ) -> Vec<Measure> {
+            let mut time = first;
+            let times = std::iter::once(0).chain(steps).map(|step| {
+                time += step;
+                Timestamp(time * unit)
+            });
+            let values = values.into_iter().map(f64::from_bits);
+            times.zip(values).map(|(timestamp, value)| Measure { timestamp, value }).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_round_trip(points in points()) {
+            let mut bytes = Vec::new();
+            encode(&points, &mut bytes);
+            let mut back = Vec::new();
+            decode_points(&bytes, &mut back).unwrap();
+            let bits = |points: &[Measure]| {
+                points.iter().map(|point| (point.timestamp, point.value.to_bits())).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(bits(&back), bits(&points));
+            let (first, last) = (points[0].timestamp, points[points.len() - 1].timestamp);
+            prop_assert_eq!(extent(&bytes), Ok(Extent { points: points.len(), first, last }));
+        }
+
+        /// Also behind a checksum that matches.
+        #[test]
+        fn any_bytes_are_refused_or_read(
+            points in points(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            cut: Option<prop::sample::Index>,
+        ) {
+            let mut bytes = Vec::new();
+            encode(&points, &mut bytes);
+            bytes.truncate(bytes.len() - 4);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+            put_checksum(0, &mut bytes);
+            let _ = decode_points(&bytes, &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Policies with raw points: any order and cutting of requests, replays and crashes give what a sorted list of the points gives.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{Aggregation, ArchivePolicy, Measure, Timespan, Timestamp};
+use gnudi_series::head::Head;
+use proptest::prelude::*;
+use support::{
+    Rows, Store, aggregations,
+    model::{Query, buckets, sorted},
+    policy,
+};
+
+const METHODS: [&str; 13] = [
+    "mean",
+    "sum",
+    "last",
+    "max",
+    "min",
+    "std",
+    "median",
+    "first",
+    "count",
+    "rate:mean",
+    "rate:last",
+    "rate:std",
+    "rate:count",
+];
+
+/// What happens to a metric.
+#[derive(Clone, Debug)]
+enum Event {
+    /// Points: how long before or after the newest of all, and the value.
+    Request(Vec<(i64, f64)>),
+    Pass,
+    /// What was folded since the last pass is folded again, as after a crash.
+    Crash,
+}
+
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        20 => (-20i32..20).prop_map(f64::from),
+        2 => -1e3..1e3,
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, -0.0, f64::from_bits(Measure::END_MARKER)]),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let offset = prop_oneof![4 => -20i64..40, 2 => -1500i64..0, 1 => 0i64..900];
+    let few = prop::collection::vec((offset, value()), 1..12);
+    let many = (-1200i64..400, prop::collection::vec(value(), 200..700)).prop_map(|(from, values)| {
+        values.into_iter().enumerate().map(|(at, value)| (from + at as i64, value)).collect()
+    });
+    let event = prop_oneof![
+        8 => few.prop_map(Event::Request),
+        1 => many.prop_map(Event::Request),
+        4 => Just(Event::Pass),
+        1 => Just(Event::Crash),
+    ];
+    prop::collection::vec(event, 1..40)
+}
+
+fn policies() -> impl Strategy<Value = ArchivePolicy> {
+    let spans = prop::collection::vec(prop::option::of(5i64..400), 3);
+    let granularities = prop::collection::btree_set(1i64..40, 1..4);
+    let methods = prop::sample::subsequence(METHODS.to_vec(), 1..6);
+    (0u64..3, granularities, spans, methods, 100i64..1500).prop_map(
+        |(back_window, granularities, spans, methods, raw)| {
+            let span = |(step, points): (i64, &Option<i64>)| (step, points.map(|points| points * step));
+            let definition: Vec<_> = granularities.into_iter().zip(&spans).map(span).collect();
+            let mut policy = policy(back_window, &definition, &methods);
+            policy.raw_timespan = Some(Timespan(raw));
+            policy
+        },
+    )
+}
+
+/// The points that were accepted, in a map.
+#[derive(Default)]
+struct Model(BTreeMap<i64, f64>);
+
+impl Model {
+    fn newest(&self) -> Option<i64> {
+        self.0.keys().next_back().copied()
+    }
+
+    /// Where lateness starts.
+    fn reach(&self, policy: &ArchivePolicy) -> i64 {
+        let Some(newest) = self.newest() else { return 0 };
+        let block = policy.block_size().0;
+        let window_blocks = policy.back_window as i64 + i64::from(policy.has_rate());
+        let window = newest - newest % block - block * window_blocks;
+        window.min(newest - policy.raw_timespan.unwrap().0)
+    }
+
+    /// How many points were late.
+    fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize {
+        let request = sorted(request);
+        let reach = self.reach(policy);
+        self.0.extend(request.range(reach..));
+        request.range(..reach).count()
+    }
+
+    fn rows(&self, aggregation: Aggregation) -> Rows {
+        let is_measured =
+            |(time, value): (&i64, &f64)| (value.to_bits() != Measure::END_MARKER).then_some((*time, *value));
+        let mut rows = buckets(&self.0.iter().filter_map(is_measured).collect(), aggregation);
+        let Some(newest) = self.newest() else { return rows };
+        let step = aggregation.granularity.0;
+        let oldest = aggregation.timespan.map_or(i64::MIN, |timespan| newest - newest % step - timespan.0);
+        rows.retain(|(start, _)| *start > oldest);
+        rows
+    }
+
+    fn raw(&self, policy: &ArchivePolicy) -> Vec<(i64, u64)> {
+        let oldest = self.newest().unwrap_or_default() - policy.raw_timespan.unwrap().0;
+        self.0.range(oldest + 1..).map(|(time, value)| (*time, value.to_bits())).collect()
+    }
+}
+
+fn check(store: &Store, model: &Model, policy: &ArchivePolicy) -> Result<(), TestCaseError> {
+    for aggregation in aggregations(policy) {
+        let found = store.read(aggregation, &Query::all()).unwrap();
+        prop_assert_eq!(found, model.rows(aggregation), "{:?}", aggregation);
+    }
+    let raw = store.read_raw(None, None);
+    let found: Vec<(i64, u64)> =
+        raw.timestamps.iter().zip(&raw.values).map(|(time, value)| (time.0, value.to_bits())).collect();
+    prop_assert_eq!(found, model.raw(policy));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_cuts_and_crashes_change_nothing(policy in policies(), events in events()) {
+        let (mut store, mut model) = (Store::new(&policy), Model::default());
+        let mut stored = store.clone();
+        let mut log: Vec<Vec<(i64, f64)>> = Vec::new();
+        for event in events {
+            match event {
+                Event::Request(points) => {
+                    let base = model.newest().unwrap_or(5000);
+                    let request: Vec<(i64, f64)> =
+                        points.into_iter().map(|(offset, value)| ((base + offset).max(0), value)).collect();
+                    let outcome = store.fold(&request);
+                    prop_assert_eq!(outcome.late, model.fold(&policy, &request));
+                    log.push(request);
+                }
+                Event::Pass => {
+                    store.pass();
+                    stored = store.clone();
+                    check(&store, &model, &policy)?;
+                }
+                Event::Crash => {
+                    store = stored.clone();
+                    for request in &log[store.head.applied() as usize..] {
+                        store.fold(request);
+                        store.pass();
+                    }
+                    stored = store.clone();
+                }
+            }
+        }
+        store.pass();
+        check(&store, &model, &policy)?;
+    }
+
+    /// Points that are older than the raw timespan leave the store, and it stays possible to merge late ones.
+    #[test]
+    fn raw_points_expire(span in 50i64..500, points in 1000i64..4000, step in 1i64..20) {
+        let mut policy = policy(0, &[(10, None), (60, None)], &["sum", "rate:last"]);
+        policy.raw_timespan = Some(Timespan(span));
+        let mut store = Store::new(&policy);
+        for index in 0..points {
+            store.fold(&[(1000 + index * step, index as f64)]);
+            if index % 50 == 0 {
+                store.pass();
+            }
+        }
+        store.pass();
+        let newest = 1000 + (points - 1) * step;
+        let raw = store.read_raw(None, None);
+        prop_assert!(raw.timestamps.iter().all(|time| time.0 > newest - span));
+        // One part in 32 more than the timespan, blocks of up to 1,024 points that are cut nowhere, and the one before them.
+        let kept: i64 = store.spans(Timespan(0)).iter().map(|(first, last)| (last.0 - first.0) / step + 1).sum();
+        prop_assert!(kept <= span / step + span / 32 + 60 * 3 + 2 * 400, "{} of {}", kept, points);
+    }
+}
+
+#[test]
+fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
+    let mut policy = policy(0, &[(10, None)], &["sum"]);
+    let mut store = Store::new(&policy);
+    store.fold(&[(100, 1.0), (111, 1.0), (112, 2.0)]);
+    store.pass();
+    policy.raw_timespan = Some(Timespan(1000));
+    store.layout = gnudi_series::head::Layout::of(&policy);
+    assert_eq!(store.fold(&[(105, 7.0), (131, 1.0)]).late, 1);
+    store.pass();
+    // The bucket of 110 was whole when raw points began.
+    assert_eq!(store.fold(&[(113, 4.0), (109, 7.0)]).late, 1);
+    store.pass();
+    let aggregation = aggregations(&policy)[0];
+    let rows: Vec<(i64, f64)> = store
+        .read(aggregation, &Query::all())
+        .unwrap()
+        .into_iter()
+        .map(|(start, sum)| (start, f64::from_bits(sum)))
+        .collect();
+    assert_eq!(rows, [(100, 1.0), (110, 7.0), (130, 1.0)]);
+    let raw = store.read_raw(Some(Timestamp(112)), Some(Timestamp(131)));
+    assert_eq!(raw.timestamps, [Timestamp(112), Timestamp(113)]);
+    assert!(Head::decode(&store.head_bytes()).is_ok());
+}
