@@ -112,7 +112,8 @@ impl App {
     /// 429 where the caller's project, or the whole backlog, has too many; 503 where they cannot be stored.
     pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
         let measures = batch.measures();
-        if measures > 0 {
+        // A removal of measures brings none.
+        if !batch.entries.is_empty() {
             self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;
             self.engine.append(batch).await?;
             self.figures.measures.inc_by(measures);

@@ -138,6 +138,7 @@ fn routes() -> Vec<Route> {
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
             [GET Metric(Rule::GetMetric), metric::show];
         "/v1/metric/:id/measures" Metric
+            [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
             [GET Metric(Rule::GetMeasures), metric::get_measures]
             [POST Metric(Rule::PostMeasures), metric::post_measures];
         "/v1/resource" Nothing [GET Open, resource::types];
@@ -157,6 +158,7 @@ fn routes() -> Vec<Route> {
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
             [GET Metric(Rule::GetMetric), metric::show];
         "/v1/resource/:type/:id/metric/:name/measures" NamedMetric
+            [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
             [GET Metric(Rule::GetMeasures), metric::get_measures]
             [POST Metric(Rule::PostMeasures), metric::post_measures];
         "/v1/resource_type" Nothing

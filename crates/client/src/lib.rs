@@ -14,7 +14,7 @@ pub mod resource;
 mod status;
 pub mod uri;
 
-pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec};
+pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec, RawSpec};
 pub use client::{Client, ClientOptions, JsonPage, message_of};
 pub use error::{ClientError, Refused};
 pub use gnudi_http::{Trust, basic_authorization};

@@ -149,7 +149,11 @@ impl Processor {
 
     /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
     /// blocks are whole. The new one remembers the loss, for readers.
-    fn decode_head(&self, metric: MetricId, bytes: &Result<Option<Bytes>, StoreError>) -> Result<Head> {
+    pub(crate) fn decode_head(
+        &self,
+        metric: MetricId,
+        bytes: &Result<Option<Bytes>, StoreError>,
+    ) -> Result<Head> {
         let reason = match bytes {
             Ok(None) => return Ok(Head::new()),
             Ok(Some(bytes)) => match Head::decode(bytes) {

@@ -23,6 +23,15 @@ use crate::{
 /// Bounds what is in memory: the raw points of a metric are some hundred kB at times.
 const METRICS_AT_ONCE: usize = 32;
 
+/// Blocks that were read.
+pub(crate) type Found = Vec<(BlockKey, Bytes)>;
+
+/// The names of a metric's blocks, by granularity.
+pub(crate) struct Names {
+    metric: MetricId,
+    of: Vec<(Timespan, Vec<BlockSpan>)>,
+}
+
 /// A metric whose late points are being merged.
 struct Merging<'a> {
     group: &'a Group,
@@ -30,8 +39,7 @@ struct Merging<'a> {
     folded: Head,
     /// The same with the late points merged, or why they are given up.
     merged: Result<(Head, LateRows), String>,
-    /// The names of its blocks, by granularity.
-    blocks: Vec<(Timespan, Vec<BlockSpan>)>,
+    names: Names,
 }
 
 impl Processor {
@@ -49,31 +57,43 @@ impl Processor {
 
     /// Lists all blocks, reads the raw points that are needed, and merges.
     async fn merge_points<'a>(&self, heads: Vec<(&'a Group, Head)>) -> Result<Vec<Merging<'a>>> {
-        let of_metric = |group: &Group| -> Vec<Timespan> {
-            group.layout.granularities().chain([raw::GRANULARITY]).collect()
-        };
-        let (from, to) = (Timestamp(i64::MIN), Timestamp::MAX);
-        let all = heads.iter().flat_map(|(group, _)| {
-            let metric = group.metric.id;
-            of_metric(group).into_iter().map(move |granularity| BlockRange { metric, granularity, from, to })
-        });
-        let all: Vec<BlockRange> = all.collect();
-        let mut listed = self.store.list_blocks(&all).await.into_iter();
-        let mut metrics = Vec::with_capacity(heads.len());
-        for (group, folded) in heads {
-            let mut blocks = Vec::new();
-            for granularity in of_metric(group) {
-                let keys = listed.next().expect("one answer for each range")?;
-                blocks.push((granularity, keys.iter().map(|key| (key.first, key.last)).collect()));
-            }
-            metrics.push(Merging { group, merged: Err(String::new()), folded, blocks });
-        }
+        let groups: Vec<&Group> = heads.iter().map(|(group, _)| *group).collect();
+        let names = self.list_names(&groups).await?;
+        let mut metrics: Vec<Merging<'a>> = heads
+            .into_iter()
+            .zip(names)
+            .map(|((group, folded), names)| Merging { group, merged: Err(String::new()), folded, names })
+            .collect();
         let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::raw_ranges).collect();
         let found = self.read_each(&needed).await?;
         for (metric, found) in metrics.iter_mut().zip(found) {
             metric.merge(found);
         }
         Ok(metrics)
+    }
+
+    /// The names of all blocks of each metric: one call to the store.
+    pub(crate) async fn list_names(&self, groups: &[&Group]) -> Result<Vec<Names>> {
+        let granularities =
+            |group: &Group| group.layout.granularities().chain([raw::GRANULARITY]).collect::<Vec<_>>();
+        let (from, to) = (Timestamp(i64::MIN), Timestamp::MAX);
+        let mut all = Vec::new();
+        for group in groups {
+            let metric = group.metric.id;
+            let range = |granularity| BlockRange { metric, granularity, from, to };
+            all.extend(granularities(group).into_iter().map(range));
+        }
+        let mut listed = self.store.list_blocks(&all).await.into_iter();
+        let mut names = Vec::with_capacity(groups.len());
+        for group in groups {
+            let mut of = Vec::new();
+            for granularity in granularities(group) {
+                let keys = listed.next().expect("one answer for each range")?;
+                of.push((granularity, keys.iter().map(|key| (key.first, key.last)).collect()));
+            }
+            names.push(Names { metric: group.metric.id, of });
+        }
+        Ok(names)
     }
 
     /// Reads the buckets that late points change, and replaces them.
@@ -87,10 +107,7 @@ impl Processor {
     }
 
     /// The blocks of ranges, or why some of them are lost.
-    async fn read_each(
-        &self,
-        ranges: &[Vec<BlockRange>],
-    ) -> Result<Vec<Result<Vec<(BlockKey, Bytes)>, String>>> {
+    pub(crate) async fn read_each(&self, ranges: &[Vec<BlockRange>]) -> Result<Vec<Result<Found, String>>> {
         let all: Vec<BlockRange> = ranges.iter().flatten().copied().collect();
         let mut answers = self.store.read_blocks(&all).await.into_iter();
         let mut found = Vec::with_capacity(ranges.len());
@@ -124,40 +141,42 @@ impl Processor {
     }
 }
 
-impl Merging<'_> {
-    fn id(&self) -> MetricId {
-        self.group.metric.id
-    }
-
-    fn spans(&self, granularity: Timespan) -> &[BlockSpan] {
-        let of = self.blocks.iter().find(|(of, _)| *of == granularity);
+impl Names {
+    pub(crate) fn spans(&self, granularity: Timespan) -> &[BlockSpan] {
+        let of = self.of.iter().find(|(of, _)| *of == granularity);
         of.map_or(&[], |(_, spans)| spans)
     }
 
-    fn range(&self, granularity: Timespan, spans: &[BlockSpan]) -> Option<BlockRange> {
-        let (first, last) = (spans.first()?.0, spans.last()?.1);
-        Some(BlockRange { metric: self.id(), granularity, from: first, to: last })
+    /// Where these blocks of a granularity lie.
+    pub(crate) fn range(&self, granularity: Timespan, blocks: Range<usize>) -> Option<BlockRange> {
+        let spans = &self.spans(granularity)[blocks];
+        let (from, to) = (spans.first()?.0, spans.last()?.1);
+        Some(BlockRange { metric: self.metric, granularity, from, to })
     }
 
-    fn raw_ranges(&self) -> Vec<BlockRange> {
-        let spans = self.spans(raw::GRANULARITY);
-        let needed: Range<usize> = self.folded.late_raw_needs(&self.group.layout, spans);
-        self.range(raw::GRANULARITY, &spans[needed]).into_iter().collect()
-    }
-
-    fn row_ranges(&self) -> Vec<BlockRange> {
-        let Ok((_, rows)) = &self.merged else { return Vec::new() };
+    /// Where the blocks lie that hold buckets which change.
+    pub(crate) fn ranges_of(&self, rows: &LateRows) -> Vec<BlockRange> {
         let ranges = rows.granularities().flat_map(|granularity| {
-            let spans = self.spans(granularity);
-            let needed = rows.needs(granularity, spans);
+            let needed = rows.needs(granularity, self.spans(granularity));
             let runs = needed.chunk_by(|a, b| a + 1 == *b);
-            let ranges = runs.map(|run| self.range(granularity, &spans[run[0]..=run[run.len() - 1]]));
-            ranges.flatten().collect::<Vec<_>>()
+            runs.filter_map(|run| self.range(granularity, run[0]..run[run.len() - 1] + 1)).collect::<Vec<_>>()
         });
         ranges.collect()
     }
+}
 
-    fn merge(&mut self, found: Result<Vec<(BlockKey, Bytes)>, String>) {
+impl Merging<'_> {
+    fn raw_ranges(&self) -> Vec<BlockRange> {
+        let spans = self.names.spans(raw::GRANULARITY);
+        let needed = self.folded.late_raw_needs(&self.group.layout, spans);
+        self.names.range(raw::GRANULARITY, needed).into_iter().collect()
+    }
+
+    fn row_ranges(&self) -> Vec<BlockRange> {
+        self.merged.as_ref().map_or_else(|_| Vec::new(), |(_, rows)| self.names.ranges_of(rows))
+    }
+
+    fn merge(&mut self, found: Result<Found, String>) {
         self.merged = found.and_then(|blocks| {
             let mut head = self.folded.clone();
             let rows = attempt(|| head.merge_late(&self.group.layout, &refer(&blocks)))?;
@@ -165,7 +184,7 @@ impl Merging<'_> {
         });
     }
 
-    fn replace(&mut self, found: Result<Vec<(BlockKey, Bytes)>, String>) {
+    fn replace(&mut self, found: Result<Found, String>) {
         let merged = std::mem::replace(&mut self.merged, Err(String::new()));
         self.merged = merged.and_then(|(mut head, rows)| {
             let blocks = found?;
@@ -176,7 +195,7 @@ impl Merging<'_> {
     }
 }
 
-fn refer(blocks: &[(BlockKey, Bytes)]) -> Vec<StoredBlock<'_>> {
+pub(crate) fn refer(blocks: &[(BlockKey, Bytes)]) -> Vec<StoredBlock<'_>> {
     blocks
         .iter()
         .map(|(key, bytes)| StoredBlock { granularity: key.granularity, span: (key.first, key.last), bytes })

@@ -19,6 +19,7 @@ pub mod presence;
 pub mod processor;
 pub mod reader;
 mod refresh;
+mod removal;
 pub mod retention;
 mod revival;
 pub mod status;

@@ -14,7 +14,7 @@ use gnudi_indexer::Indexer;
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
-    raw,
+    raw, removal,
 };
 
 use crate::{
@@ -148,7 +148,7 @@ impl Processor {
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
         // Stable: a metric's records stay in the order of their acceptance.
         records.sort_by_key(|record| record.metric.0.as_u128());
-        let applied = self.apply(unit.fence, &records).await;
+        let applied = self.apply_in_rounds(unit.fence, &records).await;
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = applied {
             Figures::add(&self.figures.passes_failed, 1);
@@ -161,6 +161,31 @@ impl Processor {
         self.incoming.acknowledge(sack, up_to).await?;
         progress.applied.insert(sack, up_to);
         Ok(PassOutcome { measures, more })
+    }
+
+    /// Applies records, sorted by metric. A removal is a round of its own, since it changes stored blocks.
+    async fn apply_in_rounds(&self, fence: Fence, records: &[Record]) -> Result<()> {
+        if !records.iter().any(|record| removal::is_removal(&record.points)) {
+            return self.apply(fence, records).await;
+        }
+        for round in rounds(records) {
+            let (removals, points): (Vec<Record>, Vec<Record>) =
+                round.into_iter().partition(|record| removal::is_removal(&record.points));
+            self.apply_removals(fence, &removals).await?;
+            self.apply(fence, &points).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_removals(&self, fence: Fence, removals: &[Record]) -> Result<()> {
+        let groups = self.groups(removals).await?;
+        for group in groups {
+            let record = &removals[group.records.start];
+            if let Some(write) = self.remove_measures(&group, record).await? {
+                self.write(fence, vec![write]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Folds records, sorted by metric, into heads and writes those.
@@ -193,13 +218,17 @@ impl Processor {
         self.add_expired(&mut writes, &overdue).await?;
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
-        // All are tried; a failure fails the pass, which is then replayed: the heads that were written ignore it.
+        self.write(fence, writes).await?;
+        // Before the records are acknowledged: what fails here is replayed.
+        seen.revive(&*self.indexer, &self.figures, self.now()).await
+    }
+
+    /// All are tried; a failure fails the pass, which is then replayed: the heads that were written ignore it.
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Result<()> {
         let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
         // That the unit is lost says more than that the store was slow.
         let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
-        worst.map_or(Ok(()), Err)?;
-        // Before the records are acknowledged: what fails here is replayed.
-        seen.revive(&*self.indexer, &self.figures, self.now()).await
+        Ok(worst.map_or(Ok(()), Err)?)
     }
 
     /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.
@@ -257,4 +286,21 @@ impl Processor {
         }
         Ok(())
     }
+}
+
+/// Cuts records, sorted by metric, so that within a round each metric has either one removal or points only, and the rounds of a
+/// metric are in the order of its records.
+fn rounds(records: &[Record]) -> Vec<Vec<Record>> {
+    let mut rounds: Vec<Vec<Record>> = Vec::new();
+    for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
+        let is_points = |record: &Record| !removal::is_removal(&record.points);
+        let parts = of_metric.chunk_by(|a, b| is_points(a) && is_points(b));
+        for (round, part) in parts.enumerate() {
+            if rounds.len() == round {
+                rounds.push(Vec::new());
+            }
+            rounds[round].extend_from_slice(part);
+        }
+    }
+    rounds
 }

@@ -29,6 +29,7 @@ fn policy(granularities: &[i64], methods: &[&str]) -> Arc<ArchivePolicy> {
         back_window: 0,
         definition: granularities.iter().map(item).collect(),
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
+        raw_timespan: None,
     })
 }
 

@@ -17,6 +17,7 @@ mod packing;
 pub mod points;
 pub mod raw;
 pub mod read;
+pub mod removal;
 pub mod resample;
 mod rows;
 mod whole;

@@ -169,6 +169,44 @@ proptest! {
         check(&store, &model, &policy)?;
     }
 
+    /// What is removed was never there, and a metric whose clock had run ahead takes measures again.
+    #[test]
+    fn what_is_removed_never_came(
+        policy in policies(),
+        steps in prop::collection::vec(
+            (
+                prop::collection::vec((-600i64..60, -20i32..20), 1..30),
+                prop::option::of((-700i64..200, 0i64..400)),
+                prop_oneof![4 => Just(0i64), 1 => 500i64..20_000],
+            ),
+            1..12,
+        ),
+    ) {
+        let mut policy = policy;
+        policy.raw_timespan = Some(Timespan(100_000));
+        policy.definition.iter_mut().for_each(|item| item.timespan = None);
+        let (mut store, mut model) = (Store::new(&policy), Model::default());
+        for (points, removed, jump) in steps {
+            let base = model.newest().unwrap_or(100_000);
+            let mut request: Vec<(i64, f64)> =
+                points.into_iter().map(|(offset, value)| (base + offset, f64::from(value))).collect();
+            if jump > 0 {
+                request.push((base + jump, 1.0));
+            }
+            let outcome = store.fold(&request);
+            prop_assert_eq!(outcome.late, model.fold(&policy, &request));
+            // All from before the jump on, or some of the past.
+            let span = if jump > 0 { Some((base + 100, 300_000)) } else { removed.map(|(at, length)| (base + at, base + at + length)) };
+            if let Some((from, to)) = span {
+                store.remove(from, to);
+                model.0.retain(|time, _| !(from..to).contains(time));
+                check(&store, &model, &policy)?;
+            }
+        }
+        store.pass();
+        check(&store, &model, &policy)?;
+    }
+
     /// Points that are older than the raw timespan leave the store, and it stays possible to merge late ones.
     #[test]
     fn raw_points_expire(span in 50i64..500, points in 1000i64..4000, step in 1i64..20) {
@@ -189,6 +227,35 @@ proptest! {
         let kept: i64 = store.spans(Timespan(0)).iter().map(|(first, last)| (last.0 - first.0) / step + 1).sum();
         prop_assert!(kept <= span / step + span / 32 + 60 * 3 + 2 * 400, "{} of {}", kept, points);
     }
+}
+
+/// Without raw points final buckets go as a whole, and the metric goes on behind the last one that is left.
+#[test]
+fn a_clock_that_had_run_ahead_is_forgotten() {
+    let policy = policy(0, &[(10, Some(1000)), (60, None)], &["sum", "rate:last"]);
+    let mut store = Store::new(&policy);
+    let rows = |store: &Store| -> Vec<Vec<i64>> {
+        let of = |aggregation| store.read(aggregation, &Query::all()).unwrap();
+        let starts = aggregations(&policy).into_iter().map(of);
+        starts.map(|rows| rows.into_iter().map(|(start, _)| start).collect()).collect()
+    };
+    for second in (600..900).step_by(5) {
+        store.fold(&[(second, second as f64)]);
+    }
+    store.fold(&[(1_000_000, 1.0)]);
+    store.pass();
+    assert_eq!(store.fold(&[(905, 1.0)]).late, 1);
+    store.remove(895, 2_000_000);
+    assert_eq!(rows(&store)[0], (600..890).step_by(10).chain([890]).collect::<Vec<_>>());
+    // The minute of 840 is final; measures are taken from its end on.
+    assert_eq!(store.fold(&[(899, 1.0), (905, 1.0), (961, 2.0)]).late, 1);
+    store.pass();
+    assert_eq!(rows(&store)[2], [600, 660, 720, 780, 840, 900, 960]);
+    store.remove(0, 5_000_000);
+    assert!(rows(&store).iter().all(Vec::is_empty));
+    assert_eq!(store.fold(&[(7, 1.0)]).late, 0);
+    store.pass();
+    assert_eq!(rows(&store)[2], [0]);
 }
 
 #[test]

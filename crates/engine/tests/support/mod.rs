@@ -43,6 +43,7 @@ pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>,
     let policy = ArchivePolicy {
         name: "sums".into(),
         back_window: 0,
+        raw_timespan: None,
         aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
         definition: vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()],
     };

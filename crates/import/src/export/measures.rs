@@ -12,7 +12,7 @@ use gnudi_drivers::incoming::{
     journal::{Found, JournalEntry, JournalPosition, JournalReader},
 };
 use gnudi_model::{Measure, Metric, MetricId};
-use gnudi_series::points;
+use gnudi_series::{points, removal};
 use uuid::Uuid;
 
 use super::{
@@ -132,6 +132,11 @@ pub(super) async fn write(
         let Some(entry) = journals.next(&mut export.report.skipped)? else { break };
         for record in &entry.records {
             let mut decoded = Vec::new();
+            if removal::is_removal(&record.points) {
+                let skipped = "a removal of measures, which Gnocchi does not have, is left out";
+                export.report.skipped.push(format!("metric {}: {skipped}", record.metric));
+                continue;
+            }
             if let Err(error) = points::decode(&record.points, &mut decoded) {
                 export.report.skipped.push(undecodable(record, &error));
                 continue;

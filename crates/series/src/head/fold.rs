@@ -85,7 +85,9 @@ impl Head {
             };
             self.archive = Some(Archive { from, ..Archive::default() });
         }
-        let (Some(archive), Some(newest)) = (&self.archive, self.last()) else { return points.len() };
+        let Some(archive) = &self.archive else { return points.len() };
+        // No point is in `raw` where the newest ones have been removed.
+        let newest = self.last().or(self.before.map(|before| before.timestamp)).unwrap_or_default();
         // A bucket is computed from all of its points or not at all.
         let whole = |step: i64| floor(archive.from.saturating_add(step - 1), step);
         let whole = layout.granularities().map(|granularity| whole(granularity.0)).max().unwrap_or(0);
@@ -96,7 +98,7 @@ impl Head {
     }
 
     /// Brings the grains in line with the layout. A policy's granularities never change, so this is for the first fold.
-    fn match_grains(&mut self, layout: &Layout) {
+    pub(super) fn match_grains(&mut self, layout: &Layout) {
         if self.methods != layout.methods {
             self.methods.clone_from(&layout.methods);
         }
@@ -152,8 +154,9 @@ impl Head {
     fn merge_marked(&mut self, layout: &Layout, earliest: i64, accepted: &[Measure]) {
         let in_window = self.raw.partition_point(|point| point.timestamp.0 < self.window);
         let oldest = [self.raw.get(in_window), accepted.first()];
-        let oldest =
-            oldest.into_iter().flatten().map(|point| point.timestamp.0).min().expect("there are points");
+        // None where all points are late, and those of the window have been removed.
+        let oldest = oldest.into_iter().flatten().map(|point| point.timestamp.0).min();
+        let Some(oldest) = oldest else { return };
         let start = oldest.max(earliest);
         let old_rates = |grain| layout.has_rate.then(|| self.old_rates(grain, start, accepted));
         let old: Vec<Option<OldRates>> = self.grains.iter().map(old_rates).collect();
@@ -212,7 +215,7 @@ impl Head {
                 grain.marks.forget(&self.raw[..count], grain.final_until);
             }
             if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last()
-                && layout.has_rate
+                && (layout.has_rate || self.archive.is_some())
             {
                 self.before = Some(*before);
             }

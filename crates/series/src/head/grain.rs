@@ -49,6 +49,14 @@ impl Open {
         }
     }
 
+    /// The start of the last bucket.
+    pub fn last(&self) -> Option<Timestamp> {
+        match self {
+            Open::Packed { bytes, .. } => block::extent(bytes).ok().map(|extent| extent.last),
+            Open::Rows(rows) => rows.starts.last().copied(),
+        }
+    }
+
     /// The start of the first bucket.
     pub fn first(&self) -> Option<Timestamp> {
         match self {

@@ -14,6 +14,7 @@ use super::{
     archive::blocks_of,
     fold::merge,
     grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
+    removal::raw_needs,
 };
 use crate::{
     CodecError, block,
@@ -35,11 +36,13 @@ pub struct StoredBlock<'a> {
 
 /// Buckets that late points have changed.
 #[derive(Clone, Debug, Default)]
-pub struct LateRows(Vec<GrainRows>);
+pub struct LateRows(pub(super) Vec<GrainRows>);
 
 #[derive(Clone, Debug)]
-struct GrainRows {
+pub(super) struct GrainRows {
     granularity: Timespan,
+    /// All that start in here go, but for `buckets`.
+    pub cleared: Option<Range<Timestamp>>,
     /// In order.
     buckets: Vec<Timestamp>,
     /// Of those buckets that have points.
@@ -53,10 +56,12 @@ impl LateRows {
 
     /// Which of all blocks of a granularity hold the buckets, or are to take them.
     pub fn needs(&self, granularity: Timespan, blocks: &[BlockSpan]) -> Vec<usize> {
-        let grain = self.0.iter().find(|grain| grain.granularity == granularity);
-        let buckets = grain.map_or(&[][..], |grain| &grain.buckets);
-        let holders: BTreeSet<usize> =
-            buckets.iter().map(|bucket| holder(blocks.iter().copied(), *bucket)).collect();
+        let Some(grain) = self.0.iter().find(|grain| grain.granularity == granularity) else {
+            return Vec::new();
+        };
+        let holders = grain.buckets.iter().map(|bucket| holder(blocks.iter().copied(), *bucket));
+        let cleared = (0..blocks.len()).filter(|index| grain.clears(blocks[*index]));
+        let holders: BTreeSet<usize> = holders.chain(cleared).collect();
         holders.into_iter().filter(|index| *index < blocks.len()).collect()
     }
 }
@@ -74,9 +79,9 @@ fn holder(blocks: impl Iterator<Item = BlockSpan>, time: Timestamp) -> usize {
 }
 
 /// Where the points of a part of the past lie.
-struct Part {
+pub(super) struct Part {
     origin: Origin,
-    points: Vec<Measure>,
+    pub points: Vec<Measure>,
     is_changed: bool,
 }
 
@@ -108,17 +113,7 @@ impl Head {
     /// their buckets, and for rates the neighbours.
     pub fn late_raw_needs(&self, layout: &Layout, blocks: &[BlockSpan]) -> Range<usize> {
         let (Some(first), Some(last)) = (self.late.first(), self.late.last()) else { return 0..0 };
-        let step = layout.block_size.0;
-        let steps = || layout.granularities().map(|granularity| granularity.0);
-        let start =
-            steps().map(|step| floor(first.timestamp.0, step)).min().expect("a policy has a granularity");
-        let from = blocks.partition_point(|(_, last)| last.0 < start);
-        // The point before the first bucket, and the one after the last late point, whose rate changes.
-        let next = blocks.get(blocks.partition_point(|(_, end)| *end <= last.timestamp));
-        let end = next.map_or(last.timestamp, |(_, end)| *end).0;
-        let end = floor(end, step).saturating_add(step.saturating_mul(2));
-        let to = blocks.partition_point(|(first, _)| first.0 < end);
-        from.saturating_sub(1)..to.max(from)
+        raw_needs(layout, first.timestamp, last.timestamp, blocks)
     }
 
     /// Merges the late points, given the blocks that [`Head::late_raw_needs`] named, and computes the buckets that they change.
@@ -140,9 +135,7 @@ impl Head {
         self.put_parts(parts);
         points.extend_from_slice(&self.raw);
         let points = aggregated(&points, true);
-        if layout.has_rate {
-            self.find_before(&points);
-        }
+        self.find_before(&late, &points);
         let changed = changed_times(&late, &points, layout.has_rate);
         let newest = self.last().unwrap_or_default();
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
@@ -160,7 +153,7 @@ impl Head {
     }
 
     /// The past in order: stored blocks, those sealed in this pass, what waits.
-    fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
+    pub(super) fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
         let mut parts = Vec::with_capacity(stored.len() + 1);
         let mut add = |origin, bytes: &[u8]| {
             let mut points = Vec::new();
@@ -181,7 +174,7 @@ impl Head {
     }
 
     /// Puts the past back, in new blocks where it has changed.
-    fn put_parts(&mut self, parts: Vec<Part>) {
+    pub(super) fn put_parts(&mut self, parts: Vec<Part>) {
         for part in parts {
             match part.origin {
                 Origin::Stored(span) if part.is_changed => {
@@ -200,12 +193,14 @@ impl Head {
     }
 
     /// The point before `raw`, where a late one came between, or took its place.
-    fn find_before(&mut self, points: &[Measure]) {
-        let Some(first) = self.raw.first() else { return };
-        let found = points[..points.partition_point(|point| point.timestamp < first.timestamp)].last();
-        let is_newer =
-            |found: &&Measure| self.before.is_none_or(|before| found.timestamp >= before.timestamp);
-        self.before = found.filter(is_newer).copied().or(self.before);
+    fn find_before(&mut self, late: &[Measure], points: &[Measure]) {
+        let first = self.raw.first().map_or(Timestamp::MAX, |first| first.timestamp);
+        let found = points[..points.partition_point(|point| point.timestamp < first)].last();
+        let is_kept = |before: &Measure| {
+            let is_replaced = late.binary_search_by_key(&before.timestamp, |point| point.timestamp).is_ok();
+            !is_replaced && found.is_none_or(|found| found.timestamp < before.timestamp)
+        };
+        self.before = self.before.filter(is_kept).or(found.copied());
     }
 
     /// Replaces the buckets, given the blocks that [`LateRows::needs`] named.
@@ -235,13 +230,13 @@ impl Head {
             self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
         let mut rest = changed.clone();
         for block in stored {
-            let Some(part) = rest.take_until(block.span.1) else { continue };
+            let Some(part) = rest.take_until(block.span) else { continue };
             let rows = part.applied_to(&decode(block.bytes)?);
             self.removed.push((changed.granularity, block.span));
             self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
         }
         for block in std::mem::take(&mut sealed) {
-            match rest.take_until(block.last) {
+            match rest.take_until((block.first, block.last)) {
                 Some(part) => {
                     let rows = part.applied_to(&decode(&block.bytes)?);
                     self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
@@ -250,7 +245,9 @@ impl Head {
             }
         }
         let grain = self.grains.iter_mut().find(|grain| grain.granularity == changed.granularity);
-        let Some(grain) = grain.filter(|_| !rest.buckets.is_empty()) else { return Ok(()) };
+        let Some(grain) = grain.filter(|grain| !rest.buckets.is_empty() || rest.clears_open(grain)) else {
+            return Ok(());
+        };
         let rows = grain.take_rows(methods, &mut self.sealed);
         grain.open = Open::Rows(rest.applied_to(&rows));
         if grain.is_full() {
@@ -266,6 +263,12 @@ impl Part {
         (time(self.points.first()), time(self.points.last()))
     }
 
+    pub fn retain(&mut self, is_left: impl Fn(&Measure) -> bool) {
+        let before = self.points.len();
+        self.points.retain(is_left);
+        self.is_changed |= self.points.len() < before;
+    }
+
     fn put(&mut self, point: Measure) {
         merge(&mut self.points, &[point]);
         self.is_changed = true;
@@ -274,7 +277,7 @@ impl Part {
 
 impl GrainState {
     /// The final buckets that hold the times and start at `from` or later, computed from points that include all of theirs.
-    fn late_rows(
+    pub(super) fn late_rows(
         &self,
         methods: &[AggregationMethod],
         points: &[Measure],
@@ -292,11 +295,8 @@ impl GrainState {
             let points = Points { raw: points, before: None };
             bucket.push_lazy(points, methods, start.saturating_add(step), &mut buffers, &mut rows);
         }
-        GrainRows {
-            granularity: self.granularity,
-            buckets: buckets.into_iter().map(Timestamp).collect(),
-            rows,
-        }
+        let buckets = buckets.into_iter().map(Timestamp).collect();
+        GrainRows { granularity: self.granularity, cleared: None, buckets, rows }
     }
 }
 
@@ -308,15 +308,27 @@ fn changed_times(late: &[Measure], points: &[Measure], has_rate: bool) -> Vec<Ti
 }
 
 impl GrainRows {
-    /// Splits off the buckets up to a time, if there are any.
-    fn take_until(&mut self, last: Timestamp) -> Option<GrainRows> {
+    /// Whether a block has buckets that go.
+    fn clears(&self, (first, last): BlockSpan) -> bool {
+        self.cleared.as_ref().is_some_and(|span| first < span.end && last >= span.start)
+    }
+
+    fn clears_open(&self, grain: &GrainState) -> bool {
+        let ends = grain.open.first().zip(grain.open.last());
+        ends.is_some_and(|span| self.clears(span))
+    }
+
+    /// Splits off what concerns a block, if anything does: the buckets up to its end, and what is cleared.
+    fn take_until(&mut self, span: BlockSpan) -> Option<GrainRows> {
+        let last = span.1;
         let buckets = self.buckets.partition_point(|bucket| *bucket <= last);
-        if buckets == 0 {
+        if buckets == 0 && !self.clears(span) {
             return None;
         }
         let rows = self.rows.starts.partition_point(|start| *start <= last);
         Some(GrainRows {
             granularity: self.granularity,
+            cleared: self.cleared.clone(),
             buckets: self.buckets.drain(..buckets).collect(),
             rows: self.rows.split_front(rows),
         })
@@ -332,7 +344,8 @@ impl GrainRows {
                 merged.push_row_of(&self.rows, new);
                 new += 1;
             }
-            if self.buckets.binary_search(&start).is_err() {
+            let is_cleared = self.cleared.as_ref().is_some_and(|span| span.contains(&start));
+            if !is_cleared && self.buckets.binary_search(&start).is_err() {
                 merged.push_row_of(rows, row);
             }
         }

@@ -13,6 +13,7 @@
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
 //! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points,
+//! [`removal`] points and buckets that are removed,
 //! [`import`] a head out of another store, [`codec`] the stored form.
 
 mod archive;
@@ -22,6 +23,7 @@ mod grain;
 mod import;
 mod late;
 mod marks;
+mod removal;
 
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
 
@@ -58,7 +60,7 @@ pub struct Head {
     /// The points inside the window, oldest first, distinct times; and before them those that share a bucket with the
     /// window's start, for granularities that do not divide the block.
     raw: Vec<Measure>,
-    /// The last point that left `raw`, where rates are wanted: the first rate is the difference from it.
+    /// The last point that left `raw`, where rates are wanted or raw points are kept: the first rate is the difference from it.
     before: Option<Measure>,
     /// Finest first.
     grains: Vec<GrainState>,

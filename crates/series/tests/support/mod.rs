@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
-    head::{BlockSpan, FoldOutcome, Head, Layout, StoredBlock},
+    head::{BlockSpan, FoldOutcome, Head, LateRows, Layout, StoredBlock},
     read::{ReadError, Series, assemble, block_range},
     resample::Resample,
 };
@@ -199,6 +199,27 @@ impl Store {
         let needed = self.head.late_raw_needs(&self.layout, &raw);
         let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
         let rows = self.head.merge_late(&self.layout, &refer(&stored)).unwrap();
+        self.set_rows(&rows);
+    }
+
+    /// Removes the measures of a time, by the request at the next position.
+    pub fn remove(&mut self, from: i64, to: i64) {
+        self.pass();
+        let span = Timestamp(from)..Timestamp(to);
+        let raw = self.spans(gnudi_series::raw::GRANULARITY);
+        let needed = self.head.removal_raw_needs(&self.layout, &span, &raw);
+        let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
+        let position = self.head.applied() + 1;
+        let rows = self.head.remove_points(&self.layout, position, &span, &refer(&stored)).unwrap();
+        self.set_rows(&rows);
+        let layout = self.layout.clone();
+        let mut head = std::mem::take(&mut self.head);
+        head.reopen(&layout, |granularity| self.spans(granularity));
+        self.head = head;
+        self.pass();
+    }
+
+    fn set_rows(&mut self, rows: &LateRows) {
         let mut stored = Vec::new();
         for granularity in rows.granularities() {
             let spans = self.spans(granularity);
@@ -206,7 +227,7 @@ impl Store {
                 rows.needs(granularity, &spans).into_iter().map(|index| spans[index]).collect();
             stored.extend(self.stored(granularity, &needed));
         }
-        self.head.set_late_rows(&self.layout, &rows, &refer(&stored)).unwrap();
+        self.head.set_late_rows(&self.layout, rows, &refer(&stored)).unwrap();
     }
 
     /// Of all blocks of a granularity.

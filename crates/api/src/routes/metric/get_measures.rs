@@ -99,14 +99,9 @@ fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError>
 fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
     let granularity = query.get("granularity");
     let resample = resample(query, granularity.as_ref())?;
-    let time = |name: &str| {
-        let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
-        let text = query.single(name, refuse)?;
-        text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
-    };
     Ok(Wanted {
-        start: time("start")?,
-        stop: time("stop")?,
+        start: time(query, "start", now)?,
+        stop: time(query, "stop", now)?,
         granularity: granularity
             .map(|granularity| {
                 timespan(&granularity).map_err(|reason| ApiError::argument("granularity", reason))
@@ -115,6 +110,13 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
         aggregation: query.get("aggregation").unwrap_or(Argument::One("mean")),
         resample,
     })
+}
+
+/// A time among the arguments.
+pub(super) fn time(query: &Query, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+    let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
+    let text = query.single(name, refuse)?;
+    text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
 }
 
 /// What points are to be aggregated to again; only of a granularity that is named.

@@ -8,13 +8,14 @@ pub use get_measures::get_measures;
 pub use list::list;
 
 pub(crate) use get_measures::resample;
+use get_measures::time;
 
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::{ArchivePolicy, Metric, Resource, Text, resource_type::GENERIC};
-use gnudi_series::points;
+use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
+use gnudi_series::{points, removal};
 
 use super::{prelude::*, resource};
 use crate::measures;
@@ -124,6 +125,26 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answe
     }
     app.measure_buffers.put(read);
     drop(input);
+    call.append(batch).await?;
+    Ok(reply::accepted())
+}
+
+/// `DELETE /v1/metric/{id}/measures?start=&stop=`: removes the measures of a time, and their aggregates; 202 means that the request is
+/// durable. It is carried out in its order among those that bring measures.
+pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let (query, now) = (call.query(), call.app.now());
+    let (start, stop) = (time(&query, "start", now)?, time(&query, "stop", now)?);
+    if start.is_none() && stop.is_none() {
+        return Err(ApiError::bad_request(
+            "start or stop must be specified: without both all measures would go",
+        ));
+    }
+    let span = start.unwrap_or(Timestamp::EPOCH)..stop.unwrap_or(Timestamp::MAX);
+    if span.is_empty() {
+        return Err(ApiError::bad_request("start must be before stop"));
+    }
+    let mut batch = Batch::default();
+    batch.push(call.metric().id, 0, |out| removal::encode(&span, out));
     call.append(batch).await?;
     Ok(reply::accepted())
 }

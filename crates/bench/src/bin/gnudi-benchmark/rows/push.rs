@@ -73,9 +73,22 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             continue;
         }
         if server.peer.speaks_gnocchi() {
-            push_gnocchi(bench, server, row, shape, (None, Span::write_gnocchi))?;
+            push_gnocchi(bench, server, row, shape, "low", (None, Span::write_gnocchi))?;
             if shape.measures == 5000 && server.peer != Peer::Gnocchi {
-                push_gnocchi(bench, server, row, shape, (Some("compact"), Span::write_gnocchi_compact))?;
+                let compact = (Some("compact"), Span::write_gnocchi_compact as Write);
+                push_gnocchi(bench, server, row, shape, "low", compact)?;
+            }
+            if WITH_RAW.contains(&shape.measures) && shape.connections == 8 && server.peer.is_gnudi() {
+                let five_minutes_for_a_month = [(300, 8640)];
+                setup::create_policy_with_raw(
+                    bench.context,
+                    server,
+                    RAW_POLICY,
+                    &five_minutes_for_a_month,
+                    None,
+                    Some(RAW_SECONDS),
+                )?;
+                push_gnocchi(bench, server, row, shape, RAW_POLICY, (Some("raw"), Span::write_gnocchi))?;
             }
             continue;
         }
@@ -93,12 +106,28 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// How a body is written, and the name of that way where there are several.
-type Style = (Option<&'static str>, fn(Span, &mut Values, &mut Vec<u8>));
+/// Policy `low`, with raw points for 15 days.
+const RAW_POLICY: &str = "gnudi-bench-low-raw";
+const RAW_SECONDS: usize = 15 * 24 * 3600;
+/// Measures a call of the rows that are also measured with raw points.
+const WITH_RAW: [usize; 3] = [1, 100, 5000];
 
-fn push_gnocchi(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape, style: Style) -> Result<()> {
+/// How a body is written.
+type Write = fn(Span, &mut Values, &mut Vec<u8>);
+
+/// The same, and the name of a way where there are several.
+type Style = (Option<&'static str>, Write);
+
+fn push_gnocchi(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    shape: &Shape,
+    policy: &str,
+    style: Style,
+) -> Result<()> {
     // Fresh metrics: what an earlier row sent would make these measures late ones.
-    let (ids, _) = setup::create_metrics(bench, server, "low", bench.counts(server.peer).push_metrics)?;
+    let (ids, _) = setup::create_metrics(bench, server, policy, bench.counts(server.peer).push_metrics)?;
     let heads =
         ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
     measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;

@@ -19,6 +19,7 @@ pub const ROWS: [Row; 3] = [
 ];
 
 const POLICY: &str = "gnudi-bench-minute";
+const RAW_POLICY: &str = "gnudi-bench-minute-raw";
 /// What the policy keeps.
 const POINTS_MAX: usize = 366 * 24 * 60;
 const STEP_MS: i64 = 60_000;
@@ -48,22 +49,38 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {
         if bench.options.wants(row.key) {
-            measure(bench, server, row, &shape)?;
+            measure(bench, server, row, &shape, None)?;
+            if server.peer.is_gnudi() {
+                let (definition, seconds) = ([(60, POINTS_MAX)], Some(60 * POINTS_MAX));
+                setup::create_policy_with_raw(bench.context, server, RAW_POLICY, &definition, None, seconds)?;
+                measure(bench, server, row, &shape, Some("raw"))?;
+            }
         }
     }
     Ok(())
 }
 
-fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
-    let metrics = batch::metrics(bench, server, POLICY, shape.metrics)?;
+/// `variant`: raw points instead of means by the minute; the points are the same.
+fn measure(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    shape: &Shape,
+    variant: Option<&'static str>,
+) -> Result<()> {
+    let (policy, aggregation) = match variant {
+        Some(_) => (RAW_POLICY, "raw"),
+        None => (POLICY, "mean&granularity=60"),
+    };
+    let metrics = batch::metrics(bench, server, policy, shape.metrics)?;
     metrics.fill(bench, server, &pieces(shape.stored))?;
-    let requests = requests(server, shape, &metrics);
+    let requests = requests(server, shape, &metrics, aggregation);
     let (answer, _) = setup::first_answer(bench, server, &requests)?;
     let points = points(server.peer, &answer)?;
     // The server that does nothing has no year to answer with.
     ensure!(points == shape.read || server.peer == Peer::Limit, "{points} points, not {}", shape.read);
     let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, None, |bench| {
+    bench.measure(server, row, variant, |bench| {
         let outcome = bench.load(server, &requests, shape.connections, until).run();
         let calls = outcome.calls.max(1) as f64;
         let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
@@ -83,7 +100,7 @@ fn pieces(points: usize) -> Vec<Span> {
 }
 
 /// A GET for each metric.
-fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
+fn requests(server: &Server, shape: &Shape, metrics: &Metrics, aggregation: &str) -> Requests {
     // The minute in which the first wanted measure lies.
     let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
     let start_ms = (shape.read < shape.stored).then(|| first_ms - first_ms.rem_euclid(STEP_MS));
@@ -93,7 +110,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
             let start = start_ms.map_or_else(String::new, |start_ms| {
                 "&start=".to_owned() + &Timestamp(start_ms * 1_000_000).to_iso().replace('+', "%2B")
             });
-            let path = |id| format!("/v1/metric/{id}/measures?aggregation=mean&granularity=60{start}");
+            let path = |id| format!("/v1/metric/{id}/measures?aggregation={aggregation}{start}");
             ids.iter().map(|id| get(path(id))).collect()
         }
         Metrics::Numbered(numbers) if server.peer == Peer::InfluxDb => {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter};
+use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter, RawSpec};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
 use uuid::Uuid;
 
@@ -51,6 +51,18 @@ pub fn create_policy(
     definitions: &[(u32, usize)],
     methods: Option<&[&str]>,
 ) -> Result<()> {
+    create_policy_with_raw(context, server, name, definitions, methods, None)
+}
+
+/// As [`create_policy`], with raw points for so many seconds.
+pub fn create_policy_with_raw(
+    context: &Context,
+    server: &Server,
+    name: &str,
+    definitions: &[(u32, usize)],
+    methods: Option<&[&str]>,
+    raw_seconds: Option<usize>,
+) -> Result<()> {
     let definition = |(granularity_s, points): &(u32, usize)| DefinitionSpec {
         granularity: Some(granularity_s.to_string()),
         points: Some(*points as u64),
@@ -60,6 +72,7 @@ pub fn create_policy(
         name: name.to_owned(),
         definition: definitions.iter().map(definition).collect(),
         aggregation_methods: methods.map(|names| names.iter().map(ToString::to_string).collect()),
+        raw: raw_seconds.map(|seconds| RawSpec { timespan: seconds.to_string() }),
         ..ArchivePolicySpec::default()
     };
     match context.runtime.block_on(server.client()?.create_archive_policy(&policy)) {

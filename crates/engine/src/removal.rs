@@ -1,0 +1,68 @@
+//! Removes the measures of a time from a metric: a pass meets the request among the points that wait, in their order.
+
+use gnudi_drivers::{aggregates::MetricWrite, incoming::Record};
+use gnudi_series::{
+    head::{Head, LateRows},
+    raw, removal,
+};
+
+use crate::{
+    EngineError, Result,
+    figures::Figures,
+    folding::{attempt, writing},
+    late::{Found, refer},
+    processor::{Group, Processor},
+};
+
+impl Processor {
+    /// What to write of a metric once the measures are removed; `None` where that was done before, or is given up.
+    pub(crate) async fn remove_measures(
+        &self,
+        group: &Group,
+        record: &Record,
+    ) -> Result<Option<MetricWrite>> {
+        let metric = group.metric.id;
+        let stored = self.store.read_heads(&[metric]).await.pop().expect("one answer per metric");
+        if let Ok(None) = stored {
+            return Ok(None);
+        }
+        let head = self.decode_head(metric, &stored)?;
+        if head.applied() >= record.position.0 {
+            return Ok(None);
+        }
+        match self.try_to_remove(group, record, head).await {
+            Ok(write) => Ok(Some(write)),
+            Err(EngineError::Damaged { reason, .. }) => {
+                tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: given up");
+                Figures::add(&self.figures.damaged, 1);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn try_to_remove(&self, group: &Group, record: &Record, mut head: Head) -> Result<MetricWrite> {
+        let (metric, layout) = (group.metric.id, &*group.layout);
+        let damaged = |reason: String| EngineError::Damaged { metric, reason };
+        let span = removal::decode(&record.points).map_err(|error| damaged(error.to_string()))?;
+        let names = self.list_names(&[group]).await?.pop().expect("one answer per metric");
+        let raw_names = names.spans(raw::GRANULARITY);
+        let needed = head.removal_raw_needs(layout, &span, raw_names);
+        let ranges = names.range(raw::GRANULARITY, needed).into_iter().collect();
+        let read = async |ranges| -> Result<Found> {
+            self.read_each(&[ranges]).await?.pop().expect("one answer per list").map_err(damaged)
+        };
+        let points = read(ranges).await?;
+        let position = record.position.0;
+        let removed: Result<LateRows, _> =
+            attempt(|| head.remove_points(layout, position, &span, &refer(&points))).map_err(damaged)?;
+        let changed = removed.map_err(|error| damaged(error.to_string()))?;
+        let buckets = read(names.ranges_of(&changed)).await?;
+        let written = attempt(|| {
+            head.set_late_rows(layout, &changed, &refer(&buckets))?;
+            head.reopen(layout, |granularity| names.spans(granularity).to_vec());
+            Ok(writing(&mut head, group).write)
+        });
+        written.map_err(damaged)?.map_err(|error: gnudi_series::CodecError| damaged(error.to_string()))
+    }
+}

@@ -1,0 +1,148 @@
+//! Removes the points and buckets of a time, as if the points had never come.
+//!
+//! Where raw points are kept, buckets that the span cuts are computed again from the points that are left. Elsewhere, and where points are
+//! gone, a final bucket goes if it starts in the span, and stays as it is otherwise.
+//!
+//! Where the newest point goes, the window moves back to behind the last bucket that is left: a metric whose clock had run ahead takes
+//! measures again.
+//!
+//! The steps are those of [`super::late`]: the caller reads between them.
+
+use std::ops::Range;
+
+use gnudi_model::{Measure, Timestamp};
+
+use super::{
+    Head,
+    grain::{GrainState, aggregated},
+    late::{BlockSpan, LateRows, StoredBlock},
+};
+use crate::{
+    CodecError,
+    layout::{Layout, floor},
+    raw,
+};
+
+impl Head {
+    /// Which of all blocks of raw points must be read to remove a span.
+    pub fn removal_raw_needs(
+        &self,
+        layout: &Layout,
+        span: &Range<Timestamp>,
+        blocks: &[BlockSpan],
+    ) -> Range<usize> {
+        if self.archive.is_none() { 0..0 } else { raw_needs(layout, span.start, span.end, blocks) }
+    }
+
+    /// Removes the points of a span, by the request at `position`, given the blocks that [`Head::removal_raw_needs`] named; the
+    /// buckets that change.
+    pub fn remove_points(
+        &mut self,
+        layout: &Layout,
+        position: u64,
+        span: &Range<Timestamp>,
+        stored: &[StoredBlock<'_>],
+    ) -> Result<LateRows, CodecError> {
+        self.applied = self.applied.max(position);
+        self.match_grains(layout);
+        let is_left = |point: &Measure| !span.contains(&point.timestamp);
+        let mut parts = self.parts(stored)?;
+        for part in &mut parts {
+            part.retain(is_left);
+        }
+        self.raw.retain(is_left);
+        let mut points: Vec<Measure> = parts.iter().flat_map(|part| part.points.iter().copied()).collect();
+        let older = points.len();
+        self.put_parts(parts);
+        points.extend_from_slice(&self.raw);
+        if self.before.is_some_and(|before| span.contains(&before.timestamp)) {
+            self.before = aggregated(&points[..older], true).last().copied();
+        }
+        for grain in &mut self.grains {
+            grain.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
+        }
+        let points = aggregated(&points, true);
+        let from = self.archive.as_ref().map(|archive| archive.from.max(archive.kept_from));
+        let rows = self.grains.iter().map(|grain| {
+            let cut = from.map_or_else(Vec::new, |from| grain.cut_by(layout, span, from, &points));
+            let mut rows = grain.late_rows(&layout.methods, &points, &cut, 0);
+            rows.cleared = Some(span.clone());
+            rows
+        });
+        Ok(LateRows(rows.collect()))
+    }
+
+    /// Moves the window back if no point is left in it: to behind the last bucket that is left. `blocks`: the spans of all blocks of a granularity, before anything was removed.
+    pub fn reopen(&mut self, layout: &Layout, blocks: impl Fn(gnudi_model::Timespan) -> Vec<BlockSpan>) {
+        if self.last().is_some_and(|last| last.0 >= self.window) {
+            return;
+        }
+        let left = |granularity| {
+            let stored =
+                blocks(granularity).into_iter().filter(|span| !self.removed.contains(&(granularity, *span)));
+            let sealed = self.sealed.iter().filter(|block| block.granularity == granularity);
+            stored.map(|(_, last)| last.0).chain(sealed.map(|block| block.last.0)).max()
+        };
+        let mut end = 0;
+        for grain in &self.grains {
+            let open = grain.open.last().map(|last| last.0);
+            let last = left(grain.granularity).max(open);
+            end = end.max(last.map_or(0, |last| last.saturating_add(grain.granularity.0)));
+        }
+        if let Some(archive) = &mut self.archive {
+            let waiting = archive.points().last().map(|point| point.timestamp.0);
+            // Behind the bucket of the last point, of each granularity.
+            if let Some(last) = left(raw::GRANULARITY).max(waiting) {
+                let ends = layout.granularities().map(|step| floor(last, step.0).saturating_add(step.0));
+                end = ends.fold(end, i64::max);
+            }
+            archive.from = archive.from.max(archive.kept_from.min(end));
+            archive.kept_from = 0;
+        }
+        self.window = self.window.min(end);
+        for grain in &mut self.grains {
+            grain.final_until = grain.final_until.min(floor(end, grain.granularity.0));
+            grain.kept_from = 0;
+            grain.marks.forget(&[], grain.final_until);
+        }
+    }
+}
+
+impl GrainState {
+    /// Times in the buckets that a span cuts or, by the rate of the point behind it, changes; only those that can be computed again.
+    fn cut_by(
+        &self,
+        layout: &Layout,
+        span: &Range<Timestamp>,
+        from: i64,
+        points: &[Measure],
+    ) -> Vec<Timestamp> {
+        let next = points.get(points.partition_point(|point| point.timestamp < span.end));
+        let next = next.filter(|_| layout.has_rate).map(|point| point.timestamp);
+        let is_whole = |time: &Timestamp| floor(time.0, self.granularity.0) >= from;
+        let mut times = vec![span.start, Timestamp(span.end.0.saturating_sub(1).max(span.start.0))];
+        times.extend(next);
+        times.sort_unstable();
+        times.retain(is_whole);
+        times
+    }
+}
+
+/// Which of all blocks of raw points hold a time from `first` to `last`, other points of its buckets, or the neighbours that rates need.
+pub(super) fn raw_needs(
+    layout: &Layout,
+    first: Timestamp,
+    last: Timestamp,
+    blocks: &[BlockSpan],
+) -> Range<usize> {
+    let step = layout.block_size.0;
+    let steps = layout.granularities().map(|granularity| granularity.0);
+    let start = steps.map(|step| floor(first.0, step)).min().expect("a policy has a granularity");
+    let from = blocks.partition_point(|(_, last)| last.0 < start);
+    // The point before the first bucket, and the one after the last time, whose rate changes.
+    let next = blocks.get(blocks.partition_point(|(_, end)| *end <= last));
+    let end = next.map_or(last, |(_, end)| *end).0;
+    let end = floor(end, step).saturating_add(step.saturating_mul(2));
+    let to = blocks.partition_point(|(first, _)| first.0 < end);
+    from.saturating_sub(1)..to.max(from)
+}

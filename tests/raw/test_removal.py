@@ -1,0 +1,82 @@
+"""Measures of a time are removed: what is left reads as if they had never come, and a clock that had run ahead is forgotten."""
+
+import random
+
+import pytest
+
+from raw.test_raw_points import HOUR, MINUTE, POLICY, START, Model, check, iso, read_rows, request_of, servers
+from support.http import create_metric
+
+ROUNDS = 20
+PLAIN = {**{key: value for key, value in POLICY.items() if key != "raw"}, "name": "plain"}
+
+__all__ = ["servers"]
+
+
+def post(client, metric, *seconds):
+    body = [{"timestamp": START + second, "value": second} for second in seconds]
+    client.post(f"/v1/metric/{metric}/measures", body).expect(202)
+
+
+def test_what_is_removed_never_came(servers, seed, rounds):
+    client, restart = servers
+    client.post("/v1/archive_policy", POLICY).expect(201)
+    draw = random.Random(seed)
+    metric, model = create_metric(client, "kept"), Model()
+    for number in range(rounds):
+        points = request_of(draw, model)
+        client.post(f"/v1/metric/{metric}/measures", [{"timestamp": iso(at), "value": value} for at, value in points]).expect(202)
+        model.post(points)
+        if number % 3 == 2:
+            times = sorted(model.points)
+            # Never the newest one: the model does not know what is then late.
+            start, stop = sorted(draw.choices(times[:-1], k=2))
+            client.delete(f"/v1/metric/{metric}/measures?start={iso(start)}&stop={iso(stop + 1)}").expect(202)
+            model.points = {at: value for at, value in model.points.items() if not start <= at <= stop}
+        if number % 5 == 4:
+            if draw.random() < 0.5:
+                client = restart()
+            check(client, metric, model)
+
+
+@pytest.mark.parametrize("policy", ["plain", "kept"])
+def test_a_clock_that_had_run_ahead(gnudi, policy):
+    client = gnudi().client()
+    for body in (PLAIN, POLICY):
+        client.post("/v1/archive_policy", body).expect(201)
+    resource = client.post("/v1/resource/generic", {"id": "host", "metrics": {"cpu": {"archive_policy_name": policy}}}).expect(201).json()
+    path = f"/v1/resource/generic/{resource['id']}/metric/cpu/measures"
+    metric = resource["metrics"]["cpu"]
+    post(client, metric, 0, 60, 3 * HOUR, 3 * HOUR + 60)
+    # Ten hours ahead: a policy that keeps six takes nothing of now any more.
+    post(client, metric, 13 * HOUR)
+    post(client, metric, 4 * HOUR)
+    assert [value for _, value in read_rows(client, metric, "sum", MINUTE)] == [0, 60, 3 * HOUR, 3 * HOUR + 60, 13 * HOUR]
+    client.delete(f"{path}?start={START + 12 * HOUR}").expect(202)
+    post(client, metric, 4 * HOUR + 60)
+    assert [value for _, value in read_rows(client, metric, "sum", MINUTE)] == [0, 60, 3 * HOUR, 3 * HOUR + 60, 4 * HOUR + 60]
+    assert [value for _, value in read_rows(client, metric, "count", HOUR)] == [2, 2, 1]
+
+
+def test_everything_goes_and_the_metric_begins_again(gnudi):
+    client = gnudi().client()
+    client.post("/v1/archive_policy", PLAIN).expect(201)
+    metric = create_metric(client, "plain")
+    for hour in range(0, 100, 7):
+        post(client, metric, hour * HOUR, hour * HOUR + 70)
+    assert len(read_rows(client, metric, "sum", HOUR)) == 15
+    client.delete(f"/v1/metric/{metric}/measures?start=0").expect(202)
+    assert read_rows(client, metric, "sum", HOUR) == []
+    post(client, metric, -500 * HOUR)
+    assert [value for _, value in read_rows(client, metric, "sum", HOUR)] == [-500 * HOUR]
+
+
+@pytest.mark.parametrize("query", ["", "?start=x", "?stop=-", "?start=5&stop=5", "?start=2020-01-01&stop=2019-01-01", "?start=1&start=2"])
+def test_bad_requests_change_nothing(gnudi, query):
+    client = gnudi().client()
+    metric = create_metric(client, "low")
+    post(client, metric, 0)
+    client.delete(f"/v1/metric/{metric}/measures{query}").expect(400)
+    assert len(read_rows(client, metric, "sum", 300)) == 1
+    client.delete(f"/v1/metric/{metric[:-4]}0000/measures?start=5").expect(404)
+    assert client.as_user("somebody").delete(f"/v1/metric/{metric}/measures?start=5").status == 403
