@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_client::uri::path;
-use gnudi_indexer::{Indexer, ResourceListing, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
+use gnudi_indexer::{Indexer, ResourceMarker};
 use gnudi_model::{AttributeValue, Resource, Text, Timestamp, resource_type::GENERIC};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -17,7 +17,10 @@ use super::{
     line::Line,
     merge::{self, Listing, Rows},
 };
-use crate::index::{Index, SourceResource, SourceRevision, SourceType};
+use crate::{
+    index::{Index, SourceResource, SourceRevision, SourceType},
+    target::resource_page,
+};
 
 /// Resources, or revisions, in one page of gnudi's listing.
 const PAGE_ROWS: usize = 5_000;
@@ -65,7 +68,7 @@ impl Rows for Ours<'_> {
     async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
         loop {
-            let some = page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
+            let some = resource_page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
             let is_end = some.is_empty();
             if let Some(last) = some.last() {
                 self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
@@ -91,26 +94,6 @@ impl Rows for Ours<'_> {
     fn id(row: &Revisions) -> Uuid {
         row[0].id
     }
-}
-
-/// A page of gnudi's resources of a type in the order of their ids.
-pub(super) async fn page(
-    indexer: &dyn Indexer,
-    of: &str,
-    marker: Option<ResourceMarker>,
-    history: bool,
-    limit: usize,
-) -> Result<Vec<Arc<Resource>>, ExportError> {
-    let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
-    let listing = ResourceListing {
-        resource_type: of.to_owned(),
-        filter: None,
-        history,
-        details: false,
-        page: ResourcePage { limit: Some(limit), marker, sorts },
-        now: Timestamp::EPOCH,
-    };
-    Ok(indexer.list_resources(&listing).await?)
 }
 
 fn listings<'a>(
