@@ -11,8 +11,10 @@ import uuid
 
 import pytest
 
+from migration.targets import Embedded, Shared
 from migration.world import POLICIES, World, check_same, metadata, series
 from support import gnudi as program
+from support.engines import databases, sections
 
 BATCH_MEASURES = 40
 # Of Gnocchi's own making for each change that comes to it.
@@ -22,12 +24,11 @@ STAMPS = ("revision", "revision_start", "revision_end")
 class Back:
     """A Gnocchi that was imported into a gnudi which keeps a journal, and the file between them."""
 
-    def __init__(self, gnocchi, gnudi, seed, tmp_path):
+    def __init__(self, gnocchi, target, seed, tmp_path):
         self.rng = random.Random(f"export {seed}")
-        self.gnocchi = gnocchi
+        self.gnocchi, self.target = gnocchi, target
         self.world = World(gnocchi.client(), self.rng)
-        self.data_dir, self.journal, self.file = tmp_path / "data", tmp_path / "journal", tmp_path / "back.jsonl"
-        self.make_gnudi = gnudi
+        self.file = tmp_path / "back.jsonl"
         # Ids of metrics that gnudi has made: in Gnocchi.
         self.made, self.numbers, self.used = {}, itertools.count(100), {}
 
@@ -36,24 +37,22 @@ class Back:
         self.world.make()
         self.world.post([self.gnocchi.client()], self.world.requests(4))
         self.world.now_s += 1000
-        done = program.run("import", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", "--data-dir", self.data_dir,
-                           timeout_s=120)
+        done = program.run("import", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", *self.target.arguments, timeout_s=120)
         assert done.returncode == 0, done.stderr
         self.imported = set(self.world.metrics)
 
     def serve(self):
-        self.ours = self.make_gnudi(data_dir=self.data_dir, config=f"[incoming]\njournal = {self.journal}\n",
-                                    arguments=["--skip-archive-policies-creation"])
-        self.world.client = self.ours.client()
+        self.target.serve()
+        self.world.client = self.target.clients()[0]
 
     def crash(self):
-        self.ours.kill()
-        self.ours.start()
-        self.world.client = self.ours.client()
+        self.target.crash()
+        self.world.client = self.target.clients()[0]
 
     def measure(self, requests):
         """Posts to gnudi by every route. Within a minute points may be late: what is older than the back window, Gnocchi takes or leaves
         depending on what it happens to process at once; so it is with two values at one time."""
+        clients = self.target.clients()
         for _ in range(requests):
             self.world.now_s += self.rng.choice([0, 60, 400, 4000])
             minute = self.world.now_s // 60 * 60
@@ -65,11 +64,12 @@ class Back:
                 if times:
                     request[metric] = [{"timestamp": time, "value": self.rng.choice([1.5, -3, 7e-3, 1e12]) * self.rng.random()}
                                        for time in sorted(times)]
+            client = self.rng.choice(clients)
             if self.rng.random() < 0.5:
-                self.world.client.post("/v1/batch/metrics/measures", request).expect(202)
+                client.post("/v1/batch/metrics/measures", request).expect(202)
             else:
                 for metric, measures in request.items():
-                    self.world.client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+                    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
 
     def change(self):
         """Resources and metrics that are made, changed and deleted."""
@@ -141,12 +141,13 @@ class Back:
         self.world.client.patch("/v1/resource_type/machine", patch, headers=headers).expect(200)
 
     def export_command(self):
-        return ["export", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", "--data-dir", self.data_dir,
-                "--journal", self.journal, "--output", self.file, "--batch-measures-max", BATCH_MEASURES]
+        journals = [argument for journal in self.target.journals for argument in ("--journal", journal)]
+        return ["export", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", *self.target.arguments, *journals,
+                "--output", self.file, "--batch-measures-max", BATCH_MEASURES]
 
     def export(self, cut=True):
         """Exports, cuts the file somewhere behind what was posted, as an interruption does, and exports again."""
-        assert self.ours.stop() == 0
+        self.target.stop()
         before = self.file.stat().st_size if self.file.exists() else 0
         done = program.run(*self.export_command(), timeout_s=60)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -180,9 +181,9 @@ class Back:
 
     def find_made(self):
         """{id in gnudi: id in Gnocchi} of all metrics: of resources by their names, others as the post says."""
-        ids = {}
+        ids, ours = {}, self.target.clients()[0]
         for metric in self.world.metrics:
-            shown = self.ours.client().get(f"/v1/metric/{metric}").expect(200).json()
+            shown = ours.get(f"/v1/metric/{metric}").expect(200).json()
             if metric in self.imported:
                 ids[metric] = metric
             elif shown["resource"] is None:
@@ -193,21 +194,22 @@ class Back:
         return ids
 
     def compare(self):
-        self.ours = self.make_gnudi(data_dir=self.data_dir, arguments=["--skip-archive-policies-creation"])
+        self.target.serve(is_journaled=False)
+        (client, *_) = self.target.clients()
         ids = self.find_made()
         theirs = series(self.gnocchi.client(), {ids[metric]: policy for metric, policy in self.world.metrics.items()})
-        ours = series(self.ours.client(), self.world.metrics)
+        ours = series(client, self.world.metrics)
         ours = {(ids[metric], *rest): rows for (metric, *rest), rows in ours.items()}
         check_same(comparable(ours), comparable(theirs), "series")
         assert ours.keys() == theirs.keys()
         # The paths of metrics name them: each side is asked for its own.
         metrics, self.world.metrics = self.world.metrics, {}
-        ours = self.shown(self.ours.client(), ids)
+        ours = self.shown(client, ids)
         theirs = self.shown(self.gnocchi.client(), {})
         self.world.metrics = metrics
         check_same(ours, theirs, "metadata")
         check_same(theirs, ours, "metadata")
-        assert self.ours.stop() == 0
+        self.target.stop()
 
     def shown(self, client, ids):
         answers = json.dumps(metadata(client, self.world))
@@ -233,9 +235,17 @@ def unstamped(answer):
     return answer
 
 
+@pytest.fixture
+def shared(request, tmp_path):
+    target = Shared(tmp_path, sections(request, "postgresql+redis+redis"))
+    yield target
+    target.cloud.stop()
 
-def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, seed, tmp_path):
-    back = Back(gnocchi(), gnudi, seed, tmp_path)
+
+@pytest.mark.parametrize("index, into", [("postgresql", "embedded"), ("mariadb", "shared")])
+def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, seed, tmp_path, request, index, into):
+    target = Embedded(gnudi, tmp_path) if into == "embedded" else request.getfixturevalue("shared")
+    back = Back(gnocchi(databases=databases(request, index)), target, f"{seed} {into}", tmp_path)
     back.import_all()
     back.serve()
     back.measure(6)
@@ -256,11 +266,13 @@ def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, see
 
 
 def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
-    back = Back(gnocchi(), gnudi, seed, tmp_path)
+    target = Embedded(gnudi, tmp_path)
+    (journal,) = target.journals
+    back = Back(gnocchi(), target, seed, tmp_path)
     back.import_all()
     back.serve()
     back.measure(3)
-    assert back.ours.stop() == 0
+    target.stop()
     conf = back.gnocchi.directory / "gnocchi.conf"
 
     def refused(*arguments):
@@ -269,16 +281,16 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
         return done.stderr
 
     nowhere, file = tmp_path / "nowhere", tmp_path / "refused.jsonl"
-    assert "there is no store of gnudi" in refused("--data-dir", nowhere, "--journal", back.journal, "--output", file)
-    assert "nowhere" in refused("--data-dir", back.data_dir, "--journal", nowhere, "--output", file)
-    assert "which journal" in refused("--data-dir", back.data_dir, "--output", file)
+    assert "there is no store of gnudi" in refused("--data-dir", nowhere, "--journal", journal, "--output", file)
+    assert "nowhere" in refused(*target.arguments, "--journal", nowhere, "--output", file)
+    assert "which journal" in refused(*target.arguments, "--output", file)
     other = gnudi(config="[incoming]\njournal = " + str(tmp_path / "other") + "\n")
     assert other.stop() == 0
     assert "none of this Gnocchi's metrics" in refused("--data-dir", other.data_dir, "--journal", tmp_path / "other", "--output", file)
-    assert "belongs to another store" in refused("--data-dir", back.data_dir, "--journal", tmp_path / "other", "--output", file)
+    assert "belongs to another store" in refused(*target.arguments, "--journal", tmp_path / "other", "--output", file)
     assert not nowhere.exists()
     # A journal that is damaged costs what is hit.
-    (segment, *_) = sorted(back.journal.glob("*.log"))
+    (segment, *_) = sorted(journal.glob("*.log"))
     content = bytearray(segment.read_bytes())
     content[4096 + 60] ^= 1
     segment.write_bytes(content)

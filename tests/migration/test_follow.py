@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+import uuid
 
 import psycopg2
 import pytest
@@ -25,12 +26,12 @@ CUT_BY_PASSES = ("rates", "percentiles")
 class Followed:
     """An import that follows, whose lines are kept."""
 
-    def __init__(self, theirs, data_dir):
+    def __init__(self, theirs, data_dir, first_round_s=TIMEOUT_S):
         command = [program.binary(), "import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", data_dir, "--follow"]
         self.log = theirs.directory / "import.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        wait_until(lambda: "following Gnocchi" in self.told() or self.process.poll() is not None, TIMEOUT_S, "the first round")
+        wait_until(lambda: "following Gnocchi" in self.told() or self.process.poll() is not None, first_round_s, "the first round")
         assert self.process.poll() is None, self.told()
 
     def told(self):
@@ -91,6 +92,40 @@ def make_again(world, body):
     return made
 
 
+def change_definitions(world):
+    """Back windows, one larger and one smaller, and the attributes of a type: new with a value for all and without, gone, of another
+    kind, and required from now on."""
+    for name, back_window in (("plain", 1), ("window", 1)):
+        definition = world.client.get(f"/v1/archive_policy/{name}").expect(200).json()["definition"]
+        items = [{"granularity": item["granularity"], "points": item["points"]} for item in definition]
+        world.client.patch(f"/v1/archive_policy/{name}", {"definition": items, "back_window": back_window}).expect(200)
+    patch_type(world, [
+        {"op": "add", "path": "/attributes/zone", "value": {"type": "string", "required": True, "options": {"fill": "z1"}}},
+        {"op": "add", "path": "/attributes/note", "value": {"type": "string", "required": False}},
+        {"op": "add", "path": "/attributes/owner", "value": {"type": "uuid", "required": True, "options": {"fill": str(uuid.UUID(int=5))}}},
+        {"op": "add", "path": "/attributes/host", "value": {"type": "string", "required": True, "max_length": 60, "options": {"fill": "?"}}},
+        {"op": "remove", "path": "/attributes/load"},
+        {"op": "remove", "path": "/attributes/seen"}])
+    attributes = world.attributes
+
+    def later(is_new):
+        values = {name: value for name, value in attributes(is_new).items() if name not in ("load", "seen")}
+        if is_new:
+            values |= {"zone": "z2", "owner": str(uuid.UUID(int=6))}
+        return values | ({"note": "n"} if world.rng.random() < 0.3 else {})
+
+    world.attributes = later
+
+
+def change_kind(world):
+    """An attribute that comes back as another."""
+    patch_type(world, [{"op": "add", "path": "/attributes/load", "value": {"type": "bool", "required": False, "options": {"fill": True}}}])
+
+
+def patch_type(world, patch):
+    world.client.patch("/v1/resource_type/machine", patch, headers={"Content-Type": "application/json-patch+json"}).expect(200)
+
+
 def have_outage(theirs, followed):
     """Nobody gets into Gnocchi's database until the import has noticed."""
     url = re.search(r"^url = (\S+)$", (theirs.directory / "gnocchi.conf").read_text(encoding="utf-8"), re.M).group(1)
@@ -135,6 +170,9 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
             if step == 3:
                 world.client.delete("/v1/archive_policy/unused").expect(204)
                 world.client.delete("/v1/archive_policy_rule/disk-rule").expect(204)
+            if step == 4:
+                change_definitions(world)
+                change_kind(world)
             step += 1
             time.sleep(0.3)
         if combination.startswith("postgresql"):

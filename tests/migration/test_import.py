@@ -6,6 +6,7 @@ import random
 import pytest
 
 from migration import sources
+from migration.test_follow import change_definitions, change_kind
 from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
 from support.engines import sections
@@ -82,3 +83,23 @@ def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_pat
     done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--target", target, timeout_s=120)
     assert (done.returncode, done.stdout) == (1, ""), done.stdout
     assert "or a server has used it since: import into an empty one" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
+def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):
+    theirs = gnocchi()
+    world = World(theirs.client(), random.Random(f"change {seed}"))
+    world.make(6, 3)
+    world.post([theirs.client()], world.requests(3))
+    target = tmp_path / "target.conf"
+    target.write_text(sections(request, combination), encoding="utf-8")
+    imported(theirs, world, "--target", target)
+    change_definitions(world)
+    change_kind(world)
+    world.post([theirs.client()], world.requests(1))
+    imported(theirs, world, "--target", target)
+    again = imported(theirs, world, "--target", target)
+    assert " 0 brought up to date" in again, again
+    ours = cloud(target.read_text(encoding="utf-8"), upgrade=["--skip-archive-policies-creation"])
+    check_same(series(ours.client(), world.metrics), series(theirs.client(), world.metrics), "series")
+    check_same(ordered(metadata(ours.client(), world)), ordered(metadata(theirs.client(), world)), "metadata")

@@ -1,11 +1,14 @@
-"""gnudi on a database that a real Gnocchi lives in: every command stops at once, says why, and has written nothing."""
+"""gnudi on a database that a real Gnocchi lives in: every command stops at once, says why, and has written nothing; unless it has a schema
+of its own there."""
 
+import random
 import re
 import time
 
 import psycopg2
 import pytest
 
+from migration.world import World, check_same, series
 from support import gnudi as program
 from support.http import create_policy
 
@@ -28,12 +31,16 @@ def contents(database):
         connection.close()
 
 
+def url_of(server):
+    """Of a Gnocchi's database."""
+    return re.search(r"^url = (\S+)$", (server.directory / "gnocchi.conf").read_text(encoding="utf-8"), re.M).group(1)
+
+
 @pytest.mark.parametrize("command", ["upgrade", "api", "serve", "metricd", "status"])
 def test_gnocchis_database_is_left_alone(gnocchi, redis, tmp_path, command):
     server = gnocchi()
     create_policy(server.client(), "kept", [("1s", None)])
-    theirs = (server.directory / "gnocchi.conf").read_text(encoding="utf-8")
-    database = re.search(r"^url = (\S+)$", theirs, re.M).group(1)
+    database = url_of(server)
     before = contents(database)
     store = f"driver = redis\nredis_url = {redis.url}\nredis_prefix = left-alone-{command}\n"
     config = tmp_path / "gnudi.conf"
@@ -45,4 +52,27 @@ def test_gnocchis_database_is_left_alone(gnocchi, redis, tmp_path, command):
     last = done.stderr.splitlines()[-1]
     assert f"{config}:2: [indexer] url" in last
     assert "the database holds tables of Gnocchi (alembic_version, archive_policy," in last
+    assert contents(database) == before
+
+
+def test_a_schema_of_its_own_is_enough(gnocchi, cloud, redis, seed, tmp_path):
+    """PostgreSQL looks for tables in the schema that is called as the user, if there is one."""
+    theirs = gnocchi()
+    world = World(theirs.client(), random.Random(f"schema {seed}"))
+    world.make(6, 3)
+    world.post([theirs.client()], world.requests(2))
+    database = url_of(theirs)
+    user = f"gnudi_{database.rsplit('_', 1)[1]}"
+    connection = psycopg2.connect(database)
+    connection.autocommit = True
+    connection.cursor().execute(f"CREATE ROLE {user} LOGIN; CREATE SCHEMA {user} AUTHORIZATION {user}")
+    connection.close()
+    before = contents(database)
+    store = f"driver = redis\nredis_url = {redis.url}\nredis_prefix = {user}\n"
+    config = tmp_path / "gnudi.conf"
+    config.write_text(f"[indexer]\nurl = {database.replace('postgres@', user + '@')}\n[incoming]\n{store}[storage]\n{store}", encoding="utf-8")
+    done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--target", config, timeout_s=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    ours = cloud(config.read_text(encoding="utf-8"), upgrade=["--skip-archive-policies-creation"])
+    check_same(series(ours.client(), world.metrics), series(theirs.client(), world.metrics), "series")
     assert contents(database) == before

@@ -305,14 +305,9 @@ pub struct ExportGnocchiArgs {
     pub creator: String,
 }
 
+/// As whom Gnocchi is asked; gnudi, too, where that has no options of its own.
 #[derive(Clone, Debug, Args)]
-pub struct ExportPostArgs {
-    /// What `gnudi export gnocchi` has written.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Gnocchi's URL.
-    #[arg(long, value_name = "URL")]
-    pub gnocchi: String,
+pub struct GnocchiCallerArgs {
     /// An administrator, with basic authentication [default: admin].
     #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
     pub user: Option<String>,
@@ -322,6 +317,18 @@ pub struct ExportPostArgs {
     /// A Keystone token to send instead of user and password.
     #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExportPostArgs {
+    /// What `gnudi export gnocchi` has written.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Gnocchi's URL.
+    #[arg(long, value_name = "URL")]
+    pub gnocchi: String,
+    #[command(flatten)]
+    pub caller: GnocchiCallerArgs,
     #[command(flatten)]
     pub trust: TrustArgs,
 }
@@ -334,16 +341,9 @@ pub struct ImportVerifyArgs {
     /// gnudi's URL.
     #[arg(long, value_name = "URL")]
     pub gnudi: String,
-    /// An administrator of both, with basic authentication [default: admin].
-    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
-    pub user: Option<String>,
-    /// The user's password.
-    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
-    pub password: Option<String>,
-    /// A Keystone token to send to both instead of user and password.
-    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
-    /// Whom gnudi knows, where that is somebody else.
+    #[command(flatten)]
+    pub caller: GnocchiCallerArgs,
+    /// Whom gnudi knows, where that is somebody else: else both are asked alike.
     #[arg(long, value_name = "NAME")]
     pub gnudi_user: Option<String>,
     /// The password at gnudi, where that is another one.

@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use gnudi_drivers::{aggregates::local::LocalAggregates, incoming::log::LocalIncoming, reserve::Reserve};
+use gnudi_drivers::{
+    aggregates::local::LocalAggregates,
+    incoming::{Incoming, journal::JournalFigures, log::LocalIncoming},
+    reserve::Reserve,
+};
 use gnudi_engine::Engine;
 use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
 use gnudi_telemetry::figures::{counter, gauge};
@@ -14,6 +18,7 @@ use crate::store::Store;
 pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
+    incoming: Arc<dyn Incoming>,
     /// Of the embedded store.
     local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>, Reserve)>,
 }
@@ -23,6 +28,7 @@ impl StoreFigures {
         StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
+            incoming: store.incoming.clone(),
             local: store
                 .local
                 .as_ref()
@@ -48,11 +54,25 @@ impl Collector for StoreFigures {
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
+        if let Some(journal) = self.incoming.journal() {
+            encode_journal(&mut encoder, journal)?;
+        }
         let Some((incoming, aggregates, reserve)) = &self.local else { return Ok(()) };
         encode_log(&mut encoder, incoming)?;
         encode_reserve(&mut encoder, reserve)?;
         encode_aggregates(&mut encoder, aggregates)
     }
+}
+
+fn encode_journal(encoder: &mut DescriptorEncoder, journal: JournalFigures) -> fmt::Result {
+    let JournalFigures { bytes, files, appends, failures, syncs, sync_time } = journal;
+    gauge(encoder, "gnudi_journal_bytes", "Size of the journal's files", bytes as f64)?;
+    gauge(encoder, "gnudi_journal_files", "Files of the journal", files as f64)?;
+    counter(encoder, "gnudi_journal_appends", "Requests made durable in the journal", appends as f64)?;
+    counter(encoder, "gnudi_journal_failures", "Requests that it did not take", failures as f64)?;
+    counter(encoder, "gnudi_journal_syncs", "Syncs of the journal", syncs as f64)?;
+    let seconds = sync_time.as_secs_f64();
+    counter(encoder, "gnudi_journal_sync_seconds", "Time of the journal's syncs in seconds", seconds)
 }
 
 fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt::Result {

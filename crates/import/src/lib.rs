@@ -7,6 +7,7 @@
 //! again, and rounds follow a Gnocchi that goes on.
 
 pub mod carbonara;
+mod definitions;
 pub mod export;
 pub mod index;
 mod resources;

@@ -15,13 +15,13 @@ use std::{
 };
 
 use gnudi_drivers::aggregates::Fence;
-use gnudi_indexer::{IndexerError, NewMetric, PolicyChange};
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, Text, Timestamp, resource_type::GENERIC};
+use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_model::{MetricId, Text, Timestamp};
 use gnudi_series::head::Layout;
 use uuid::Uuid;
 
 use crate::{
-    ImportError, Report, Source, Target,
+    ImportError, Report, Source, Target, definitions,
     index::{IDS_AT_ONCE, Index, MetricState, ResourceState, SourceType},
     resources,
     series::{self, SeriesSource},
@@ -44,37 +44,41 @@ pub struct Import<'a> {
     metrics: HashMap<MetricId, Option<Timestamp>>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
+    /// Whether policies and types of the target are of an import, too.
+    is_continued: bool,
 }
 
 impl<'a> Import<'a> {
     /// `target`: empty, or written by imports of the same Gnocchi only. What is not in Gnocchi is deleted there.
     pub async fn new(source: &'a Source, target: Target<'a>) -> Result<Self, ImportError> {
-        let metrics = target.metrics().await?.into_iter().map(|id| (id, None)).collect();
+        let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(|id| (id, None)).collect();
         let resources = target.resources().await?;
-        Ok(Import { source, target, metrics, resources })
+        let is_continued = !(metrics.is_empty() && resources.is_empty());
+        Ok(Import { source, target, metrics, resources, is_continued })
     }
 
     /// `is_last`: measures that wait are imported, too, and metrics that Gnocchi works on are waited for; else the next round imports
     /// both.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
-        let known: Vec<MetricId> = self.metrics.keys().copied().collect();
-        let mut backlog = self.backlog(&known).await?;
-        drop(known);
+        let mut backlog = self.backlog().await?;
         let mut index = Index::open(&self.source.index).await?;
         let metrics = index.metric_states().await?;
-        let ids: Vec<MetricId> = metrics.iter().map(|state| state.id).collect();
-        backlog.extend(self.backlog(&ids).await?);
+        backlog.extend(self.backlog().await?);
         let mut report = Report { metrics_total: metrics.len() as u64, ..Report::default() };
         let resources = index.resource_states().await?;
         let (policies, rules) = (index.archive_policies().await?, index.archive_policy_rules().await?);
         let mut types = index.resource_types().await?;
-        refuse_others(self.target, &policies, &types).await?;
-        archive_policies(self.target, &policies, &mut report).await?;
-        archive_policy_rules(self.target, rules, &mut report).await?;
-        resource_types(self.target, &types, &mut report).await?;
+        definitions::refuse_others(self.target, &policies, &types, self.is_continued).await?;
+        self.is_continued = true;
+        for changed in definitions::changed_windows(self.target, &policies).await? {
+            self.forget(index.metrics_of_policy(&changed).await?).await?;
+        }
+        definitions::archive_policies(self.target, &policies, &mut report).await?;
+        definitions::archive_policy_rules(self.target, rules, &mut report).await?;
+        definitions::resource_types(self.target, &mut index, &types, &mut report).await?;
         types.push(Index::generic());
         // First, since their names may have been given again.
-        self.delete(&resources, &ids, &mut report).await?;
+        self.delete(&resources, &metrics, &mut report).await?;
         self.resources(&mut index, &types, resources, &mut report, tell).await?;
         let series = Arc::new(SeriesSource {
             storage: self.source.storage.clone(),
@@ -90,19 +94,19 @@ impl<'a> Import<'a> {
             self.settle(&series, in_motion, &mut report).await?;
         }
         self.target.aggregates.sync().await?;
-        delete_unused(self.target, &policies, &types).await?;
+        definitions::delete_unused(self.target, &policies, &types).await?;
         Ok(report)
     }
 
-    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, ImportError> {
-        self.source.incoming.backlog(of).await.map_err(ImportError::Incoming)
+    async fn backlog(&self) -> Result<HashSet<MetricId>, ImportError> {
+        self.source.incoming.backlog().await.map_err(ImportError::Incoming)
     }
 
     /// Deletes resources and metrics that Gnocchi has no more.
     async fn delete(
         &mut self,
         resources: &[ResourceState],
-        metrics: &[MetricId],
+        metrics: &[MetricState],
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let there: HashSet<Uuid> = resources.iter().map(|state| state.id).collect();
@@ -117,7 +121,7 @@ impl<'a> Import<'a> {
                 report.resources_deleted += 1;
             }
         }
-        let there: HashSet<MetricId> = metrics.iter().copied().collect();
+        let there: HashSet<MetricId> = metrics.iter().map(|state| state.id).collect();
         let gone: Vec<MetricId> = self.metrics.keys().filter(|id| !there.contains(*id)).copied().collect();
         for some in gone.chunks(IDS_AT_ONCE) {
             for (id, deleted) in some.iter().zip(self.target.indexer.delete_metrics(some).await) {
@@ -127,6 +131,17 @@ impl<'a> Import<'a> {
             }
         }
         self.expunge().await
+    }
+
+    /// Has metrics imported anew: what is imported of them is so no more.
+    async fn forget(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
+        let known: Vec<MetricId> = metrics.into_iter().filter(|id| self.metrics.contains_key(id)).collect();
+        for some in known.chunks(IDS_AT_ONCE) {
+            let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
+            deleted.into_iter().collect::<Result<(), _>>()?;
+            self.metrics.extend(some.iter().map(|id| (*id, None)));
+        }
+        Ok(())
     }
 
     /// Removes the data of deleted metrics, then their index entries, as a janitor does: policies and types may go after them.
@@ -195,21 +210,28 @@ impl<'a> Import<'a> {
             states.iter().partition(is_unchanged);
         report.metrics += unchanged.len() as u64;
         report.metrics_unchanged += unchanged.len() as u64;
+        let last_measures: HashMap<MetricId, Option<Timestamp>> =
+            changed.iter().map(|state| (state.id, state.last_measures)).collect();
+        let mut take = |imported: series::Imported, metrics: &mut HashMap<_, _>| {
+            metrics.extend(imported.complete.into_iter().map(|id| (id, last_measures[&id])));
+            in_motion.extend(imported.in_motion);
+        };
+        // Some are read while those before are written.
+        let mut reading: Option<series::Reads> = None;
         for some in changed.chunks(IDS_AT_ONCE) {
             let ids: Vec<MetricId> = some.iter().map(|state| state.id).collect();
-            let last_measures: HashMap<MetricId, Option<Timestamp>> =
-                some.iter().map(|state| (state.id, state.last_measures)).collect();
-            let metrics = index.metrics(&ids, self.target.now).await?;
-            for some in metrics.chunks(series::METRICS_AT_ONCE) {
+            for some in index.metrics(&ids, self.target.now).await?.chunks(series::METRICS_AT_ONCE) {
                 let there = self.create(some, report).await?;
-                let imported = series::import(series, self.target, &there, report).await?;
-                for complete in imported.complete {
-                    self.metrics.insert(complete, last_measures[&complete]);
+                let next = series::begin(series, self.target, there).await?;
+                if let Some(reads) = reading.replace(next) {
+                    take(reads.finish(self.target, report).await?, &mut self.metrics);
                 }
-                in_motion.extend(imported.in_motion);
                 report.metrics += some.len() as u64;
                 tell(report);
             }
+        }
+        if let Some(reads) = reading {
+            take(reads.finish(self.target, report).await?, &mut self.metrics);
         }
         Ok(in_motion)
     }
@@ -226,7 +248,8 @@ impl<'a> Import<'a> {
             tokio::time::sleep(PAUSE_FOR_PASSES).await;
             let mut still = Vec::new();
             for some in in_motion.chunks(series::METRICS_AT_ONCE) {
-                still.extend(series::import(series, self.target, some, report).await?.in_motion);
+                let reads = series::begin(series, self.target, some.to_vec()).await?;
+                still.extend(reads.finish(self.target, report).await?.in_motion);
             }
             in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
             if in_vain >= LOOKS_IN_VAIN_MAX {
@@ -268,103 +291,4 @@ impl<'a> Import<'a> {
         }
         Ok(there)
     }
-}
-
-/// Refuses a target that has another policy or type of the same name, before anything is written.
-async fn refuse_others(
-    target: Target<'_>,
-    policies: &[ArchivePolicy],
-    types: &[SourceType],
-) -> Result<(), ImportError> {
-    for policy in policies {
-        let there = target.indexer.archive_policy(&policy.name).await?;
-        if there.is_some_and(|there| !differs_in_timespans_at_most(&there, policy)) {
-            return Err(ImportError::OtherArchivePolicy(policy.name.clone()));
-        }
-    }
-    for SourceType { resource_type, .. } in types {
-        let there = target.indexer.resource_type(&resource_type.name).await?;
-        if there.is_some_and(|there| there.attributes != resource_type.attributes) {
-            return Err(ImportError::OtherResourceType(resource_type.name.to_string()));
-        }
-    }
-    Ok(())
-}
-
-fn differs_in_timespans_at_most(a: &ArchivePolicy, b: &ArchivePolicy) -> bool {
-    let granularities =
-        |policy: &ArchivePolicy| policy.definition.iter().map(|item| item.granularity).collect::<Vec<_>>();
-    granularities(a) == granularities(b)
-        && *a == ArchivePolicy { definition: a.definition.clone(), ..b.clone() }
-}
-
-async fn archive_policies(
-    target: Target<'_>,
-    policies: &[ArchivePolicy],
-    report: &mut Report,
-) -> Result<(), ImportError> {
-    for policy in policies {
-        match target.indexer.archive_policy(&policy.name).await? {
-            Some(there) if *there == *policy => {}
-            Some(_) => {
-                let change =
-                    PolicyChange { definition: policy.definition.clone(), ..PolicyChange::default() };
-                target.indexer.update_archive_policy(&policy.name, change).await?;
-            }
-            None => target.indexer.create_archive_policy(policy.clone()).await?,
-        }
-        report.archive_policies += 1;
-    }
-    Ok(())
-}
-
-async fn archive_policy_rules(
-    target: Target<'_>,
-    rules: Vec<ArchivePolicyRule>,
-    report: &mut Report,
-) -> Result<(), ImportError> {
-    let there = target.indexer.archive_policy_rules().await?;
-    for gone in there.iter().filter(|rule| !rules.contains(rule)) {
-        target.indexer.delete_archive_policy_rule(&gone.name).await?;
-    }
-    for rule in rules {
-        report.archive_policy_rules += 1;
-        if !there.contains(&rule) {
-            target.indexer.create_archive_policy_rule(rule).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn resource_types(
-    target: Target<'_>,
-    types: &[SourceType],
-    report: &mut Report,
-) -> Result<(), ImportError> {
-    for SourceType { resource_type, .. } in types {
-        if target.indexer.resource_type(&resource_type.name).await?.is_none() {
-            target.indexer.create_resource_type(resource_type.clone()).await?;
-        }
-        report.resource_types += 1;
-    }
-    Ok(())
-}
-
-/// Deletes policies and types that Gnocchi has no more, after what they were used by.
-async fn delete_unused(
-    target: Target<'_>,
-    policies: &[ArchivePolicy],
-    types: &[SourceType],
-) -> Result<(), ImportError> {
-    for there in target.indexer.archive_policies().await? {
-        if policies.iter().all(|policy| policy.name != there.name) {
-            target.indexer.delete_archive_policy(&there.name).await?;
-        }
-    }
-    for there in target.indexer.resource_types().await? {
-        if there.name != GENERIC && types.iter().all(|of| of.resource_type.name != there.name) {
-            target.indexer.delete_resource_type(&there.name).await?;
-        }
-    }
-    Ok(())
 }

@@ -13,6 +13,7 @@ use gnudi_drivers::aggregates::{BlockKey, Fence, MetricWrite};
 use gnudi_indexer::NewMetric;
 use gnudi_model::{AggregationMethod, MetricId, Timespan, Timestamp};
 use gnudi_series::head::{Head, ImportedGrain, Layout};
+use tokio::task::JoinHandle;
 
 use crate::{
     ImportError, Report, Target, carbonara,
@@ -64,44 +65,56 @@ pub(crate) struct Imported {
     pub in_motion: Vec<NewMetric>,
 }
 
-/// Writes what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
-pub(crate) async fn import(
+/// Metrics that are being read.
+pub(crate) struct Reads {
+    metrics: Vec<NewMetric>,
+    outcomes: Vec<JoinHandle<Result<Option<Outcome>, ImportError>>>,
+}
+
+/// Begins to read what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
+pub(crate) async fn begin(
     source: &Arc<SeriesSource>,
     target: Target<'_>,
-    metrics: &[NewMetric],
-    report: &mut Report,
-) -> Result<Imported, ImportError> {
+    metrics: Vec<NewMetric>,
+) -> Result<Reads, ImportError> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
     let heads = target.aggregates.read_heads(&ids).await;
-    let mut reads = Vec::with_capacity(metrics.len());
+    let mut outcomes = Vec::with_capacity(metrics.len());
     for (metric, head) in metrics.iter().zip(heads) {
         let head = head?;
         let (source, id, policy) = (source.clone(), metric.id, metric.archive_policy_name.clone());
-        reads.push(tokio::spawn(async move {
+        outcomes.push(tokio::spawn(async move {
             let layout = &source.layouts[&policy];
             read(&source, id, layout, head.as_deref()).await
         }));
     }
-    let (mut writes, mut imported) = (Vec::new(), Imported::default());
-    for (read, metric) in reads.into_iter().zip(metrics) {
-        let Some(outcome) = read.await.expect("reading a metric does not panic")? else {
-            imported.in_motion.push(metric.clone());
-            continue;
-        };
-        if !outcome.is_waited_for {
-            imported.complete.push(metric.id);
+    Ok(Reads { metrics, outcomes })
+}
+
+impl Reads {
+    /// Writes what was read.
+    pub async fn finish(self, target: Target<'_>, report: &mut Report) -> Result<Imported, ImportError> {
+        let (mut writes, mut imported) = (Vec::new(), Imported::default());
+        for (read, metric) in self.outcomes.into_iter().zip(self.metrics) {
+            let Some(outcome) = read.await.expect("reading a metric does not panic")? else {
+                imported.in_motion.push(metric);
+                continue;
+            };
+            if !outcome.is_waited_for {
+                imported.complete.push(metric.id);
+            }
+            report.metrics_unchanged += u64::from(outcome.write.is_none() && outcome.is_continued);
+            report.metrics_continued += u64::from(outcome.write.is_some() && outcome.is_continued);
+            report.buckets += outcome.buckets;
+            report.measures += outcome.measures;
+            report.buckets_finalised += outcome.finalised;
+            report.skipped.extend(outcome.skipped);
+            writes.extend(outcome.write);
         }
-        report.metrics_unchanged += u64::from(outcome.write.is_none() && outcome.is_continued);
-        report.metrics_continued += u64::from(outcome.write.is_some() && outcome.is_continued);
-        report.buckets += outcome.buckets;
-        report.measures += outcome.measures;
-        report.buckets_finalised += outcome.finalised;
-        report.skipped.extend(outcome.skipped);
-        writes.extend(outcome.write);
+        let written = target.aggregates.write(Fence::EVERYTHING, writes).await;
+        written.into_iter().collect::<Result<(), _>>()?;
+        Ok(imported)
     }
-    let written = target.aggregates.write(Fence::EVERYTHING, writes).await;
-    written.into_iter().collect::<Result<(), _>>()?;
-    Ok(imported)
 }
 
 /// What is to be written of a metric whose head is `stored`; `None` while Gnocchi works on it.
@@ -122,9 +135,8 @@ async fn read(
     let Some(reading) = read_calmly(source, metric, layout, earlier.as_ref()).await? else { return Ok(None) };
     let Reading { mut head, waiting, mut outcome } = reading;
     outcome.is_continued = stored.is_some();
-    outcome.is_waited_for = !waiting.is_empty();
     let mut measures = Vec::new();
-    for stored in waiting.into_iter().filter(|_| source.takes_waiting) {
+    for stored in waiting {
         match carbonara::waiting(&stored.bytes) {
             Ok(more) => measures.extend(more),
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
@@ -158,7 +170,7 @@ async fn read(
 struct Reading {
     /// Of what is in its storage.
     head: Head,
-    /// What is not, yet.
+    /// What is not, yet, if it is to be imported.
     waiting: Vec<StoredMeasures>,
     outcome: Outcome,
 }
@@ -179,12 +191,14 @@ async fn read_calmly(
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
-        let (head, outcome) = read_storage(source, metric, layout, earlier, points.as_deref()).await?;
+        let (head, mut outcome) = read_storage(source, metric, layout, earlier, points.as_deref()).await?;
         let is_doubtful = outcome.finalised > 0 || !outcome.skipped.is_empty();
         let still_waiting = if is_in_backlog || is_doubtful { waiting_now().await? } else { Vec::new() };
         if still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await? {
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
             let is_taken = !may_be_in_pass || source.takes_doubtful.load(Ordering::Relaxed);
+            outcome.is_waited_for = !waiting.is_empty();
+            let waiting = if source.takes_waiting { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;

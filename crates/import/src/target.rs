@@ -1,12 +1,13 @@
 //! The store that an import writes, in which no process folds measures.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::aggregates::AggregateStore;
 use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker, ResourcePage,
+    ResourceSort, SortDirection,
 };
-use gnudi_model::{MetricId, Timestamp, resource_type::GENERIC};
+use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 /// How many are listed at once.
@@ -69,15 +70,27 @@ impl Target<'_> {
         limit: usize,
     ) -> Result<Vec<(Uuid, Timestamp)>, IndexerError> {
         let marker = marker.map(|id| ResourceMarker { id, revision: 0 });
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: None,
-            history: false,
-            details: false,
-            page: ResourcePage { limit: Some(limit), marker, sorts: Vec::new() },
-            now: self.now,
-        };
-        let resources = self.indexer.list_resources(&listing).await?;
+        let resources = resource_page(self.indexer, GENERIC, marker, false, limit).await?;
         Ok(resources.iter().map(|resource| (resource.id, resource.revision_start)).collect())
     }
+}
+
+/// A page of the resources of a type, or of their revisions, in the order of their ids.
+pub(crate) async fn resource_page(
+    indexer: &dyn Indexer,
+    resource_type: &str,
+    marker: Option<ResourceMarker>,
+    history: bool,
+    limit: usize,
+) -> Result<Vec<Arc<Resource>>, IndexerError> {
+    let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
+    let listing = ResourceListing {
+        resource_type: resource_type.to_owned(),
+        filter: None,
+        history,
+        details: false,
+        page: ResourcePage { limit: Some(limit), marker, sorts },
+        now: Timestamp::EPOCH,
+    };
+    indexer.list_resources(&listing).await
 }

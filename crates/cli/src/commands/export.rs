@@ -5,7 +5,6 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Result, bail, ensure};
 use gnudi_drivers::data_dir::index_path;
 use gnudi_import::export::{self, Options, Report};
-use gnudi_model::Timespan;
 
 use super::progress::Progress;
 use crate::{
@@ -14,9 +13,6 @@ use crate::{
     logging,
     store::{self, Patience, Store},
 };
-
-/// How long before the export a change of a shared index may have begun that is committed only after it.
-const UNSEEN_MAX: Timespan = Timespan::from_secs(60);
 
 pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
     let gnocchis = Config::load(Some(&args.config_file))?;
@@ -35,8 +31,6 @@ pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
             output: args.output.clone(),
             batch_measures_max: args.batch_measures_max as usize,
             creator: args.creator.clone(),
-            now: super::now(),
-            unseen_max: if store.is_shared() { UNSEEN_MAX } else { Timespan(0) },
         };
         let mut tell = |report: &Report| progress.tell(|elapsed| line(report, elapsed));
         let exported = export::export(&mut gnocchi, &*store.indexer, &options, &mut tell).await;

@@ -27,10 +27,11 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
 }
 
 fn client(args: &ExportPostArgs) -> Result<Client> {
+    let caller = &args.caller;
     let options = ClientOptions {
-        user: given(args.user.as_deref()).or(ClientOptions::default().user),
-        password: given(args.password.as_deref()).unwrap_or_default(),
-        token: given(args.token.as_deref()),
+        user: given(caller.user.as_deref()).or(ClientOptions::default().user),
+        password: given(caller.password.as_deref()).unwrap_or_default(),
+        token: given(caller.token.as_deref()),
         trust: args.trust.trust(),
         timeout: ANSWER_TIMEOUT,
         ..ClientOptions::default()

@@ -70,8 +70,9 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
         idle_connections_max: usize::from(args.jobs),
         ..ClientOptions::default()
     };
+    let caller = &args.caller;
     let (user, password, token) =
-        (given(args.user.as_deref()), given(args.password.as_deref()), given(args.token.as_deref()));
+        (given(caller.user.as_deref()), given(caller.password.as_deref()), given(caller.token.as_deref()));
     let gnudi_user = given(args.gnudi_user.as_deref());
     // Who names a user for gnudi does not mean the token of both.
     let both_token = token.clone().filter(|_| gnudi_user.is_none());

@@ -20,6 +20,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
+use self::journal::JournalFigures;
+
 /// The place of a record in its sack's order. Grows from record to record, across restarts and failovers too, and from a sack
 /// to those that take its place when the count is doubled; 0 is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -190,6 +192,11 @@ pub trait Incoming: Append + Consume {
 
     /// `None` of a store whose count of sacks never changes.
     fn topology(&self) -> Option<&dyn Topology> {
+        None
+    }
+
+    /// Of the journal in front of it, if there is one.
+    fn journal(&self) -> Option<JournalFigures> {
         None
     }
 }

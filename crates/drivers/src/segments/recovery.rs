@@ -221,7 +221,7 @@ impl<'a> Scan<'a> {
                 Sight::Damaged(header, _) => offset + header.length as u32,
                 _ => offset + ALIGNMENT as u32,
             };
-            let next = self.next_header(behind)?;
+            let next = self.reader.next_header(behind).map_err(OpenError::io(&self.segment.path))?;
             let hole_end = match &sight {
                 // The header is right: what follows is not this frame's, though its own header may be damaged, too.
                 Sight::Damaged(..) => behind.min(self.limit),
@@ -269,33 +269,10 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The first right frame header at or behind `offset`.
-    fn next_header(&mut self, mut offset: u32) -> Result<Option<(u32, FrameHeader)>, OpenError> {
-        while offset < self.limit {
-            if self.reader.may_start(offset).map_err(OpenError::io(&self.segment.path))? {
-                let at = self.segment.at(offset);
-                if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
-                    return Ok(Some((offset, header)));
-                }
-            }
-            offset += ALIGNMENT as u32;
-        }
-        Ok(None)
-    }
-
     /// Whether the bytes at `hole` are known to have been durable once: by the segment behind, or by a frame at `next`
     /// or later that was written after a sync of them.
-    fn was_synced(&mut self, hole: u32, mut next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
-        if self.synced {
-            return Ok(true);
-        }
-        while let Some((offset, header)) = next {
-            if offset - header.unsynced.min(offset) > hole {
-                return Ok(true);
-            }
-            next = self.next_header(offset + header.length as u32)?;
-        }
-        Ok(false)
+    fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
+        Ok(self.synced || self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))?)
     }
 
     /// Reports a hole, and shows what is left of the frame that stood there. Of bytes that were never synced nothing is

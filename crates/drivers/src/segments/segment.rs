@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::{
     Location,
-    frame::{self, ITEM_HEADER_BYTES, u32_at, u64_at},
+    frame::{self, ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, u32_at, u64_at},
 };
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 
@@ -167,6 +167,8 @@ pub struct SegmentReader {
 
 /// How much is read at once.
 const READ_BYTES: usize = 1 << 20;
+/// What was never written, so much of it at once.
+const NOTHING: [u8; 4096] = [0; 4096];
 /// How much is given up where the disk cannot read.
 const PIECE_BYTES: usize = 4096;
 
@@ -209,9 +211,35 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Whether bytes at `offset` could start a frame.
-    pub fn may_start(&mut self, offset: u32) -> io::Result<bool> {
-        Ok(frame::may_start(self.bytes(offset, 4)?))
+    /// The first right frame header at or behind `offset`.
+    pub fn next_header(&mut self, mut offset: u32) -> io::Result<Option<(u32, FrameHeader)>> {
+        while offset < self.end {
+            // Most of a file that is being written is space that is reserved.
+            let ahead = self.bytes(offset, NOTHING.len())?;
+            if *ahead == NOTHING[..ahead.len()] {
+                offset += ahead.len() as u32;
+                continue;
+            }
+            if frame::may_start(ahead) {
+                let at = self.segment.at(offset);
+                if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
+                    return Ok(Some((offset, header)));
+                }
+            }
+            offset += ALIGNMENT as u32;
+        }
+        Ok(None)
+    }
+
+    /// Whether a frame at `next` or later was written after a sync of the bytes at `hole`.
+    pub fn proves_sync(&mut self, hole: u32, mut next: Option<(u32, FrameHeader)>) -> io::Result<bool> {
+        while let Some((offset, header)) = next {
+            if offset - header.unsynced.min(offset) > hole {
+                return Ok(true);
+            }
+            next = self.next_header(offset + header.length as u32)?;
+        }
+        Ok(false)
     }
 }
 

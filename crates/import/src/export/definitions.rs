@@ -9,7 +9,10 @@ use gnudi_model::{
 use serde_json::{Map, Value, json};
 
 use super::{Export, ExportError, line::Line, resources::value_of};
-use crate::index::{Index, SourceType};
+use crate::{
+    index::{Index, SourceType},
+    target::resource_page,
+};
 
 /// A resource type on both sides. The generic one is among them.
 pub(super) struct Types {
@@ -164,7 +167,7 @@ async fn fill(
     name: &Text,
     kind: AttributeKind,
 ) -> Result<AttributeValue, ExportError> {
-    let some = super::resources::page(export.gnudi, &of.name, None, false, 1).await?;
+    let some = resource_page(export.gnudi, &of.name, None, false, 1).await?;
     let value = some.first().and_then(|resource| resource.attributes.get(name)).cloned();
     Ok(value.filter(|value| *value != AttributeValue::Null).unwrap_or_else(|| neutral(kind)))
 }

@@ -1,7 +1,7 @@
 //! The file that is written: made, or gone on with behind the last line up to which it is whole.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     ExportError,
-    line::{FORMAT_VERSION, Head, Line, Positions},
+    line::{BroughtRevision, FORMAT_VERSION, Head, Line, Positions},
 };
 
 /// A file that is being written, by one process at a time.
@@ -26,11 +26,27 @@ pub struct Output {
 pub struct Earlier {
     /// Up to where the journals are in it.
     pub positions: Positions,
-    /// Of which time the newest differences of the indexes are; `None` where there are none.
-    pub index_at: Option<Timestamp>,
-    /// What its lines make. Bounded by what was made in gnudi since.
-    pub resources: HashSet<Uuid>,
+    /// What its lines make or change. Bounded by what was made and changed in gnudi since.
+    pub resources: HashMap<Uuid, Brought>,
+    /// What its lines make.
     pub metrics: HashSet<Uuid>,
+}
+
+/// What a file has of a resource: the starts of gnudi's revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brought {
+    /// Of the first one, if the file makes the resource.
+    pub first: Option<Timestamp>,
+    pub newest: Timestamp,
+}
+
+impl Earlier {
+    fn bring(&mut self, revision: BroughtRevision) {
+        let newest = Timestamp(revision.start);
+        let before = self.resources.get(&revision.id).and_then(|brought| brought.first);
+        let first = if revision.is_first { Some(newest) } else { before };
+        self.resources.insert(revision.id, Brought { first, newest });
+    }
 }
 
 impl Output {
@@ -90,8 +106,7 @@ fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64),
         metrics.extend(line.metric);
         if let Some(positions) = line.journal {
             earlier.positions = positions;
-            earlier.index_at = line.index_at.map(Timestamp).or(earlier.index_at);
-            earlier.resources.extend(resources.drain(..));
+            resources.drain(..).for_each(|revision| earlier.bring(revision));
             earlier.metrics.extend(metrics.drain(..));
             whole_end = end;
         }
@@ -161,11 +176,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
         let (mut output, earlier) = Output::open(&path, STORE).unwrap();
-        assert!(earlier.positions.is_empty() && earlier.index_at.is_none());
+        assert!(earlier.positions.is_empty());
         output
             .write(&Line { metric: Some(Uuid::from_u128(1)), ..Line::request("POST", "/a", None) })
             .unwrap();
-        output.write(&Line { index_at: Some(9), journal: Some(positions(1)), ..Line::default() }).unwrap();
+        output.write(&Line { journal: Some(positions(1)), ..Line::default() }).unwrap();
         output
             .write(&Line { metric: Some(Uuid::from_u128(2)), ..Line::request("POST", "/b", None) })
             .unwrap();

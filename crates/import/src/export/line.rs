@@ -23,9 +23,9 @@ pub struct Line {
     pub method: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The resource that the request makes.
+    /// The revision of a resource that the request brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<Uuid>,
+    pub resource: Option<BroughtRevision>,
     /// The metric that the request makes. Gnocchi gives it an id of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Uuid>,
@@ -35,9 +35,6 @@ pub struct Line {
     /// How many measures the body has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measures: Option<u64>,
-    /// The differences between both indexes are written up to here, as they were at that time, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index_at: Option<i64>,
     /// All that the journals have up to these positions is in the file up to this line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<Positions>,
@@ -51,6 +48,17 @@ pub struct Head {
     pub version: u32,
     /// Whose measures these are: the id that the index gave the store.
     pub store: Uuid,
+}
+
+/// A revision of a resource of gnudi's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroughtRevision {
+    pub id: Uuid,
+    /// Its start, in nanoseconds.
+    pub start: i64,
+    /// Whether the request makes the resource.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_first: bool,
 }
 
 impl Line {

@@ -46,10 +46,6 @@ pub struct Options {
     pub batch_measures_max: usize,
     /// Who will post the file, as Gnocchi names creators.
     pub creator: String,
-    /// The time now; and how long before it a change of gnudi's index may have begun whose end is not seen: nothing where nobody
-    /// else has the store open.
-    pub now: Timestamp,
-    pub unseen_max: gnudi_model::Timespan,
 }
 
 /// What an export has done.
@@ -135,9 +131,8 @@ pub async fn export(
     journals.go_on(&earlier.positions, options.store)?;
     let mut export = Export { gnocchi, gnudi, output, earlier, options, report: Report::default(), tell };
     let made = index(&mut export).await?;
-    let index_at = Timestamp(options.now.saturating_sub(options.unseen_max).0);
     let journal = Some(journals.positions());
-    export.output.write(&Line { index_at: Some(index_at.0), journal, ..Line::default() })?;
+    export.output.write(&Line { journal, ..Line::default() })?;
     measures::write(&mut export, &mut journals, &made).await?;
     let Export { output, report, .. } = export;
     output.finish()?;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_client::uri::path;
-use gnudi_indexer::{Indexer, ResourceListing, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
+use gnudi_indexer::{Indexer, ResourceMarker};
 use gnudi_model::{AttributeValue, Resource, Text, Timestamp, resource_type::GENERIC};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -14,10 +14,14 @@ use uuid::Uuid;
 use super::{
     Export, ExportError,
     definitions::Types,
-    line::Line,
+    file::Earlier,
+    line::{BroughtRevision, Line},
     merge::{self, Listing, Rows},
 };
-use crate::index::{Index, SourceResource, SourceRevision, SourceType};
+use crate::{
+    index::{Index, SourceResource, SourceRevision, SourceType},
+    target::resource_page,
+};
 
 /// Resources, or revisions, in one page of gnudi's listing.
 const PAGE_ROWS: usize = 5_000;
@@ -65,7 +69,7 @@ impl Rows for Ours<'_> {
     async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
         loop {
-            let some = page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
+            let some = resource_page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
             let is_end = some.is_empty();
             if let Some(last) = some.last() {
                 self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
@@ -93,26 +97,6 @@ impl Rows for Ours<'_> {
     }
 }
 
-/// A page of gnudi's resources of a type in the order of their ids.
-pub(super) async fn page(
-    indexer: &dyn Indexer,
-    of: &str,
-    marker: Option<ResourceMarker>,
-    history: bool,
-    limit: usize,
-) -> Result<Vec<Arc<Resource>>, ExportError> {
-    let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
-    let listing = ResourceListing {
-        resource_type: of.to_owned(),
-        filter: None,
-        history,
-        details: false,
-        page: ResourcePage { limit: Some(limit), marker, sorts },
-        now: Timestamp::EPOCH,
-    };
-    Ok(indexer.list_resources(&listing).await?)
-}
-
 fn listings<'a>(
     gnocchi: &'a mut Index,
     gnudi: &'a dyn Indexer,
@@ -136,7 +120,7 @@ pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> R
                 match merge::next(&mut theirs, &mut ours).await? {
                     (None, None) => break,
                     (Some(theirs), None) => gone.push(theirs.id),
-                    (Some(theirs), Some(ours)) if is_another(&theirs, &ours, export.earlier.index_at) => {
+                    (Some(theirs), Some(ours)) if is_another(&theirs, &ours, &export.earlier) => {
                         gone.push(theirs.id);
                     }
                     _ => {}
@@ -151,16 +135,19 @@ pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> R
     Ok(())
 }
 
-/// Whether gnudi's resource was made since, after Gnocchi's of that id was deleted there.
-fn is_another(theirs: &SourceResource, ours: &Revisions, index_at: Option<Timestamp>) -> bool {
-    ours[0].revision_start > known_until(theirs, index_at)
+/// Whether gnudi's resource was made since, after Gnocchi's of that id was deleted there. One that was imported begins with the same
+/// revision; of one that the file makes the file knows it.
+fn is_another(theirs: &SourceResource, ours: &Revisions, earlier: &Earlier) -> bool {
+    let first = ours[0].revision_start;
+    let made = earlier.resources.get(&ours[0].id).and_then(|brought| brought.first);
+    made != Some(first) && theirs.revisions.iter().all(|revision| revision.revision_start != first)
 }
 
-/// Up to when the revisions of a resource are known to Gnocchi: those of the time of the import, or those that an earlier run has
-/// written. After that one, what Gnocchi says of its revisions is of the time at which they were posted.
-fn known_until(theirs: &SourceResource, index_at: Option<Timestamp>) -> Timestamp {
+/// Up to which of gnudi's revisions Gnocchi knows a resource: that of the import, or the last one in the file. (What Gnocchi says of those
+/// in the file is of the time at which they were posted.)
+fn known_until(theirs: &SourceResource, earlier: &Earlier) -> Timestamp {
     let imported = theirs.revisions.last().map_or(Timestamp::EPOCH, |revision| revision.revision_start);
-    index_at.unwrap_or(imported)
+    earlier.resources.get(&theirs.id).map_or(imported, |brought| brought.newest)
 }
 
 /// Makes what Gnocchi lacks, and changes what is otherwise there.
@@ -173,8 +160,8 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
             match merge::next(&mut theirs, &mut ours).await? {
                 (None, None) => break,
                 (Some(_), None) => {}
-                (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, earlier.index_at) => {
-                    let until = known_until(&theirs, earlier.index_at);
+                (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, earlier) => {
+                    let until = known_until(&theirs, earlier);
                     let mut state = State::of_source(theirs.revisions.last(), of);
                     changes.follow(&mut state, &ours, until);
                 }
@@ -200,16 +187,13 @@ struct Changes<'a> {
 
 impl Changes<'_> {
     /// A resource that Gnocchi lacks.
-    fn make(&mut self, revisions: &Revisions, earlier: &super::file::Earlier) {
+    fn make(&mut self, revisions: &Revisions, earlier: &Earlier) {
         let first = &revisions[0];
-        // It is in the file already, as it was at that time.
-        let known = earlier
-            .index_at
-            .filter(|until| earlier.resources.contains(&first.id) && first.revision_start <= *until);
-        if let Some(until) = known {
-            let last = revisions.iter().rev().find(|revision| revision.revision_start <= until);
+        let brought = earlier.resources.get(&first.id);
+        if let Some(brought) = brought.filter(|brought| brought.first == Some(first.revision_start)) {
+            let last = revisions.iter().rev().find(|revision| revision.revision_start <= brought.newest);
             let mut state = State::of(last.unwrap_or(first));
-            self.follow(&mut state, revisions, until);
+            self.follow(&mut state, revisions, brought.newest);
             return;
         }
         let mut state = State::of(first);
@@ -220,7 +204,7 @@ impl Changes<'_> {
         body.insert("id".to_owned(), id.into());
         let of_type = path("/v1/resource/", &first.resource_type);
         let line = Line::request("POST", of_type, Some(body.into()));
-        self.lines.push(Line { resource: Some(first.id), ..line });
+        self.lines.push(Line { resource: Some(brought_by(first, true)), ..line });
         self.follow(&mut state, revisions, first.revision_start);
     }
 
@@ -241,10 +225,15 @@ impl Changes<'_> {
             if !body.is_empty() {
                 let of_resource = path("/v1/resource/", &revision.resource_type);
                 let path = format!("{of_resource}/{}", revision.id);
-                self.lines.push(Line::request("PATCH", path, Some(body.into())));
+                let line = Line::request("PATCH", path, Some(body.into()));
+                self.lines.push(Line { resource: Some(brought_by(revision, false)), ..line });
             }
         }
     }
+}
+
+fn brought_by(revision: &Resource, is_first: bool) -> BroughtRevision {
+    BroughtRevision { id: revision.id, start: revision.revision_start.0, is_first }
 }
 
 /// What a request can say of a resource.

@@ -268,6 +268,16 @@ impl Index {
         self.all(&select, state, |state| state.id.0).await
     }
 
+    /// The metrics of an archive policy.
+    pub async fn metrics_of_policy(&mut self, policy: &str) -> Result<Vec<MetricId>, IndexError> {
+        let id = self.column("id", Form::Id);
+        let select = format!("SELECT {id} FROM metric WHERE status = 'active' AND archive_policy_name = ");
+        let mut select = self.once(select);
+        self.push_text(&mut select, policy);
+        let rows = self.fetch(select).await?;
+        self.decode(&rows, |row| Ok(MetricId(id_at(row, 0)?)))
+    }
+
     /// Those of these metrics that are there, in the order of their ids. At most [`IDS_AT_ONCE`] ids. Gnocchi does not know when they
     /// were made.
     pub async fn metrics(

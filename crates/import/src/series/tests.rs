@@ -192,7 +192,7 @@ impl Storage for Shared {
 
 #[async_trait]
 impl Incoming for Shared {
-    async fn backlog(&self, _: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         Ok(HashSet::from([METRIC]))
     }
 

@@ -68,7 +68,7 @@ impl CephIncoming {
 
 #[async_trait]
 impl Incoming for CephIncoming {
-    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         let mut found = HashSet::new();
         for sack in self.sacks.names() {
             let metric = |(key, _): (Vec<u8>, Vec<u8>)| {

@@ -122,7 +122,7 @@ impl FileIncoming {
 
 #[async_trait]
 impl Incoming for FileIncoming {
-    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         let mut found = HashSet::new();
         for sack in self.sacks.names() {
             found.extend(

@@ -104,8 +104,8 @@ pub struct StoredMeasures {
 /// Gnocchi's `[incoming]`.
 #[async_trait]
 pub trait Incoming: Send + Sync {
-    /// Which metrics have measures that wait, now. Of a store that cannot be listed only `of` are looked at.
-    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError>;
+    /// Which metrics have measures that wait all the time that this takes, and perhaps others.
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError>;
 
     /// The measures of a metric that wait now, in the order of their requests.
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
@@ -139,6 +139,11 @@ impl Sacks {
 
     fn number_of(self, metric: MetricId) -> u128 {
         metric.0.as_u128() % self.0
+    }
+
+    /// For `SCAN`, of the names of all sacks.
+    fn name_pattern(self) -> String {
+        format!("incoming{}-*", self.0)
     }
 
     fn name(self, number: u128) -> String {

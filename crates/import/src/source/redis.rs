@@ -5,16 +5,16 @@ use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_drivers::clients::redis::{Call, Confirm, RedisClient};
-use gnudi_model::MetricId;
+use gnudi_drivers::clients::redis::{Call, Confirm, RedisClient, Tag};
+use gnudi_model::{MetricId, python};
 use redis::{FromRedisValue, Value};
 
 use super::{
     Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
 };
 
-/// How many commands are sent together.
-const CALLS_AT_ONCE: usize = 1_000;
+/// How many keys the server looks at for one command: about a millisecond.
+const KEYS_AT_ONCE: usize = 5_000;
 
 /// A storage.
 pub struct RedisStorage(pub Arc<RedisClient>);
@@ -91,18 +91,23 @@ impl RedisIncoming {
 
 #[async_trait]
 impl Incoming for RedisIncoming {
-    /// A list is there as long as something is in it. Listing all keys would hold up Gnocchi.
-    async fn backlog(&self, of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
-        let mut found = HashSet::new();
-        for some in of.chunks(CALLS_AT_ONCE) {
-            let calls = some.iter().map(|metric| Call::on_key("EXISTS", self.list(*metric).into())).collect();
-            for (metric, answer) in some.iter().zip(self.client.call(0, Confirm::Master, calls).await) {
-                if answer? == Value::Int(1) {
-                    found.insert(*metric);
-                }
+    /// A list is there as long as something is in it. All keys are looked through a few at a time, since one listing would hold up
+    /// Gnocchi. (To ask for the list of each metric takes ten times as long where there are many.)
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
+        let pattern = self.sacks.name_pattern() + ":*";
+        let (mut found, mut cursor) = (HashSet::new(), "0".to_owned());
+        loop {
+            let call = Call::command("SCAN", &Tag::new(SETTINGS)).arg(cursor);
+            let call = call.arg("MATCH").arg(&pattern).arg("COUNT").arg(KEYS_AT_ONCE);
+            let (next, keys): (String, Vec<String>) = answer(&self.client, call).await?;
+            found.extend(
+                keys.iter().filter_map(|key| python::parse_uuid(key.rsplit(':').next()?)).map(MetricId),
+            );
+            if next == "0" {
+                return Ok(found);
             }
+            cursor = next;
         }
-        Ok(found)
     }
 
     async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {

@@ -67,7 +67,7 @@ impl S3Incoming {
 
 #[async_trait]
 impl Incoming for S3Incoming {
-    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         Ok(metrics_of(self.bucket.list("").await?).collect())
     }
 

@@ -74,7 +74,7 @@ impl SwiftIncoming {
 
 #[async_trait]
 impl Incoming for SwiftIncoming {
-    async fn backlog(&self, _of: &[MetricId]) -> Result<HashSet<MetricId>, SourceError> {
+    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         let mut found = HashSet::new();
         for sack in self.sacks.names() {
             let names = self.account.list(&format!("{}{sack}", self.prefix), "").await?;

@@ -1,14 +1,15 @@
 //! The raw measures that an incoming store has taken, kept in log files beside it: the store folds them away, and who goes back to
 //! another program needs them.
 //!
-//! [`Journaled`] is an incoming store that writes each batch here, durably, before the store behind it gets the batch. One writer
-//! thread gathers what waits and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
+//! [`Journaled`] is an incoming store that writes each batch here before the store behind it gets the batch, and answers once it is
+//! durable in both. One writer thread gathers what waits and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
 //! ever removed: that is up to whoever turned it on.
 //!
 //! The files are those of `segments`, a frame for each batch. A frame has one item: its tag is the time at which the batch came, in
 //! nanoseconds, its payload the entries as the incoming log writes them (`log::entries`), in the request's order. The tag of the log's
 //! owner says the version of all this in its highest byte, and in the others to which store the journal belongs.
 
+mod figures;
 mod journaled;
 mod read;
 mod writer;
@@ -16,7 +17,7 @@ mod writer;
 use std::{
     fs::File,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::Ordering},
     thread::JoinHandle,
 };
 
@@ -24,7 +25,9 @@ use gnudi_model::{Fault, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use uuid::Uuid;
 
+use self::figures::Counters;
 pub use self::{
+    figures::JournalFigures,
     journaled::Journaled,
     read::{Found, JournalEntry, JournalPosition, JournalReader},
 };
@@ -35,8 +38,8 @@ use crate::{
     disk::{Disk, LocalDisk},
     quarantine::Quarantine,
     segments::{
-        Frame, HeaderError, OwnerState, Segment, SegmentHeader, SegmentLog, SegmentOptions, Tear, file_name,
-        frame::FRAME_BYTES_MAX, numbers_on,
+        Frame, HeaderError, OwnerState, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentLog,
+        SegmentOptions, Tear, file_name, frame::FRAME_BYTES_MAX, numbers_on,
     },
 };
 
@@ -68,6 +71,7 @@ pub struct Journal {
     room: Arc<Semaphore>,
     room_bytes: u32,
     poisoned: Arc<OnceLock<String>>,
+    counters: Arc<Counters>,
     clock: fn() -> Timestamp,
     writer: Option<JoinHandle<()>>,
     _lock: Option<File>,
@@ -76,9 +80,23 @@ pub struct Journal {
 /// A batch that waits to be written.
 struct Waiting {
     frame: Frame,
-    done: oneshot::Sender<Result<(), IncomingError>>,
+    written: Answer,
+    durable: Answer,
     /// Given back when the batch is done with.
     room: OwnedSemaphorePermit,
+}
+
+type Answer = oneshot::Sender<Result<(), IncomingError>>;
+
+/// A batch that is written, and may not be durable yet.
+#[must_use]
+pub struct Written(oneshot::Receiver<Result<(), IncomingError>>);
+
+impl Written {
+    /// Waits until it is. After an error it may be there or not.
+    pub async fn durable(self) -> Result<(), IncomingError> {
+        self.0.await.unwrap_or_else(|_| Err(stopped()))
+    }
 }
 
 impl Journal {
@@ -121,18 +139,31 @@ impl Journal {
         // Only the last file can be torn; reading all would take longer with each day.
         let unread = numbers.last().map_or(0, |last| last - 1);
         let known = OwnerState { owner_tag: owner_tag(options.store), unread, ..OwnerState::default() };
-        let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {})?;
+        let log = SegmentLog::open(Arc::clone(&disk), dir, segment_options, &quarantine, known, &mut |_| {})?;
+        let counters = Arc::new(Counters::default());
+        for number in numbers_on(&*disk, dir).map_err(OpenError::io(dir))? {
+            let path = dir.join(file_name(number));
+            let bytes = match number == log.active() {
+                // Just begun; the rest of it is reserved.
+                true => SEGMENT_HEADER_BYTES.into(),
+                false => disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?,
+            };
+            counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+            counters.files.fetch_add(1, Ordering::Relaxed);
+        }
         let (queue, waiting) = mpsc::unbounded_channel();
         let poisoned = Arc::new(OnceLock::new());
         let writer = std::thread::Builder::new().name("gnudi-journal".into()).spawn({
-            let (poisoned, durability) = (Arc::clone(&poisoned), options.durability);
-            move || writer::run(log, waiting, durability, &poisoned)
+            let (poisoned, counters) = (Arc::clone(&poisoned), Arc::clone(&counters));
+            let durability = options.durability;
+            move || writer::run(log, waiting, durability, &poisoned, &counters)
         });
         Ok(Self {
             queue: Some(queue),
             room: Arc::new(Semaphore::new(options.queue_bytes_max as usize)),
             room_bytes: options.queue_bytes_max,
             poisoned,
+            counters,
             clock: options.clock,
             writer: Some(writer.map_err(OpenError::io(dir))?),
             _lock: lock,
@@ -142,6 +173,11 @@ impl Journal {
     /// Writes a batch; `Ok` means durable. After an error it may be there or not, except that [`IncomingError::NoSpace`] leaves
     /// nothing.
     pub async fn append(&self, batch: &Batch) -> Result<(), IncomingError> {
+        self.write(batch).await?.durable().await
+    }
+
+    /// Writes a batch; errors as of [`Journal::append`].
+    pub async fn write(&self, batch: &Batch) -> Result<Written, IncomingError> {
         if let Some(reason) = self.poisoned.get() {
             return Err(poison(reason));
         }
@@ -153,11 +189,15 @@ impl Journal {
         let bytes =
             u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.room_bytes);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
-        let (done, answer) = oneshot::channel();
+        let ((written, is_written), (durable, is_durable)) = (oneshot::channel(), oneshot::channel());
         let queue = self.queue.as_ref().expect("open as long as it lives");
-        let stopped = || poison("its writer has stopped");
-        queue.send(Waiting { frame, done, room }).map_err(|_| stopped())?;
-        answer.await.unwrap_or_else(|_| Err(stopped()))
+        queue.send(Waiting { frame, written, durable, room }).map_err(|_| stopped())?;
+        is_written.await.unwrap_or_else(|_| Err(stopped()))?;
+        Ok(Written(is_durable))
+    }
+
+    pub fn figures(&self) -> JournalFigures {
+        self.counters.figures()
     }
 
     /// What is wrong with it, beyond single calls that fail.
@@ -179,6 +219,10 @@ impl Drop for Journal {
             tracing::error!("the writer of the journal panicked");
         }
     }
+}
+
+fn stopped() -> IncomingError {
+    poison("its writer has stopped")
 }
 
 fn poison(reason: &str) -> IncomingError {

@@ -99,9 +99,6 @@ struct Current {
     told_short: Option<u64>,
 }
 
-/// What is not written yet, so much of it at once.
-const NOTHING: [u8; 4096] = [0; 4096];
-
 /// What stands at an offset.
 enum Sight {
     Whole(FrameHeader, Vec<ItemView>),
@@ -235,7 +232,7 @@ impl JournalReader {
                 Sight::Damaged(header) => offset + header.length as u32,
                 _ => offset + ALIGNMENT as u32,
             };
-            let next = current.next_header(behind)?;
+            let next = current.reader.next_header(behind).map_err(OpenError::io(&current.segment.path))?;
             // The writer may have been at work between the two looks. It writes in order, so a second look tells.
             current.forget_read();
             if matches!(current.look(offset)?, Sight::Whole(..)) {
@@ -273,39 +270,13 @@ impl Current {
         self.reader = SegmentReader::new(Arc::clone(&self.segment), self.limit);
     }
 
-    /// The first right frame header at or behind `offset`.
-    fn next_header(&mut self, mut offset: u32) -> Result<Option<(u32, FrameHeader)>, OpenError> {
-        while offset < self.limit {
-            // Most of a file that is being written is space that is reserved.
-            let ahead = self.bytes(offset, NOTHING.len())?;
-            if *ahead == NOTHING[..ahead.len()] {
-                offset += ahead.len() as u32;
-                continue;
-            }
-            if self.reader.may_start(offset).map_err(OpenError::io(&self.segment.path))? {
-                let at = self.segment.at(offset);
-                if let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) {
-                    return Ok(Some((offset, header)));
-                }
-            }
-            offset += ALIGNMENT as u32;
-        }
-        Ok(None)
-    }
-
     /// Whether the bytes at `hole` are known to have been durable once: by the file behind, or by a frame at `next` or later that was
     /// written after a sync of them. What never was has been promised to nobody.
-    fn was_synced(&mut self, hole: u32, mut next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
+    fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
         if let Some((_, synced)) = self.next {
             return Ok(synced);
         }
-        while let Some((offset, header)) = next {
-            if offset - header.unsynced.min(offset) > hole {
-                return Ok(true);
-            }
-            next = self.next_header(offset + header.length as u32)?;
-        }
-        Ok(false)
+        self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))
     }
 
     fn damage(&self, offset: u32, bytes: u64) -> Found {

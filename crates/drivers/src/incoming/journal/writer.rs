@@ -1,13 +1,18 @@
-//! The one thread that writes: takes all batches that wait, writes them, makes them durable with one sync, and answers their callers.
+//! The one thread that writes: takes all batches that wait, writes them and tells their callers, makes them durable with one sync, and
+//! tells them again.
 
-use std::{collections::VecDeque, sync::OnceLock};
+use std::{
+    collections::VecDeque,
+    sync::{OnceLock, atomic::Ordering},
+    time::Instant,
+};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Waiting, poison};
+use super::{Waiting, figures::Counters, poison};
 use crate::{
     incoming::{IncomingError, log::Durability},
-    segments::{Claim, Frame, SegmentLog, WriteError},
+    segments::{Claim, Frame, SEGMENT_HEADER_BYTES, SegmentLog, WriteError},
 };
 
 /// Runs until nobody can send any more.
@@ -16,8 +21,9 @@ pub(super) fn run(
     mut queue: UnboundedReceiver<Waiting>,
     durability: Durability,
     poisoned: &OnceLock<String>,
+    counters: &Counters,
 ) {
-    let mut writer = Writer { log, durability, poisoned };
+    let mut writer = Writer { log, durability, poisoned, counters };
     while let Some(first) = queue.blocking_recv() {
         let mut waiting = VecDeque::from([first]);
         while let Ok(next) = queue.try_recv() {
@@ -33,6 +39,7 @@ struct Writer<'a> {
     durability: Durability,
     /// Why nothing is written any more: after a failure that leaves the disk's content unknown.
     poisoned: &'a OnceLock<String>,
+    counters: &'a Counters,
 }
 
 impl Writer<'_> {
@@ -44,36 +51,60 @@ impl Writer<'_> {
                     self.write_group(group);
                 }
                 // What was refused for one is refused for all that wait: they came at the same time.
-                Err(error) => waiting.drain(..).for_each(|refused| answer(refused, Err(error.clone()))),
+                Err(error) => {
+                    self.counters.failures.fetch_add(waiting.len() as u64, Ordering::Relaxed);
+                    for refused in waiting.drain(..) {
+                        refused.written.send(Err(error.clone())).ok();
+                    }
+                }
             }
         }
     }
 
     fn make_room(&mut self, bytes: usize) -> Result<usize, IncomingError> {
-        match self.poisoned.get() {
-            Some(reason) => Err(poison(reason)),
-            None => self.log.make_room(bytes, Claim::New).map_err(|error| self.fail(error)),
+        if let Some(reason) = self.poisoned.get() {
+            return Err(poison(reason));
         }
+        let before = self.log.active();
+        let room = self.log.make_room(bytes, Claim::New).map_err(|error| self.fail(error))?;
+        let begun = u64::from(self.log.active() - before);
+        self.counters.files.fetch_add(begun, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(begun * u64::from(SEGMENT_HEADER_BYTES), Ordering::Relaxed);
+        Ok(room)
     }
 
     fn write_group(&mut self, group: Vec<Waiting>) {
         let (mut frames, mut callers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-        for Waiting { frame, done, room } in group {
+        for Waiting { frame, written, durable, room } in group {
             frames.push(frame);
-            callers.push((done, room));
-        }
-        let written = self.write_and_sync(&mut frames);
-        for (done, room) in callers {
-            drop(room);
             // Nobody listens where the caller went away meanwhile.
-            done.send(written.clone()).ok();
+            callers.push((written, durable, room));
+        }
+        let bytes: usize = frames.iter().map(Frame::len).sum();
+        let written = self.log.write(&mut frames).map(drop).map_err(|error| self.fail(error));
+        let mut waiting = Vec::with_capacity(callers.len());
+        for (is_written, is_durable, room) in callers {
+            is_written.send(written.clone()).ok();
+            waiting.push((is_durable, room));
+        }
+        let durable = written.and_then(|()| {
+            self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.sync()
+        });
+        let count = if durable.is_ok() { &self.counters.appends } else { &self.counters.failures };
+        count.fetch_add(waiting.len() as u64, Ordering::Relaxed);
+        for (is_durable, room) in waiting {
+            drop(room);
+            is_durable.send(durable.clone()).ok();
         }
     }
 
-    fn write_and_sync(&mut self, frames: &mut [Frame]) -> Result<(), IncomingError> {
-        self.log.write(frames).map_err(|error| self.fail(error))?;
+    fn sync(&mut self) -> Result<(), IncomingError> {
         if self.durability == Durability::Sync {
+            let start = Instant::now();
             self.log.sync().map_err(|error| self.fail(WriteError::Broken(error)))?;
+            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+            self.counters.sync_nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -116,8 +147,4 @@ fn take_fitting(waiting: &mut VecDeque<Waiting>, room: usize) -> Vec<Waiting> {
         group.push(next);
     }
     group
-}
-
-fn answer(waiting: Waiting, answer: Result<(), IncomingError>) {
-    waiting.done.send(answer).ok();
 }
