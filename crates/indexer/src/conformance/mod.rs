@@ -7,6 +7,7 @@ mod archive_policy_rule;
 mod listing;
 mod metric;
 mod resource;
+mod resource_history;
 mod resource_metric;
 mod resource_type;
 mod search;
@@ -60,6 +61,7 @@ const CASES: &[(&str, Case)] = cases![
     resource::an_end_stays,
     resource::many_callers_at_once,
     resource::many_at_once,
+    resource_history::former_revisions_are_removed,
     resource_metric::come_along,
     resource_metric::need_their_resource,
     resource_metric::are_added_or_replaced,

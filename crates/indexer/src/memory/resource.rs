@@ -73,6 +73,16 @@ impl Resources for MemoryIndexer {
         Ok(0)
     }
 
+    async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let history = &mut self.tables.lock().history;
+        let is_over = |revision: &Resource| revision.revision_end.is_some_and(|end| end < before);
+        let mut over: Vec<_> = history.iter().filter(|(_, revision)| is_over(revision)).collect();
+        over.sort_by_key(|(number, revision)| (revision.revision_end, **number));
+        let numbers: Vec<i64> = over.into_iter().map(|(number, _)| *number).take(limit).collect();
+        numbers.iter().for_each(|number| drop(history.remove(number)));
+        Ok(numbers.len())
+    }
+
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         listing::list(self, listing).await
     }

@@ -159,5 +159,6 @@ gated! {
     read ends(ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError>;
     write revive_resources(seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64, IndexerError>;
     write sweep_values(limit: usize) -> Result<usize, IndexerError>;
+    write remove_revisions(before: Timestamp, limit: usize) -> Result<usize, IndexerError>;
     read list_resources(listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
 }

@@ -86,7 +86,10 @@ fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
 
 /// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
 /// it belongs to an owner who is no more, hence to nobody.
-fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>, gnudi_sql::Error> {
+pub(super) fn values_of(
+    rows: &[Row],
+    types: &Types,
+) -> Result<HashSet<(i64, Vec<u8>, i64)>, gnudi_sql::Error> {
     let mut values = HashSet::new();
     for row in rows {
         let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
@@ -101,7 +104,7 @@ fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>
     Ok(values)
 }
 
-async fn delete_values(
+pub(super) async fn delete_values(
     connection: &mut Connection,
     table: &str,
     owner: &str,
