@@ -2,6 +2,7 @@
 //!
 //! A case panics where the promise is broken. What a crash or a full disk does is for each index's own tests.
 
+mod annotation;
 mod archive_policy;
 mod archive_policy_rule;
 mod listing;
@@ -35,6 +36,10 @@ macro_rules! cases {
 }
 
 const CASES: &[(&str, Case)] = cases![
+    annotation::is_kept_whole,
+    annotation::pages_and_times,
+    annotation::refusals,
+    annotation::goes_with_its_resource,
     archive_policy::is_kept_whole,
     archive_policy::name_is_taken_once,
     archive_policy::points_and_back_window_change,

@@ -239,6 +239,7 @@ impl Tables {
     pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>> {
         self.resources.remove(&id).ok_or(IndexerError::NoSuchResource(id))?;
         self.history.retain(|_, revision| revision.id != id);
+        self.annotations.retain(|_, annotation| annotation.resource_id != id);
         let metrics = self.metrics_of(id);
         for metric in &metrics {
             let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(metric) };

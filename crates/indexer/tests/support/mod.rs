@@ -7,9 +7,10 @@ use std::sync::{
 
 use async_trait::async_trait;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Creators, DeletedResources, Filter, Indexer, IndexerError,
-    MemoryIndexer, MetricListing, Metrics, NewMetric, NewResource, ResourceChange, ResourceListing,
-    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
+    Annotation, AnnotationListing, Annotations, ArchivePolicies, ArchivePolicyRules, Creators,
+    DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics, NewMetric,
+    NewResource, ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes, Resources,
+    UpdatedResource,
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp,
@@ -131,6 +132,14 @@ gated! {
     write rename_archive_policy_rule(name: &str, new_name: &str) -> Result<ArchivePolicyRule, IndexerError>;
     write delete_archive_policy_rule(name: &str) -> Result<(), IndexerError>;
     read archive_policy_name_for_metric(metric_name: &str) -> Result<String, IndexerError>;
+}
+
+gated! {
+    Annotations:
+    write create_annotation(annotation: Annotation) -> Result<(), IndexerError>;
+    read annotation(resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>, IndexerError>;
+    read list_annotations(listing: &AnnotationListing) -> Result<Vec<Annotation>, IndexerError>;
+    write delete_annotation(resource_id: Uuid, id: Uuid) -> Result<(), IndexerError>;
 }
 
 gated! {

@@ -64,6 +64,7 @@ pub(super) async fn delete_some(
     if !rows.is_empty() {
         connection.execute(naming("DELETE FROM resource_history WHERE id")).await?;
     }
+    connection.execute(naming("DELETE FROM resource_annotation WHERE resource_id")).await?;
     let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
     for row in connection.fetch_all(naming(metrics)).await? {
         let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?;
@@ -243,6 +244,10 @@ mod tests {
             (
                 delete_values_statement(Dialect::Sqlite, "resource_history_value", "revision", &values),
                 "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
+            ),
+            (
+                naming(Dialect::Sqlite, "DELETE FROM resource_annotation WHERE resource_id", &ids),
+                "ix_resource_annotation (resource_id=?)",
             ),
             (
                 naming(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", &ids),
