@@ -61,6 +61,24 @@ def _of_resource(method, suffix="", route_suffix=None, **kwargs):
         ("res_beta", "of the other project")]]
 
 
+def _of_annotations():
+    """Rows for what gnudi has and Gnocchi has not."""
+    def row(method, name, what, statuses, body=None, suffix=""):
+        route = "/v1/resource/{type}/{id}/annotation" + ("/{annotation}" if suffix else "")
+        path = f"/v1/resource/t/<{name}>/annotation{suffix}"
+        return Row(method, route, path, body, what=what, own=(401, 401, 401, *statuses), why="gnudi's own")
+
+    rows = []
+    for method, body, good in [("GET", None, 200), ("POST", {"text": "written"}, 201)]:
+        rows += [row(method, "res", "of the project", (403, good, good, good, good), body),
+                 row(method, "res_service", "made by a service for the project", (403, good, good, good, good), body),
+                 row(method, "res_beta", "of the other project", (good, 403, 403, good, good), body)]
+    rows += [row("GET", "res", "of the project", (403, 200, 200, 200, 200), suffix="/<fresh_annotation>"),
+             row("DELETE", "res", "written in the project", (403, 204, 204, 403, 204), suffix="/<fresh_annotation>"),
+             row("DELETE", "res", "written by a service", (403, 403, 403, 204, 204), suffix="/<fresh_service_annotation>")]
+    return rows
+
+
 def _aggregates(what, operations, search=None, query=""):
     body = {"operations": operations}
     if search is not None:
@@ -153,6 +171,7 @@ ROWS = [
     Row("DELETE", "/v1/resource/{type}/{id}", "/v1/resource/u/<fresh_res>"),
     *_of_resource("GET", "/history"),
     Row("GET", "/v1/resource/{type}/{id}/history", "/v1/resource/t/<res_moved>/history", what=HANDED_OVER),
+    *_of_annotations(),
     *_of_resource("GET", "/metric"),
     *_of_resource("POST", "/metric", body={"<new>": {"archive_policy_name": "p"}}),
     *_of_resource("GET", "/metric/m", "/metric/{name}"),

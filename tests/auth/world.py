@@ -105,6 +105,13 @@ class World:
     def _fresh_metric(self, number, caller="maker"):
         return self.callers[caller].post("/v1/metric", {"archive_policy_name": "p"}).expect(201).json()["id"]
 
+    def _fresh_annotation(self, number, caller="maker"):
+        path = f"/v1/resource/t/{self.ids['res']}/annotation"
+        return self.callers[caller].post(path, {"text": f"number {number}"}).expect(201).json()["id"]
+
+    def _fresh_service_annotation(self, number):
+        return self._fresh_annotation(number, "service")
+
     def _fresh_other_metric(self, number):
         return self._fresh_metric(number, "other project")
 

@@ -129,6 +129,34 @@ def test_who_sends_is_never_deleted_and_who_is_silent_is(servers):
     assert any(attempt(client) for _ in range(TRIES)), "this machine stands still for seconds, again and again"
 
 
+def test_former_revisions_are_forgotten_and_the_newest_stays(servers):
+    client = servers(f"[metricd]\nmetric_cleanup_delay = {JANITOR_S}\nresource_history_retention = 1\n")
+    create_policy(client, "life", **POLICY)
+    changed, _ = create(client)
+    kept, _ = create(client)
+    for number in range(5):
+        client.patch(f"/v1/resource/generic/{changed}", {"user_id": f"user {number}"}).expect(200)
+
+    def history(resource):
+        return client.get(f"/v1/resource/generic/{resource}/history").expect(200).json()
+
+    wait(lambda: len(history(changed)) == 1, "former revisions are removed")
+    newest, = history(changed)
+    assert (newest["user_id"], newest["revision_end"]) == ("user 4", None)
+    assert len(history(kept)) == 1 and newest["metrics"]
+    # Those that come later are forgotten, too.
+    client.patch(f"/v1/resource/generic/{changed}", {"user_id": None}).expect(200)
+    wait(lambda: [revision["user_id"] for revision in history(changed)] == [None], "the last one is removed")
+
+
+def test_revisions_stay_where_nothing_else_is_said(gnudi):
+    client = gnudi(config=f"[metricd]\nmetric_cleanup_delay = {JANITOR_S}\n").client()
+    made = client.post("/v1/resource/generic", {"id": str(uuid.uuid4())}).expect(201).json()["id"]
+    client.patch(f"/v1/resource/generic/{made}", {"user_id": "u"}).expect(200)
+    time.sleep(3 * JANITOR_S)
+    assert len(client.get(f"/v1/resource/generic/{made}/history").expect(200).json()) == 2
+
+
 def test_measures_at_or_after_its_end_save_a_resource_that_ended_long_ago(servers):
     """The janitor starts when all is said: of four resources that ended yesterday, only those that got measures since are left."""
     client = servers("[metricd]\nmetric_cleanup_delay = 3600\n")

@@ -156,12 +156,14 @@ impl From<IndexerError> for ApiError {
             | IndexerError::NoSuchArchivePolicyRule(_)
             | IndexerError::NoSuchMetric(_)
             | IndexerError::NoSuchResourceType(_)
-            | IndexerError::NoSuchResource(_) => StatusCode::NOT_FOUND,
+            | IndexerError::NoSuchResource(_)
+            | IndexerError::NoSuchAnnotation(_) => StatusCode::NOT_FOUND,
             IndexerError::ArchivePolicyAlreadyExists(_)
             | IndexerError::ArchivePolicyRuleAlreadyExists(_)
             | IndexerError::ResourceTypeAlreadyExists(_)
             | IndexerError::AttributeAlreadyExists { .. }
-            | IndexerError::ResourceAlreadyExists(_) => StatusCode::CONFLICT,
+            | IndexerError::ResourceAlreadyExists(_)
+            | IndexerError::AnnotationAlreadyExists(_) => StatusCode::CONFLICT,
             IndexerError::ArchivePolicyInUse(_)
             | IndexerError::UnsupportedArchivePolicyChange { .. }
             | IndexerError::UnsupportedArchivePolicyRuleChange { .. }
@@ -169,6 +171,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::NamedMetricAlreadyExists(_)
             | IndexerError::ResourceTypeInUse(_)
             | IndexerError::StartAfterEnd
+            | IndexerError::TooManyAnnotations { .. }
             | IndexerError::NoSuchAttribute { .. }
             | IndexerError::InvalidAttributeValue { .. }
             | IndexerError::InvalidFilter

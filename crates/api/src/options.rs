@@ -28,6 +28,8 @@ pub struct ApiOptions {
     pub default_aggregation_methods: BTreeSet<AggregationMethod>,
     /// `[api] prometheus_labels`: which labels of Prometheus' series are part of the names of metrics.
     pub prometheus_labels: Labels,
+    /// `[api] empty_answers`: whether aggregates over nothing are empty, in place of 404 and 400, where a request does not say.
+    pub empty_answers: bool,
     /// `[cors]`.
     pub cors: CorsOptions,
     pub limits: Limits,
@@ -51,6 +53,7 @@ impl Default for ApiOptions {
             path_prefix: String::new(),
             default_aggregation_methods: ArchivePolicy::default_methods(),
             prometheus_labels: Labels::default(),
+            empty_answers: false,
             cors: CorsOptions::default(),
             limits: Limits::default(),
             quotas: QuotaOptions::default(),

@@ -150,6 +150,12 @@ fn routes() -> Vec<Route> {
             [DELETE Items(&[Rule::DeleteResource]), resource::delete]
             [GET Items(&[Rule::GetResource]), resource::show]
             [PATCH Items(&[Rule::UpdateResource]), resource::update];
+        "/v1/resource/:type/:id/annotation" ResourceId
+            [GET Items(&[Rule::GetAnnotation]), resource::list_annotations]
+            [POST Items(&[Rule::CreateAnnotation]), resource::annotate];
+        "/v1/resource/:type/:id/annotation/:annotation" ResourceId
+            [DELETE Items(&[Rule::DeleteAnnotation]), resource::delete_annotation]
+            [GET Items(&[Rule::GetAnnotation]), resource::show_annotation];
         "/v1/resource/:type/:id/history" ResourceId [GET Items(&[Rule::GetResource]), resource::history];
         "/v1/resource/:type/:id/metric" ResourceId
             [GET Items(&[Rule::GetResource]), resource::list_metrics]

@@ -124,6 +124,7 @@ async fn main() {
             stop: None,
             needed_overlap: 100.0,
             fill: Some(Fill::DropNa),
+            may_be_empty: false,
         }
     };
     let aggregate =

@@ -33,6 +33,8 @@ pub struct Figures {
     pub resources_revived: AtomicU64,
     /// Resources that the janitor deleted, since they ended long ago.
     pub resources_removed: AtomicU64,
+    /// Former revisions of resources that the janitor removed, since they ended long ago.
+    pub revisions_removed: AtomicU64,
 }
 
 impl Figures {
@@ -42,7 +44,7 @@ impl Figures {
     }
 
     /// Name, help and value of each counter.
-    pub fn list(&self) -> [(&'static str, &'static str, f64); 14] {
+    pub fn list(&self) -> [(&'static str, &'static str, f64); 15] {
         let value = |counter: &AtomicU64| counter.load(Relaxed) as f64;
         [
             ("passes", "Passes over a sack that found measures", value(&self.passes)),
@@ -75,6 +77,7 @@ impl Figures {
                 value(&self.resources_revived),
             ),
             ("resources_removed", "Resources deleted: ended long ago", value(&self.resources_removed)),
+            ("revisions_removed", "Revisions removed: ended long ago", value(&self.revisions_removed)),
         ]
     }
 }

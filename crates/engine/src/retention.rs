@@ -252,6 +252,21 @@ impl Engine {
         }
     }
 
+    /// Removes former revisions of resources that ended before a time, some at a time, as long as `go_on` says so; returns how many.
+    pub async fn remove_revisions(&self, before: Timestamp, go_on: impl Fn() -> bool) -> Result<usize> {
+        const REVISIONS_AT_ONCE: usize = 1_000;
+        let mut removed = 0;
+        while go_on() {
+            let found = self.indexer.remove_revisions(before, REVISIONS_AT_ONCE).await?;
+            Figures::add(&self.figures().revisions_removed, found as u64);
+            removed += found;
+            if found < REVISIONS_AT_ONCE {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+
     /// Removes what deleted attributes and resource types have left in the index, some at a time.
     pub async fn sweep_index(&self) -> Result<()> {
         const VALUES_AT_ONCE: usize = 10_000;

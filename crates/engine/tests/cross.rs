@@ -85,6 +85,7 @@ fn query(references: Vec<CrossReference>) -> CrossMeasuresQuery {
         stop: None,
         needed_overlap: 0.0,
         fill: Some(Fill::DropNa),
+        may_be_empty: false,
     }
 }
 

@@ -37,6 +37,12 @@ pub enum IndexerError {
     NoSuchResource(Uuid),
     #[error("Resource {0} already exists")]
     ResourceAlreadyExists(Uuid),
+    #[error("Annotation {0} does not exist")]
+    NoSuchAnnotation(Uuid),
+    #[error("Annotation {0} already exists")]
+    AnnotationAlreadyExists(Uuid),
+    #[error("Resource {resource} has {max} annotations already, and cannot have more")]
+    TooManyAnnotations { resource: Uuid, max: usize },
     /// Someone else added it meanwhile.
     #[error("Resource type {resource_type} already has a {attribute} attribute")]
     AttributeAlreadyExists { resource_type: String, attribute: String },

@@ -3,6 +3,7 @@
 //! One trait per noun, each in the file of its name; `sql/` mirrors the names. One method is one transaction.
 //! `cache/` keeps what the hot path asks for in memory, within a bound.
 
+pub mod annotation;
 pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod cache;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use gnudi_model::{ArchivePolicy, Fault, Metric, MetricId};
 use uuid::Uuid;
 
+pub use annotation::{Annotation, AnnotationListing, Annotations};
 pub use archive_policy::{ArchivePolicies, PolicyChange};
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
@@ -47,7 +49,15 @@ pub use touched::{Touched, Which};
 
 /// All metadata. An implementation covers every noun.
 pub trait Indexer:
-    ArchivePolicies + ArchivePolicyRules + Metrics + ResourceTypes + Resources + Send + Sync + 'static
+    Annotations
+    + ArchivePolicies
+    + ArchivePolicyRules
+    + Metrics
+    + ResourceTypes
+    + Resources
+    + Send
+    + Sync
+    + 'static
 {
     /// An active metric, if it is at hand without waiting; [`Metrics::metrics`] finds it otherwise.
     fn cached_metric(&self, _id: MetricId) -> Option<Arc<Metric>> {

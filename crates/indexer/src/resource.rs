@@ -230,6 +230,10 @@ pub trait Resources {
     /// it found. There are no more where that is less than `limit`.
     async fn sweep_values(&self, limit: usize) -> Result<usize>;
 
+    /// Removes up to `limit` former revisions that ended before a time, the earliest first; returns how many. There are no more
+    /// where that is less than `limit`. Resources as they are stay.
+    async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize>;
+
     /// Refuses a marker that names nothing, and fields that the type has not.
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>>;
 }

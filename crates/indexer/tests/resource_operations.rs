@@ -35,6 +35,7 @@ calls! {
         let names: Vec<_> = names.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
         index.named_metrics(&names).await
     },
+    RemoveRevisions(before: Timestamp, limit: usize) => index.remove_revisions(before, limit).await,
     // Only one of them has something to sweep.
     Sweep(limit: usize) => index.sweep_values(limit).await.is_ok(),
     ;
@@ -243,6 +244,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => prop::collection::vec(metric_id(), 0..5).prop_map(Call::ShowMetrics),
         4 => prop::collection::vec((id(), metric_name()), 0..5).prop_map(Call::Named),
         1 => (0..10usize).prop_map(Call::Sweep),
+        4 => (time(), 0..4usize).prop_map(|(before, limit)| Call::RemoveRevisions(before, limit)),
         1 => Just(Call::Reopen),
     ]
 }

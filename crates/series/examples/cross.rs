@@ -147,7 +147,8 @@ fn main() {
                 let granularity = Timespan(words.next().parse().expect("a granularity"));
                 let operations = words.operation();
                 let (start, stop, needed_overlap, fill) = query.expect("a query");
-                let query = CrossQuery { operations: &operations, start, stop, needed_overlap, fill };
+                let operations = &operations;
+                let query = CrossQuery { operations, start, stop, needed_overlap, fill, may_be_empty: false };
                 let line = answer(&names, std::mem::take(&mut all), &query, granularity);
                 names.clear();
                 writeln!(out, "{line}").expect("a reader");

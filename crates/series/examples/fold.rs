@@ -41,6 +41,7 @@ fn policy(words: &[&str]) -> ArchivePolicy {
         back_window: words[0].parse().expect("a back window"),
         definition: words[2].split(',').map(item).collect(),
         aggregation_methods: words[1].split(',').map(|name| name.parse().expect("a method")).collect(),
+        raw_timespan: None,
     }
 }
 

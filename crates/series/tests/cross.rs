@@ -42,7 +42,7 @@ fn binary(operator: &str, left: Operation, right: Operation) -> Operation {
 }
 
 fn query(operations: &Operation, fill: Option<Fill>) -> CrossQuery<'_> {
-    CrossQuery { operations, start: None, stop: None, needed_overlap: 100.0, fill }
+    CrossQuery { operations, start: None, stop: None, needed_overlap: 100.0, fill, may_be_empty: false }
 }
 
 /// Of series called `m0`, `m1` and so on.

@@ -163,15 +163,18 @@ mod tests {
                 Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
                     &["admin", "service"]
                 }
-                Rule::DeleteMetric | Rule::DeleteResource | Rule::DeleteResources => {
-                    &["admin", "creator", "same project"]
-                }
+                Rule::DeleteMetric
+                | Rule::DeleteResource
+                | Rule::DeleteResources
+                | Rule::DeleteAnnotation => &["admin", "creator", "same project"],
                 Rule::ListMetric | Rule::SearchMetric => &["admin", "creator", "same project", "owner"],
                 Rule::PostMeasures | Rule::UpdateResource => &["admin", "service", "creator", "same project"],
                 Rule::GetResource | Rule::ListResource => {
                     &["admin", "creator", "same project", "resource owner"]
                 }
-                Rule::SearchResource => &["admin", "service", "creator", "same project", "resource owner"],
+                Rule::SearchResource | Rule::GetAnnotation | Rule::CreateAnnotation => {
+                    &["admin", "service", "creator", "same project", "resource owner"]
+                }
                 Rule::GetMetric | Rule::GetMeasures => {
                     &["admin", "service", "creator", "same project", "owner"]
                 }
@@ -190,6 +193,9 @@ mod tests {
                     | Rule::SearchResource
                     | Rule::GetMetric
                     | Rule::GetMeasures
+                    | Rule::GetAnnotation
+                    | Rule::CreateAnnotation
+                    | Rule::DeleteAnnotation
             );
             assert_eq!(may, expected, "{rule:?}");
             let own = Target::Given(&[("creator", Some("u1")), ("created_by_project_id", Some(""))]);

@@ -72,6 +72,11 @@ rules! {
     ListResourceType "list resource type" ANYBODY;
     /// gnudi's own: what stacks its processes run.
     GetProfile "get profile" ADMIN;
+    /// gnudi's own, of a resource, as are the two that follow.
+    GetAnnotation "get annotation" SERVICE_OR_CREATOR_OR_RESOURCE_OWNER;
+    CreateAnnotation "create annotation" SERVICE_OR_CREATOR_OR_RESOURCE_OWNER;
+    /// Of an annotation, whose creator is who wrote it.
+    DeleteAnnotation "delete annotation" CREATOR;
 }
 
 /// Rules that others are made of.

@@ -78,6 +78,7 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
         metric_inactive_after: span("metric_inactive_after"),
         resource_cleanup_after: span("resource_cleanup_after"),
+        resource_history_retention: span("resource_history_retention"),
         lease: lease(config),
         clock: now,
     };

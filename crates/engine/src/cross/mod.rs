@@ -45,6 +45,8 @@ pub struct CrossMeasuresQuery {
     /// In percent; without `fill` only.
     pub needed_overlap: f64,
     pub fill: Option<Fill>,
+    /// See [`CrossQuery::may_be_empty`].
+    pub may_be_empty: bool,
 }
 
 /// Why a query across metrics has no answer.
@@ -94,6 +96,7 @@ fn evaluate(
         stop: query.stop,
         needed_overlap: query.needed_overlap,
         fill: query.fill,
+        may_be_empty: query.may_be_empty,
     };
     let mut answers = Vec::with_capacity(plan.granularities.len());
     for (index, &granularity) in plan.granularities.iter().enumerate() {

@@ -1,7 +1,8 @@
-//! Removes deleted metrics, batch by batch; ends and deletes resources where that is asked for.
+//! Removes deleted metrics, batch by batch; ends and deletes resources, and forgets their history, where that is asked for.
 
 use std::sync::Arc;
 
+use gnudi_model::Timestamp;
 use tokio::sync::watch;
 
 use super::MetricdOptions;
@@ -19,9 +20,21 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
         if let Err(error) = engine.expunge(options.cleanup_batch_metrics, || !*stopped.borrow()).await {
             tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
         }
+        if first && let Some(retention) = options.resource_history_retention {
+            forget(&engine, (options.clock)().saturating_sub(retention), || !*stopped.borrow()).await;
+        }
         if first && let Err(error) = engine.sweep_index().await {
             tracing::error!(%error, "the index cannot be swept: trying again later");
         }
+    }
+}
+
+/// Removes the history of resources before a time.
+async fn forget(engine: &Engine, before: Timestamp, go_on: impl Fn() -> bool) {
+    match engine.remove_revisions(before, go_on).await {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "former revisions of resources removed: they ended long ago"),
+        Err(error) => tracing::error!(%error, "former revisions cannot be removed: trying again later"),
     }
 }
 

@@ -58,6 +58,8 @@ pub struct MetricdOptions {
     pub metric_inactive_after: Option<Timespan>,
     /// Resources that ended so long ago are deleted; `None` for never.
     pub resource_cleanup_after: Option<Timespan>,
+    /// Former revisions of resources that ended so long ago are removed; `None` for never.
+    pub resource_history_retention: Option<Timespan>,
     /// Where processes share a store: how long after its last sign of life a process loses its sacks. They have their next
     /// owners within this time and a third of it.
     pub lease: Duration,

@@ -78,6 +78,7 @@ pub fn options(name: &str, lease: Duration) -> MetricdOptions {
         cleanup_batch_metrics: 2,
         metric_inactive_after: None,
         resource_cleanup_after: None,
+        resource_history_retention: None,
         lease,
         clock: || Timestamp::EPOCH,
     }

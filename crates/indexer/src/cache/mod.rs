@@ -14,6 +14,7 @@
 //! Look-ups know nothing of it. Within the interval a metric that is gone may be found: its measures are accepted, and dropped by
 //! the worker that removes the metric. Writes are checked by the database, never by the cache.
 
+mod annotation;
 mod caches;
 mod clock;
 mod ends;

@@ -185,6 +185,10 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         self.index.sweep_values(limit).await
     }
 
+    async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.index.remove_revisions(before, limit).await
+    }
+
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         self.index.list_resources(listing).await
     }

@@ -2,11 +2,13 @@
 //!
 //! A case panics where the promise is broken. What a crash or a full disk does is for each index's own tests.
 
+mod annotation;
 mod archive_policy;
 mod archive_policy_rule;
 mod listing;
 mod metric;
 mod resource;
+mod resource_history;
 mod resource_metric;
 mod resource_type;
 mod search;
@@ -34,6 +36,10 @@ macro_rules! cases {
 }
 
 const CASES: &[(&str, Case)] = cases![
+    annotation::is_kept_whole,
+    annotation::pages_and_times,
+    annotation::refusals,
+    annotation::goes_with_its_resource,
     archive_policy::is_kept_whole,
     archive_policy::name_is_taken_once,
     archive_policy::all_but_granularities_changes,
@@ -60,6 +66,7 @@ const CASES: &[(&str, Case)] = cases![
     resource::an_end_stays,
     resource::many_callers_at_once,
     resource::many_at_once,
+    resource_history::former_revisions_are_removed,
     resource_metric::come_along,
     resource_metric::need_their_resource,
     resource_metric::are_added_or_replaced,

@@ -3,6 +3,7 @@
 //!
 //! A listing sorts all metrics each time; nothing is kept in an order but what a map gives.
 
+mod annotation;
 mod listing;
 mod resource;
 mod resource_type;
@@ -15,8 +16,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, Result, SortKey,
+    Annotation, ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter,
+    MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, Result, SortKey,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
 };
@@ -37,6 +38,7 @@ struct Tables {
     resources: BTreeMap<Uuid, Resource>,
     /// Earlier revisions, by number.
     history: BTreeMap<i64, Resource>,
+    annotations: BTreeMap<Uuid, Annotation>,
     /// How many revisions there ever were.
     revisions: i64,
 }

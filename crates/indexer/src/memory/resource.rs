@@ -73,6 +73,16 @@ impl Resources for MemoryIndexer {
         Ok(0)
     }
 
+    async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let history = &mut self.tables.lock().history;
+        let is_over = |revision: &Resource| revision.revision_end.is_some_and(|end| end < before);
+        let mut over: Vec<_> = history.iter().filter(|(_, revision)| is_over(revision)).collect();
+        over.sort_by_key(|(number, revision)| (revision.revision_end, **number));
+        let numbers: Vec<i64> = over.into_iter().map(|(number, _)| *number).take(limit).collect();
+        numbers.iter().for_each(|number| drop(history.remove(number)));
+        Ok(numbers.len())
+    }
+
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         listing::list(self, listing).await
     }
@@ -229,6 +239,7 @@ impl Tables {
     pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>> {
         self.resources.remove(&id).ok_or(IndexerError::NoSuchResource(id))?;
         self.history.retain(|_, revision| revision.id != id);
+        self.annotations.retain(|_, annotation| annotation.resource_id != id);
         let metrics = self.metrics_of(id);
         for metric in &metrics {
             let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(metric) };

@@ -5,6 +5,7 @@
 //! transaction after the other. What only one database understands stays in `gnudi_sql`, in `failure.rs` and in
 //! `migrations/`; where statements differ, they ask the dialect.
 
+mod annotation;
 mod archive_policy;
 mod archive_policy_rule;
 mod attribute;

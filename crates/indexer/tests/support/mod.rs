@@ -7,9 +7,10 @@ use std::sync::{
 
 use async_trait::async_trait;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Creators, DeletedResources, Filter, Indexer, IndexerError,
-    MemoryIndexer, MetricListing, Metrics, NewMetric, NewResource, PolicyChange, ResourceChange,
-    ResourceListing, ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
+    Annotation, AnnotationListing, Annotations, ArchivePolicies, ArchivePolicyRules, Creators,
+    DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics, NewMetric,
+    NewResource, PolicyChange, ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes, Resources,
+    UpdatedResource,
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp};
 use tokio::sync::Semaphore;
@@ -136,6 +137,14 @@ gated! {
 }
 
 gated! {
+    Annotations:
+    write create_annotation(annotation: Annotation) -> Result<(), IndexerError>;
+    read annotation(resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>, IndexerError>;
+    read list_annotations(listing: &AnnotationListing) -> Result<Vec<Annotation>, IndexerError>;
+    write delete_annotation(resource_id: Uuid, id: Uuid) -> Result<(), IndexerError>;
+}
+
+gated! {
     ResourceTypes:
     write create_resource_type(resource_type: ResourceType) -> Result<(), IndexerError>;
     read resource_type(name: &str) -> Result<Option<Arc<ResourceType>>, IndexerError>;
@@ -161,5 +170,6 @@ gated! {
     read ends(ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>, IndexerError>;
     write revive_resources(seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64, IndexerError>;
     write sweep_values(limit: usize) -> Result<usize, IndexerError>;
+    write remove_revisions(before: Timestamp, limit: usize) -> Result<usize, IndexerError>;
     read list_resources(listing: &ResourceListing) -> Result<Vec<Arc<Resource>>, IndexerError>;
 }

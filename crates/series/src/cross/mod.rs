@@ -30,6 +30,9 @@ pub struct CrossQuery<'a> {
     pub needed_overlap: f64,
     /// `None` takes the series as they are, and demands overlap.
     pub fill: Option<Fill>,
+    /// Whether there is an answer, without points, where there is nothing to compute on: no points, no time that all series
+    /// have, or no series of a name. Otherwise most of these are errors, as in Gnocchi.
+    pub may_be_empty: bool,
 }
 
 /// Why series cannot be aggregated.
@@ -84,6 +87,20 @@ pub struct CrossMeasures {
     pub columns: Vec<CrossSeries>,
 }
 
+impl CrossMeasures {
+    /// The operations' answer where they name no series at all; of whichever granularity, as it has no points.
+    pub fn without_series(operations: &Operation) -> Self {
+        CrossMeasures::empty(Resample::Span(Timespan(0)), 0, operations)
+    }
+
+    /// The operations' answer on so many series without points.
+    fn empty(granularity: Resample, series: usize, operations: &Operation) -> Self {
+        let aggregated = operations.is_aggregated();
+        let columns = vec![CrossSeries::default(); if aggregated { 1 } else { series }];
+        CrossMeasures { granularity, aggregated, columns }
+    }
+}
+
 /// Answers for one granularity. There is a series for each of `names`, at least one; several may have the same name.
 pub fn cross(
     names: &[MetricName],
@@ -94,14 +111,20 @@ pub fn cross(
     assert_eq!(names.len(), series.len(), "each series has its name");
     let mut grid = join::join(granularity, series, query.fill)?;
     fill::fill(&mut grid.columns, query.fill);
+    let names_known: Names = names.iter().collect();
+    let granularity = Resample::Span(granularity);
     let range = match query.fill {
+        None if query.may_be_empty && query.needed_overlap > 0.0 && !grid.complete_rows().contains(&true) => {
+            0..0
+        }
         None => overlap(names, &grid, query)?,
         Some(_) => 0..grid.times.len(),
     };
+    if query.may_be_empty && (range.is_empty() || !names_known.have_all(query.operations)) {
+        return Ok(CrossMeasures::empty(granularity, names.len(), query.operations));
+    }
     let times = &grid.times[range.clone()];
     let columns: Vec<&[f64]> = grid.columns.iter().map(|column| &column[range.clone()]).collect();
-    let names_known: Names = names.iter().collect();
-    let granularity = Resample::Span(granularity);
     let evaluated =
         evaluate(query.operations, &Grid { granularity, times, columns: &columns, names: &names_known });
     let evaluated = evaluated.map_err(|error| match error {

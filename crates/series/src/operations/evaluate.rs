@@ -88,6 +88,14 @@ impl<'a> FromIterator<&'a MetricName> for Names {
 }
 
 impl Names {
+    /// Whether each metric node of a tree names series.
+    pub fn have_all(&self, operation: &Operation) -> bool {
+        match operation {
+            Operation::Metric(metrics) => metrics.names().iter().any(|name| self.0.contains_key(name)),
+            other => other.operands().all(|operand| self.have_all(operand)),
+        }
+    }
+
     /// The series that a metric node names, in their order.
     fn columns(&self, metrics: &Metrics) -> Vec<usize> {
         let found = metrics.names().iter().filter_map(|name| self.0.get(name));

@@ -80,6 +80,22 @@ pub enum Operation {
     },
 }
 
+/// What a tree evaluates to, as far as the tree alone tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shape {
+    is_array: bool,
+    is_aggregated: bool,
+}
+
+impl Shape {
+    fn or(self, other: Shape) -> Shape {
+        Shape {
+            is_array: self.is_array || other.is_array,
+            is_aggregated: self.is_aggregated || other.is_aggregated,
+        }
+    }
+}
+
 /// What a metric node names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metrics {
@@ -159,6 +175,31 @@ impl Operation {
     pub fn nodes(&self) -> usize {
         let own = if let Operation::Metric(metrics) = self { metrics.names().len() } else { 1 };
         own + self.operands().map(Operation::nodes).sum::<usize>()
+    }
+
+    /// Whether the tree makes one series of those that it names, as [`Evaluated::aggregated`] says afterwards.
+    pub fn is_aggregated(&self) -> bool {
+        self.shape().is_aggregated
+    }
+
+    fn shape(&self) -> Shape {
+        let mut shapes = self.operands().map(Operation::shape);
+        match self {
+            Operation::Metric(_) => Shape { is_array: true, is_aggregated: false },
+            Operation::Constant(_) => Shape { is_array: false, is_aggregated: false },
+            Operation::Aggregate { .. } => Shape { is_array: true, is_aggregated: true },
+            Operation::Clip { max: None, .. } => shapes.fold(Shape::default(), Shape::or),
+            // Series that are combined with series become one, whatever they are.
+            Operation::Binary { .. } | Operation::Clip { .. } => {
+                let shapes: Vec<Shape> = shapes.collect();
+                let is_joined = shapes.iter().all(|shape| shape.is_array);
+                let combined = shapes.into_iter().fold(Shape::default(), Shape::or);
+                Shape { is_aggregated: combined.is_aggregated || is_joined, ..combined }
+            }
+            Operation::Unary { .. } | Operation::Rolling { .. } | Operation::Resample { .. } => {
+                shapes.next().expect("it has an operand")
+            }
+        }
     }
 
     /// Refuses a tree beyond [`DEPTH_MAX`] or [`NODES_MAX`].

@@ -21,12 +21,15 @@ pub(crate) struct Arguments {
     pub granularity: Option<Timespan>,
     needed_overlap: Option<f64>,
     pub fill: Option<Fill>,
+    /// Whether the answer is empty where there is nothing, in place of 404 or 400.
+    pub may_be_empty: bool,
 }
 
 impl Arguments {
     /// # Errors
-    /// 400 where an argument does not mean what it must; of several the first in Gnocchi's order.
-    pub fn of(query: &Query, now: Timestamp) -> Result<Self, ApiError> {
+    /// 400 where an argument does not mean what it must; of several the first in Gnocchi's order, `empty`, which is not Gnocchi's, last.
+    /// `empty_answers` is what counts without it.
+    pub fn of(query: &Query, now: Timestamp, empty_answers: bool) -> Result<Self, ApiError> {
         let needed_overlap = read(query, "needed_overlap", "Must be a number", python::float_of_text)?;
         let time = |name| {
             let timestamp = |text: &str| python::timestamp(text, now).ok();
@@ -39,7 +42,8 @@ impl Arguments {
         let reason = "Must be a float, 'dropna', 'null', 'ffill', 'bfill', 'full_ffill' or 'full_bfill'";
         let fill = |text: &str| python::float_of_text(text).map(Fill::Value).or_else(|| text.parse().ok());
         let fill = read(query, "fill", reason, fill)?;
-        Ok(Arguments { start, stop, granularity, needed_overlap, fill })
+        let may_be_empty = query.flag("empty", empty_answers)?;
+        Ok(Arguments { start, stop, granularity, needed_overlap, fill, may_be_empty })
     }
 
     /// Without an overlap or a way to fill, gaps are left out.
@@ -101,7 +105,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Arguments, String> {
-        Arguments::of(&Query::parse(Some(text)), Timestamp::from_secs(100))
+        Arguments::of(&Query::parse(Some(text)), Timestamp::from_secs(100), false)
             .map_err(|error| error.detail.get("detail").map(Value::repr).unwrap_or_default())
     }
 

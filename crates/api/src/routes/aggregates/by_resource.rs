@@ -45,6 +45,15 @@ impl ResourcesQuery<'_> {
         names.dedup();
         ApiError::not_found(format!("Metric {} does not exist", Value::from(names).repr()))
     }
+
+    /// What the operations come to where the search finds no metric.
+    fn without_metrics(&self) -> Result<Vec<CrossMeasures>, ApiError> {
+        if self.arguments.may_be_empty {
+            Ok(vec![CrossMeasures::without_series(self.operations)])
+        } else {
+            Err(self.no_metrics())
+        }
+    }
 }
 
 /// Over all resources at once.
@@ -55,12 +64,12 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
     check_count(call, resources.len())?;
     let names = Names::of(asked.operations)?;
     let references = references::of_resources(call, &resources, &names)?;
-    if references.is_empty() {
-        return Err(asked.no_metrics());
-    }
-    let mut policies = Policies::default();
-    let measures =
-        references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
+    let measures = if references.is_empty() {
+        asked.without_metrics()?
+    } else {
+        let mut policies = Policies::default();
+        references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?
+    };
     let mut document = Document::new(&call.app.answers);
     write_measures(&mut document, asked.details, &references, measures)?;
     Ok(document)
@@ -85,7 +94,10 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
             references::query(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
         groups.add(ResourceGroup { key, references, query, details: asked.details }).await?;
     }
-    if groups.is_empty() { Err(asked.no_metrics()) } else { Ok(groups.into_body()) }
+    if groups.is_empty() && !asked.arguments.may_be_empty {
+        return Err(asked.no_metrics());
+    }
+    Ok(groups.into_body())
 }
 
 /// Resources that have the same in the fields they are grouped by.

@@ -7,7 +7,8 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     let query = call.query();
     let use_history = query.flag("use_history", false)?;
     let details = query.flag("details", false)?;
-    let arguments = Arguments::of(&query, call.app.now())?.or_drop_gaps();
+    let empty_answers = call.app.options().empty_answers;
+    let arguments = Arguments::of(&query, call.app.now(), empty_answers)?.or_drop_gaps();
     let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
     if body.operations.metric_names().is_empty() {
         return Err(ApiError::bad_request(Value::cause_and_reason(

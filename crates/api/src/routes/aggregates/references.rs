@@ -192,6 +192,7 @@ pub(super) async fn query(
         stop: arguments.stop,
         needed_overlap: arguments.needed_overlap(),
         fill: arguments.fill,
+        may_be_empty: arguments.may_be_empty,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_engine::{CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, Resample};
-use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp};
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan};
 use gnudi_series::{
     cross::CrossError,
     operations::{MetricName, Metrics, Operation, Reaggregation},
@@ -31,13 +31,13 @@ pub(super) struct AcrossQuery<'q> {
 impl<'q> AcrossQuery<'q> {
     /// # Errors
     /// Those of [`Arguments::of`].
-    pub fn of(query: &'q Query, now: Timestamp) -> Result<Self, ApiError> {
+    pub fn of(call: &Call<'_>, query: &'q Query) -> Result<Self, ApiError> {
         let text = |name| match query.get(name) {
             None => None,
             Some(Argument::One(text)) => Some(text.to_owned()),
             Some(Argument::Several(texts)) => Some(Value::from(texts).repr()),
         };
-        let arguments = Arguments::of(query, now)?;
+        let arguments = Arguments::of(query, call.app.now(), call.app.options().empty_answers)?;
         let aggregation = text("aggregation").unwrap_or_else(|| "mean".to_owned());
         let reaggregation = text("reaggregation").unwrap_or_else(|| aggregation.clone());
         Ok(AcrossQuery { query, arguments, aggregation, reaggregation })
@@ -203,6 +203,7 @@ fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) 
         stop: arguments.stop,
         needed_overlap: arguments.needed_overlap(),
         fill: arguments.fill,
+        may_be_empty: arguments.may_be_empty,
     };
     Ok(Reading::Across(query))
 }

@@ -47,7 +47,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
         .map(|(id, metric)| metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist"))))
         .collect();
     let query = call.query();
-    let asked = AcrossQuery::of(&query, call.app.now())?;
+    let asked = AcrossQuery::of(call, &query)?;
     let mut document = Document::new(&call.app.answers);
     let reading = across::reading(call, &asked, &metrics?).await?;
     document.rows(reading.columns(call.app.engine()).await?)?;

@@ -34,7 +34,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     })?;
     check_count(call, resources.len())?;
     if groupby.is_empty() {
-        let asked = AcrossQuery::of(&query, call.app.now())?;
+        let asked = AcrossQuery::of(call, &query)?;
         let mut document = Document::new(&call.app.answers);
         let reading = across::reading(call, &asked, &metrics(call, &resources)).await?;
         document.rows(reading.columns(call.app.engine()).await?)?;
@@ -42,7 +42,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     }
     let mut groups = Groups::new(call.app);
     for (key, resources) in group_by(&groupby, &resources)? {
-        let asked = AcrossQuery::of(&query, call.app.now())?;
+        let asked = AcrossQuery::of(call, &query)?;
         let reading = across::reading(call, &asked, &metrics(call, resources)).await?;
         groups.add(MetricsGroup { key, reading }).await?;
     }

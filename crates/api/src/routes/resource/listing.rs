@@ -1,9 +1,9 @@
 //! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
 
-use gnudi_indexer::{Filter, ResourceListing};
+use gnudi_indexer::{Annotation, Filter, ResourceListing};
 use hyper::header::LINK;
 
-use super::shown;
+use super::{annotation::annotated_bytes, shown};
 use crate::{
     pagination::{Pagination, RESOURCE_SORTS, next_link},
     query::{Argument, Query},
@@ -19,6 +19,8 @@ pub(crate) struct Listing {
     pagination: Pagination,
     /// The fields that are shown; all where it is empty.
     attrs: Vec<String>,
+    /// Those of the one resource whose revisions are listed, to be shown with them.
+    pub annotations: Option<Vec<Annotation>>,
 }
 
 impl Listing {
@@ -38,6 +40,7 @@ impl Listing {
             history: query.flag("history", false)?,
             pagination: Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?,
             attrs,
+            annotations: None,
             query,
         })
     }
@@ -47,7 +50,7 @@ impl Listing {
         let query = call.query();
         let details = query.flag("details", false)?;
         let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
-        Ok(Listing { details, history: true, pagination, attrs: Vec::new(), query })
+        Ok(Listing { details, history: true, pagination, attrs: Vec::new(), annotations: None, query })
     }
 
     /// The page of resources of the type that the filter takes, with a link to the next one.
@@ -62,7 +65,10 @@ impl Listing {
         };
         let resources = call.app.engine().indexer().list_resources(&listing).await?;
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
-        let response = reply::ok_bytes(shown::list_bytes(&resources, &attrs));
+        let response = reply::ok_bytes(match &self.annotations {
+            Some(annotations) => annotated_bytes(&resources, annotations),
+            None => shown::list_bytes(&resources, &attrs),
+        });
         let last = resources.last().filter(|_| resources.len() >= self.pagination.limit);
         let Some(last) = last else { return Ok(response) };
         let marker =

@@ -1,5 +1,6 @@
 //! `/v1/resource`
 
+mod annotation;
 mod attribute;
 mod create;
 mod definition;
@@ -7,6 +8,7 @@ mod listing;
 mod shown;
 mod update;
 
+pub use annotation::{annotate, delete_annotation, list_annotations, show_annotation};
 pub use create::create;
 pub use update::update;
 
@@ -167,8 +169,9 @@ pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `GET /v1/resource/{type}/{id}/history`: the revisions of a resource, the present one included.
 pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let listing = Listing::of_history(call)?;
+    let mut listing = Listing::of_history(call)?;
     let resource = find(call, Rule::GetResource).await?;
+    listing.annotations = annotation::of_history(call, &resource).await?;
     let filter = Filter::Compare {
         comparison: Comparison::Equal,
         field: "id".to_owned(),

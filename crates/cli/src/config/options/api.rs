@@ -36,6 +36,10 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.");
     option request_measures_max(Kind::Int { min: 1, max: 4_194_304 }, "500000",
         "gnudi: most measures in one request; more are answered 413.");
+    option empty_answers(Kind::Bool, "false",
+        "gnudi: aggregates where there is nothing (no resource, no metric of the name, no points that go together) \
+         are empty, in place of 404 and 400, unless a request says `empty=false`. `empty=true` asks for it one \
+         request at a time.");
     option prometheus_labels(Kind::Choice(&["all", "none"]), "all",
         "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. \
          none: as in Gnocchi, where series that differ in other labels are one metric, of which the last in a \

@@ -24,4 +24,7 @@ pub const OPTIONS: &[Spec] = &options! {
          ended. Counts from the start of the program at the earliest. 0: never.");
     option resource_cleanup_after(ANY, "0",
         "Seconds after their end when resources are deleted, with their metrics. 0: never.");
+    option resource_history_retention(ANY, "0",
+        "gnudi: seconds after their end when former revisions of resources are removed; what resources are now \
+         stays. 0: never.");
 };

@@ -64,6 +64,7 @@ pub(super) async fn delete_some(
     if !rows.is_empty() {
         connection.execute(naming("DELETE FROM resource_history WHERE id")).await?;
     }
+    connection.execute(naming("DELETE FROM resource_annotation WHERE resource_id")).await?;
     let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
     for row in connection.fetch_all(naming(metrics)).await? {
         let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?;
@@ -86,7 +87,10 @@ fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
 
 /// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
 /// it belongs to an owner who is no more, hence to nobody.
-fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>, gnudi_sql::Error> {
+pub(super) fn values_of(
+    rows: &[Row],
+    types: &Types,
+) -> Result<HashSet<(i64, Vec<u8>, i64)>, gnudi_sql::Error> {
     let mut values = HashSet::new();
     for row in rows {
         let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
@@ -101,7 +105,7 @@ fn values_of(rows: &[Row], types: &Types) -> Result<HashSet<(i64, Vec<u8>, i64)>
     Ok(values)
 }
 
-async fn delete_values(
+pub(super) async fn delete_values(
     connection: &mut Connection,
     table: &str,
     owner: &str,
@@ -240,6 +244,10 @@ mod tests {
             (
                 delete_values_statement(Dialect::Sqlite, "resource_history_value", "revision", &values),
                 "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
+            ),
+            (
+                naming(Dialect::Sqlite, "DELETE FROM resource_annotation WHERE resource_id", &ids),
+                "ix_resource_annotation (resource_id=?)",
             ),
             (
                 naming(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", &ids),

@@ -8,6 +8,7 @@ pub(super) mod delete;
 mod delete_matching;
 mod listing;
 mod name;
+mod revision;
 mod row;
 mod update;
 mod value;
@@ -33,6 +34,8 @@ use row::Attributes;
 
 /// How many resources are deleted in one transaction: other writes come in between.
 const DELETED_AT_ONCE_MAX: usize = 256;
+/// As with deletions.
+const REVISIONS_REMOVED_AT_ONCE_MAX: usize = 256;
 /// As with deletions.
 const ENDED_AT_ONCE_MAX: usize = 64;
 
@@ -127,6 +130,19 @@ impl Resources for SqlIndexer {
 
     async fn sweep_values(&self, limit: usize) -> Result<usize> {
         self.writer.change(delete::Sweep { limit }).await
+    }
+
+    async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let mut removed = 0;
+        while removed < limit {
+            let limit = REVISIONS_REMOVED_AT_ONCE_MAX.min(limit - removed);
+            let found = self.writer.change(revision::Remove { before, limit }).await?;
+            removed += found;
+            if found < limit {
+                break;
+            }
+        }
+        Ok(removed)
     }
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {

@@ -1,0 +1,183 @@
+//! `/v1/resource/{type}/{id}/annotation`: what people write about a resource, each text with the time that it is about.
+//!
+//! Not Gnocchi's. Whoever sees the resource sees them; one is deleted by who wrote it.
+
+use std::sync::Arc;
+
+use gnudi_indexer::{Annotation, AnnotationListing, IndexerError};
+use gnudi_model::{
+    Resource, Timestamp,
+    python::{datetime, parse_uuid},
+};
+use hyper::header::LINK;
+use uuid::Uuid;
+
+use super::{find, shown};
+use crate::{
+    pagination::{Pagination, next_link},
+    python,
+    routes::prelude::*,
+    schema::{Checked, Invalid, entries, required, string_up_to},
+};
+
+/// Characters of a text.
+const CHARACTERS_MAX: usize = 4_096;
+
+fn as_json(annotation: &Annotation) -> Value {
+    let (user, project) = created_by(&annotation.creator);
+    Value::object([
+        ("id", annotation.id.to_string().into()),
+        ("resource_id", annotation.resource_id.to_string().into()),
+        ("timestamp", annotation.timestamp.to_iso_micros().into()),
+        ("text", annotation.text.as_str().into()),
+        ("creator", annotation.creator.as_str().into()),
+        ("created_by_user_id", user.into()),
+        ("created_by_project_id", project.into()),
+    ])
+}
+
+fn created_by(creator: &str) -> (&str, &str) {
+    creator.split_once(':').unwrap_or((creator, ""))
+}
+
+/// The annotation that the path names.
+async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotation, ApiError> {
+    let text = call.parameter("annotation");
+    let unknown = || ApiError::not_found(format!("Annotation {text} does not exist"));
+    let id = parse_uuid(text).ok_or_else(unknown)?;
+    call.app.engine().indexer().annotation(resource.id, id).await?.ok_or_else(unknown)
+}
+
+/// `GET /v1/resource/{type}/{id}/annotation`: in the order of their times, a page at a time.
+pub async fn list_annotations(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let query = call.query();
+    let pagination = Pagination::of(&query, call.app.options().max_limit, &[])?;
+    let time = |name| {
+        let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
+        let text = query.single(name, refuse)?;
+        text.map(|text| python::timestamp(text, call.app.now()).map_err(|_| refuse())).transpose()
+    };
+    let (start, stop): (Option<Timestamp>, Option<Timestamp>) = (time("start")?, time("stop")?);
+    let marker = pagination.id_marker()?;
+    let resource = find(call, Rule::GetAnnotation).await?;
+    let limit = pagination.limit;
+    let listing = AnnotationListing { resource_id: resource.id, start, stop, marker, limit };
+    let found = call.app.engine().indexer().list_annotations(&listing).await?;
+    let response = reply::ok(&Value::Array(found.iter().map(as_json).collect()));
+    let Some(last) = found.last().filter(|_| found.len() >= limit) else { return Ok(response) };
+    let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
+    Ok(reply::with_header(response, LINK, &link))
+}
+
+/// `POST /v1/resource/{type}/{id}/annotation`
+pub async fn annotate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::CreateAnnotation).await?;
+    let (timestamp, text) = new_annotation(&request::json(call.parts, body).await?, call.app.now())?;
+    let annotation = Annotation {
+        id: call.new_metric_id().0,
+        resource_id: resource.id,
+        timestamp,
+        text,
+        creator: call.caller.user.clone(),
+    };
+    call.app.engine().indexer().create_annotation(annotation.clone()).await?;
+    let location =
+        format!("/v1/resource/{}/{}/annotation/{}", call.resource_type().name, resource.id, annotation.id);
+    Ok(reply::created(&call.links().to(&location), &as_json(&annotation)))
+}
+
+fn new_annotation(body: &Value, now: Timestamp) -> Checked<(Timestamp, String)> {
+    let (mut timestamp, mut text) = (None, None);
+    for (key, value) in entries(body)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        match key.as_str() {
+            "timestamp" => timestamp = Some(time(value, now).map_err(in_key)?),
+            "text" => text = Some(content(value).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        }
+    }
+    Ok((timestamp.unwrap_or_else(|| datetime(now)), required(text, "text")?))
+}
+
+fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
+    match python::timestamps([value].into_iter(), now) {
+        Ok(times) => Ok(datetime(times[0])),
+        Err(_) => Err(Invalid::new("not a valid value")),
+    }
+}
+
+fn content(value: &Value) -> Checked<String> {
+    let text = string_up_to(CHARACTERS_MAX)(value)?;
+    if text.is_empty() {
+        return Err(Invalid::new("length of value must be at least 1"));
+    }
+    // Not every program that reads them takes it.
+    if text.contains('\0') {
+        return Err(Invalid::new("not a valid value"));
+    }
+    Ok(text)
+}
+
+/// `GET /v1/resource/{type}/{id}/annotation/{annotation}`
+pub async fn show_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::GetAnnotation).await?;
+    Ok(reply::ok(&as_json(&find_annotation(call, &resource).await?)))
+}
+
+/// `DELETE /v1/resource/{type}/{id}/annotation/{annotation}`
+pub async fn delete_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let resource = find(call, Rule::GetAnnotation).await?;
+    let Annotation { id, creator, .. } = find_annotation(call, &resource).await?;
+    let (user, project) = created_by(&creator);
+    // Who wrote it, not who made the resource.
+    let target = [
+        ("creator", Some(creator.as_str())),
+        ("created_by_user_id", Some(user)),
+        ("created_by_project_id", Some(project)),
+        ("project_id", resource.project_id.as_deref()),
+    ];
+    call.enforce(Rule::DeleteAnnotation, Target::Given(&target))?;
+    call.app.engine().indexer().delete_annotation(resource.id, id).await?;
+    Ok(reply::no_content())
+}
+
+/// Those of a resource, to be shown with its history, where the request asks for them.
+pub(super) async fn of_history(
+    call: &Call<'_>,
+    resource: &Resource,
+) -> Result<Option<Vec<Annotation>>, ApiError> {
+    if !call.query().flag("annotations", false)? {
+        return Ok(None);
+    }
+    call.enforce(Rule::GetAnnotation, Target::Resource(resource))?;
+    let all = AnnotationListing::of(resource.id);
+    Ok(Some(call.app.engine().indexer().list_annotations(&all).await?))
+}
+
+/// Revisions of a resource, each with the annotations of its time.
+pub(super) fn annotated_bytes(revisions: &[Arc<Resource>], annotations: &[Annotation]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(revisions.len() * 640 + 2);
+    out.push(b'[');
+    for (index, revision) in revisions.iter().enumerate() {
+        out.extend_from_slice(if index > 0 { b", " } else { b"" });
+        shown::write(revision, &[], &mut out);
+        out.pop();
+        out.extend_from_slice(b", \"annotations\": ");
+        let own = annotations.iter().filter(|annotation| is_within(revision, annotation.timestamp));
+        Value::Array(own.map(as_json).collect()).write_json(&mut out);
+        out.push(b'}');
+    }
+    out.push(b']');
+    out
+}
+
+fn is_within(revision: &Resource, time: Timestamp) -> bool {
+    revision.revision_start <= time && revision.revision_end.is_none_or(|end| time < end)
+}
+
+impl Pagination {
+    /// The id behind which the page begins.
+    fn id_marker(&self) -> Result<Option<Uuid>, IndexerError> {
+        Ok(self.page()?.marker.map(|id| id.0))
+    }
+}

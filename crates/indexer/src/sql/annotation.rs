@@ -1,0 +1,164 @@
+//! The statements for annotations. Those of a resource are deleted with it, in `resource/delete.rs`.
+
+use async_trait::async_trait;
+use gnudi_model::Timestamp;
+use gnudi_sql::is_unique_violation;
+use uuid::Uuid;
+
+use super::{
+    Connection, Dialect, Row, SqlIndexer, Statement,
+    failure::Failure,
+    writer::{Applied, Change, Context},
+};
+use crate::{
+    Annotation, AnnotationListing, Annotations, IndexerError, Result, Touched,
+    annotation::{ANNOTATIONS_MAX, invalid_marker},
+};
+
+const SELECT: &str = "SELECT id, resource_id, annotated_at, content, creator FROM resource_annotation";
+
+#[async_trait]
+impl Annotations for SqlIndexer {
+    async fn create_annotation(&self, annotation: Annotation) -> Result<()> {
+        self.writer.change(Create(annotation)).await
+    }
+
+    async fn annotation(&self, resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>> {
+        let mut select = Statement::new(self.readers.dialect(), SELECT);
+        select.push(" WHERE id = ").push_bind(id).push(" AND resource_id = ").push_bind(resource_id);
+        let row = self.readers.fetch_optional(select).await?;
+        Ok(row.map(|row| decode(&row)).transpose()?)
+    }
+
+    async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
+        let marker = match listing.marker {
+            Some(id) => {
+                let found = self.annotation(listing.resource_id, id).await?;
+                Some(found.ok_or_else(|| invalid_marker(id))?)
+            }
+            None => None,
+        };
+        let rows = self.readers.fetch_all(list(self.readers.dialect(), listing, marker.as_ref())).await?;
+        Ok(rows.iter().map(decode).collect::<Result<_, _>>()?)
+    }
+
+    async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()> {
+        self.writer.change(Delete { resource_id, id }).await
+    }
+}
+
+fn list(dialect: Dialect, listing: &AnnotationListing, marker: Option<&Annotation>) -> Statement {
+    let mut query = Statement::new(dialect, SELECT);
+    query.push(" WHERE resource_id = ").push_bind(listing.resource_id);
+    if let Some(start) = listing.start {
+        query.push(" AND annotated_at >= ").push_bind(start.0);
+    }
+    if let Some(stop) = listing.stop {
+        query.push(" AND annotated_at < ").push_bind(stop.0);
+    }
+    if let Some(Annotation { timestamp, id, .. }) = marker {
+        query.push(" AND annotated_at >= ").push_bind(timestamp.0);
+        query.push(" AND (annotated_at > ").push_bind(timestamp.0);
+        query.push(" OR id > ").push_bind(*id).push(")");
+    }
+    query.push(" ORDER BY annotated_at, id LIMIT ");
+    query.push_bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+    query
+}
+
+fn decode(row: &Row) -> Result<Annotation, gnudi_sql::Error> {
+    let id = |column| -> Result<Uuid, gnudi_sql::Error> {
+        Uuid::from_slice(row.try_get(column)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))
+    };
+    Ok(Annotation {
+        id: id(0)?,
+        resource_id: id(1)?,
+        timestamp: Timestamp(row.try_get(2)?),
+        text: row.try_get::<&str>(3)?.to_owned(),
+        creator: row.try_get::<&str>(4)?.to_owned(),
+    })
+}
+
+struct Create(Annotation);
+
+#[async_trait]
+impl Change for Create {
+    type Answer = ();
+
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
+        let Annotation { id, resource_id, timestamp, text, creator } = &self.0;
+        let select = connection.statement("SELECT number FROM resource WHERE id = ?").bind(*resource_id);
+        if connection.fetch_optional(select).await?.is_none() {
+            return Err(Failure::Refused(IndexerError::NoSuchResource(*resource_id)));
+        }
+        let count = "SELECT COUNT(*) FROM resource_annotation WHERE resource_id = ?";
+        let count: i64 =
+            connection.fetch_one(connection.statement(count).bind(*resource_id)).await?.try_get(0)?;
+        if usize::try_from(count).is_ok_and(|count| count >= ANNOTATIONS_MAX) {
+            let (resource, max) = (*resource_id, ANNOTATIONS_MAX);
+            return Err(Failure::Refused(IndexerError::TooManyAnnotations { resource, max }));
+        }
+        let insert = connection
+            .statement(
+                "INSERT INTO resource_annotation (id, resource_id, annotated_at, content, creator) \
+                 VALUES (?, ?, ?, ?, ?)",
+            )
+            .bind(*id)
+            .bind(*resource_id)
+            .bind(timestamp.0)
+            .bind(text)
+            .bind(creator);
+        match connection.try_execute(insert).await {
+            Err(error) if is_unique_violation(&error) => {
+                Err(Failure::Refused(IndexerError::AnnotationAlreadyExists(*id)))
+            }
+            inserted => Ok(inserted.map(|_| ((), Touched::default()))?),
+        }
+    }
+}
+
+struct Delete {
+    resource_id: Uuid,
+    id: Uuid,
+}
+
+#[async_trait]
+impl Change for Delete {
+    type Answer = ();
+
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
+        let delete = connection
+            .statement("DELETE FROM resource_annotation WHERE id = ? AND resource_id = ?")
+            .bind(self.id)
+            .bind(self.resource_id);
+        match connection.execute(delete).await? {
+            0 => Err(Failure::Refused(IndexerError::NoSuchAnnotation(self.id))),
+            _ => Ok(((), Touched::default())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SqliteOptions;
+
+    #[tokio::test]
+    async fn a_page_searches_an_index_in_its_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+        let marker = Annotation {
+            id: Uuid::max(),
+            resource_id: Uuid::nil(),
+            timestamp: Timestamp::EPOCH,
+            text: String::new(),
+            creator: String::new(),
+        };
+        let listing =
+            AnnotationListing { stop: Some(Timestamp::EPOCH), ..AnnotationListing::of(Uuid::nil()) };
+        let query = list(Dialect::Sqlite, &listing, Some(&marker));
+        let plan = crate::sql::plan(&indexer, &query).await;
+        let search = "ix_resource_annotation (resource_id=? AND annotated_at>? AND annotated_at<?)";
+        assert!(plan.len() == 1 && plan[0].ends_with(search), "{plan:?}");
+    }
+}
