@@ -10,7 +10,7 @@ use arrow_ipc::{
     CompressionType, MetadataVersion,
     writer::{IpcWriteOptions, StreamWriter},
 };
-use gnudi_arrow::read::{ReadError, ReadLimits, metric_measures, named_measures};
+use gnudi_arrow::read::{ReadError, ReadLimits, metric_measures, named_measures, work_bytes};
 use gnudi_model::Measure;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -182,7 +182,7 @@ fn limits_hold() {
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let columns = [("metric_id", bomb.clone()), ("timestamp", times(1)), ("value", values(1))];
         let bytes = stream(&columns, 1, Some(codec));
-        assert!(bytes.len() < 20_000);
+        assert!(bytes.len() < 20_000 && work_bytes(&bytes) > 2 << 20);
         assert_eq!(refused(&bytes), "The buffers have more than 1048576 bytes once they are inflated");
     }
 }
@@ -279,6 +279,7 @@ proptest! {
             let index = index.index(bytes.len());
             bytes[index] = byte;
         }
+        prop_assert!(work_bytes(&bytes) >= bytes.len());
         if let Ok(told) = read(&bytes) {
             prop_assert!(told.iter().map(|(_, points)| points.len()).sum::<usize>() <= LIMITS.measures_max);
         }

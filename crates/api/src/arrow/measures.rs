@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, panic::AssertUnwindSafe};
 
+pub use gnudi_arrow::read::work_bytes;
 use gnudi_arrow::read::{self, ReadLimits};
 use gnudi_model::Measure;
 

@@ -60,6 +60,19 @@ fn lz4(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     Some(inflated)
 }
 
+/// What the compressed buffers of a batch say that they inflate to, all together.
+pub fn inflated_bytes(batch: &RecordBatch<'_>, body: &[u8]) -> usize {
+    if batch.compression().is_none() {
+        return 0;
+    }
+    let length = |buffer: &arrow_ipc::Buffer| {
+        let start = usize::try_from(buffer.offset()).ok()?;
+        let length = body.get(start..)?.first_chunk::<8>()?;
+        usize::try_from(i64::from_le_bytes(*length)).ok()
+    };
+    batch.buffers().into_iter().flatten().filter_map(length).fold(0, usize::saturating_add)
+}
+
 /// The rows that a batch says that it has.
 pub fn row_count(batch: &RecordBatch<'_>) -> Result<usize> {
     usize::try_from(batch.length()).map_err(|_| ReadError::malformed("A record batch has a negative length"))

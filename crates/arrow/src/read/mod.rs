@@ -80,6 +80,26 @@ pub fn metric_measures(
     Ok(parts.map(|((code, _), range)| MetricPart { metric: MetricId(metrics.id(code)), range }).collect())
 }
 
+/// How many bytes reading a stream goes over: its own, and those that its compressed buffers say that they inflate to. What is wrong
+/// with it is [`metric_measures`]' to say.
+pub fn work_bytes(stream: &[u8]) -> usize {
+    let mut messages = message::Messages::new(stream);
+    let mut bytes = stream.len();
+    if messages.schema().is_err() {
+        return bytes;
+    }
+    while let Ok(Some(message)) = messages.next() {
+        let inflated = match &message.header {
+            message::Header::Rows(batch) => buffers::inflated_bytes(batch, message.body),
+            message::Header::Dictionary(batch) => {
+                batch.data().map_or(0, |data| buffers::inflated_bytes(&data, message.body))
+            }
+        };
+        bytes = bytes.saturating_add(inflated);
+    }
+    bytes
+}
+
 /// A resource whose metrics a stream names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedResource {

@@ -82,7 +82,12 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
     let mut reader = Reader::of(call, asked)?;
     let mut table = None;
     for group in &groups {
-        let (points, _) = reader.points(group).await?;
+        let (mut points, _) = reader.points(group).await?;
+        // Those of a granularity are one series, whichever revision they are of.
+        points.sort_by(|a, b| {
+            let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
+            width(b).total_cmp(&width(a)).then(a.time.cmp(&b.time))
+        });
         let parts = points.chunk_by(|a, b| a.granularity == b.granularity);
         for points in parts {
             table.get_or_insert_with(|| TableAnswer::new(call.app, asked.groupby, Keys::None)).push_one(

@@ -42,7 +42,7 @@ pub async fn post_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) 
     let mut parts = Vec::new();
     if is_arrow {
         let work = || arrow::measures::batch(&input, limits, &mut parts, &mut read);
-        body.long_work.run(input.len(), work).await?;
+        body.long_work.run(arrow::measures::work_bytes(&input), work).await?;
     } else {
         let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
         let by = body.long_work.run(input.len(), scan).await?;

@@ -23,7 +23,7 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
     let creator = &call.caller.user;
     let named = if is_arrow {
         let work = || arrow::measures::named(&input, creator, limits, &mut read);
-        body.long_work.run(input.len(), work).await?
+        body.long_work.run(arrow::measures::work_bytes(&input), work).await?
     } else {
         let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
         let (named, by) = body.long_work.run(input.len(), scan).await?;

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use gnudi_model::Timestamp;
 
-use super::{Bench, batch, batch::Metrics, setup};
+use super::{Bench, arrow, batch, batch::Metrics, setup};
 use crate::{
     body::{START_MS, Span},
     load::{Requests, Until},
@@ -57,14 +57,29 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 fn measure(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
     let metrics = batch::metrics(bench, server, POLICY, shape.metrics)?;
     metrics.fill(bench, server, &pieces(shape.stored))?;
-    let requests = requests(server, shape, &metrics);
-    let (answer, _) = setup::first_answer(bench, server, &requests)?;
-    let points = points(server.peer, &answer)?;
+    read(bench, server, row, shape, &requests(server, shape, &metrics, None), None)?;
+    if server.peer.is_gnudi() {
+        let variant = Some(arrow::VARIANT);
+        read(bench, server, row, shape, &requests(server, shape, &metrics, variant), variant)?;
+    }
+    Ok(())
+}
+
+fn read(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    shape: &Shape,
+    requests: &Requests,
+    variant: Option<&'static str>,
+) -> Result<()> {
+    let (answer, _) = setup::first_answer(bench, server, requests)?;
+    let points = if variant.is_some() { arrow::rows(&answer)? } else { points(server.peer, &answer)? };
     // The server that does nothing has no year to answer with.
     ensure!(points == shape.read || server.peer == Peer::Limit, "{points} points, not {}", shape.read);
     let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, None, |bench| {
-        let outcome = bench.load(server, &requests, shape.connections, until).run();
+    bench.measure(server, row, variant, |bench| {
+        let outcome = bench.load(server, requests, shape.connections, until).run();
         let calls = outcome.calls.max(1) as f64;
         let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
         let days_seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
@@ -82,12 +97,15 @@ fn pieces(points: usize) -> Vec<Span> {
     (0..points).step_by(BATCH).map(|start| Span::minutes(start, BATCH.min(points - start))).collect()
 }
 
-/// A GET for each metric.
-fn requests(server: &Server, shape: &Shape, metrics: &Metrics) -> Requests {
+/// A GET for each metric; of the variant `arrow`, or of the peer's usual answer.
+fn requests(server: &Server, shape: &Shape, metrics: &Metrics, variant: Option<&str>) -> Requests {
     // The minute in which the first wanted measure lies.
     let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
     let start_ms = (shape.read < shape.stored).then(|| first_ms - first_ms.rem_euclid(STEP_MS));
-    let get = |path: String| server.headers.bare("GET", &path);
+    let get = |path: String| match variant {
+        Some(_) => arrow::get(server, &path),
+        None => server.headers.bare("GET", &path),
+    };
     let requests = match metrics {
         Metrics::Ids(ids) => {
             let start = start_ms.map_or_else(String::new, |start_ms| {
