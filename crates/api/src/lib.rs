@@ -6,6 +6,7 @@
 
 mod accept;
 mod app;
+mod arrow;
 mod audit;
 pub mod auth;
 mod body;

@@ -12,7 +12,7 @@ use hyper::Method;
 pub use dispatch::dispatch;
 pub use find::{RouteMatch, Router, is_version_1};
 
-use crate::{body::RequestBody, call::Call, error::ApiError, policy::Rule, reply::Response, routes};
+use crate::{arrow, body::RequestBody, call::Call, error::ApiError, policy::Rule, reply::Response, routes};
 
 /// What a path names, which is looked up before anything else is looked at, the method included, as Gnocchi does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ type Handler = for<'a, 'b> fn(&'a Call<'a>, &'a mut RequestBody<'b>) -> Handled<
 struct Endpoint {
     method: Method,
     guard: Guard,
-    /// Whether it answers JSON, and refuses (406) a client that does not take it.
-    negotiates: bool,
+    /// What it may answer, the usual first; a client that takes none of it is refused (406). Empty: that is not looked at.
+    offers: &'static [&'static str],
     handler: Handler,
 }
 
@@ -67,21 +67,32 @@ macro_rules! handler {
 /// Answers whatever the method is, as pecan's index pages do.
 const ANY_METHOD: &str = "*";
 
+const JSON: [&str; 1] = ["application/json"];
+
 macro_rules! endpoint {
     (ANY $guard:expr, $handler:path) => {
         Endpoint {
             method: Method::from_bytes(ANY_METHOD.as_bytes()).expect("a token"),
             guard: $guard,
-            negotiates: false,
+            offers: &[],
             handler: handler!($handler),
         }
     };
     // Skips content negotiation: these clients send wrong Accept headers.
     (BARE $method:ident $guard:expr, $handler:path) => {
-        Endpoint { method: Method::$method, guard: $guard, negotiates: false, handler: handler!($handler) }
+        Endpoint { method: Method::$method, guard: $guard, offers: &[], handler: handler!($handler) }
+    };
+    // Also answers, or takes, Arrow IPC streams.
+    (ARROW $method:ident $guard:expr, $handler:path) => {
+        Endpoint {
+            method: Method::$method,
+            guard: $guard,
+            offers: &arrow::OFFERS,
+            handler: handler!($handler),
+        }
     };
     ($method:ident $guard:expr, $handler:path) => {
-        Endpoint { method: Method::$method, guard: $guard, negotiates: true, handler: handler!($handler) }
+        Endpoint { method: Method::$method, guard: $guard, offers: &JSON, handler: handler!($handler) }
     };
 }
 
@@ -132,19 +143,19 @@ fn routes() -> Vec<Route> {
             [GET Items(&[Rule::GetArchivePolicyRule]), archive_policy_rule::show]
             [PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update];
         "/v1/metric" Nothing
-            [GET Items(&[Rule::ListMetric]), metric::list]
+            [ARROW GET Items(&[Rule::ListMetric]), metric::list]
             [POST Items(&[Rule::CreateMetric]), metric::create];
         "/v1/metric/:id" Metric
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
             [GET Metric(Rule::GetMetric), metric::show];
         "/v1/metric/:id/measures" Metric
             [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
-            [GET Metric(Rule::GetMeasures), metric::get_measures]
+            [ARROW GET Metric(Rule::GetMeasures), metric::get_measures]
             [POST Metric(Rule::PostMeasures), metric::post_measures];
         "/v1/resource" Nothing [GET Open, resource::types];
         "/v1/resource/:type" ResourceType
             [DELETE Items(&[Rule::DeleteResources]), resource::delete_matching]
-            [GET Items(&[Rule::ListResource]), resource::list]
+            [ARROW GET Items(&[Rule::ListResource]), resource::list]
             [POST Items(&[Rule::CreateResource]), resource::create];
         "/v1/resource/:type/:id" ResourceId
             [DELETE Items(&[Rule::DeleteResource]), resource::delete]
@@ -156,16 +167,16 @@ fn routes() -> Vec<Route> {
         "/v1/resource/:type/:id/annotation/:annotation" ResourceId
             [DELETE Items(&[Rule::DeleteAnnotation]), resource::delete_annotation]
             [GET Items(&[Rule::GetAnnotation]), resource::show_annotation];
-        "/v1/resource/:type/:id/history" ResourceId [GET Items(&[Rule::GetResource]), resource::history];
+        "/v1/resource/:type/:id/history" ResourceId [ARROW GET Items(&[Rule::GetResource]), resource::history];
         "/v1/resource/:type/:id/metric" ResourceId
-            [GET Items(&[Rule::GetResource]), resource::list_metrics]
+            [ARROW GET Items(&[Rule::GetResource]), resource::list_metrics]
             [POST Items(&[Rule::UpdateResource]), resource::create_metrics];
         "/v1/resource/:type/:id/metric/:name" NamedMetric
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
             [GET Metric(Rule::GetMetric), metric::show];
         "/v1/resource/:type/:id/metric/:name/measures" NamedMetric
             [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
-            [GET Metric(Rule::GetMeasures), metric::get_measures]
+            [ARROW GET Metric(Rule::GetMeasures), metric::get_measures]
             [POST Metric(Rule::PostMeasures), metric::post_measures];
         "/v1/resource_type" Nothing
             [GET Caller(Rule::ListResourceType), resource_type::list]
@@ -174,7 +185,7 @@ fn routes() -> Vec<Route> {
             [DELETE Items(&[Rule::DeleteResourceType]), resource_type::delete]
             [GET Items(&[Rule::GetResourceType]), resource_type::show]
             [PATCH Items(&[Rule::UpdateResourceType]), resource_type::update];
-        "/v1/aggregates" Nothing [POST Items(&[Rule::SearchResource, Rule::GetMetric]), aggregates::fetch];
+        "/v1/aggregates" Nothing [ARROW POST Items(&[Rule::SearchResource, Rule::GetMetric]), aggregates::fetch];
         "/v1/aggregation" Nothing;
         "/v1/aggregation/metric" Nothing
             [GET Items(&[Rule::GetMetric]), aggregation::metric]
@@ -184,12 +195,12 @@ fn routes() -> Vec<Route> {
         // Where so many segments lead nowhere, and not to a method that is missing.
         "/v1/aggregation/:object/:type/:key/:name" Nothing;
         "/v1/batch/metrics/measures" Nothing
-            [POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures];
+            [ARROW POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures];
         "/v1/batch/resources/metrics/measures" Nothing
-            [POST Items(WRITE), batch::post_resources_metrics_measures];
+            [ARROW POST Items(WRITE), batch::post_resources_metrics_measures];
         "/v1/search/metric" Nothing [POST Items(&[Rule::SearchMetric]), search::metric];
         "/v1/search/resource" Nothing;
-        "/v1/search/resource/:type" ResourceType [POST Items(&[Rule::SearchResource]), search::resource];
+        "/v1/search/resource/:type" ResourceType [ARROW POST Items(&[Rule::SearchResource]), search::resource];
         "/v1/influxdb/ping" Nothing
             [BARE GET Open, influxdb::ping]
             [BARE HEAD Open, influxdb::ping];

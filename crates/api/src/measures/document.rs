@@ -69,6 +69,33 @@ impl AnswerBudget {
     }
 }
 
+/// A part of the budget; given back when dropped.
+pub(crate) struct Share {
+    budget: Arc<AnswerBudget>,
+    held: usize,
+}
+
+impl Share {
+    pub fn new(budget: &Arc<AnswerBudget>) -> Self {
+        Share { budget: budget.clone(), held: 0 }
+    }
+
+    /// Takes so many bytes more.
+    ///
+    /// # Errors
+    /// 503 where there are no more.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.held += bytes;
+        if self.budget.take(bytes) { Ok(()) } else { Err(too_much()) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.give_back(self.held);
+    }
+}
+
 /// A JSON document: texts, and lists of points.
 pub struct Document {
     parts: VecDeque<DocumentPart>,

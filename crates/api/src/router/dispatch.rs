@@ -62,8 +62,8 @@ async fn answer(
 ) -> Result<Response, ApiError> {
     call.named = find_named(call, found.lookup).await?;
     let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
-    if endpoint.negotiates {
-        negotiate(call.parts)?;
+    if !endpoint.offers.is_empty() {
+        negotiate(call.parts, endpoint.offers)?;
     }
     match endpoint.guard {
         Guard::Caller(rule) => call.enforce(rule, Target::Nothing)?,
@@ -133,13 +133,13 @@ async fn find_named_metric(
     })
 }
 
-/// Refuses a client that takes no JSON.
-fn negotiate(parts: &Parts) -> Result<(), ApiError> {
+/// Refuses a client that takes nothing of what is on offer, which is JSON at least.
+fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
     // JSON with parameters is no offer, but pecan lets it pass where it stands first.
     let with_parameters = |rest: &str| !rest.trim_start().starts_with(['q', 'Q']);
     if matches!(accept, "" | "*/*" | "application/json")
-        || !acceptable(accept, &["application/json"]).is_empty()
+        || !acceptable(accept, offers).is_empty()
         || accept.strip_prefix("application/json;").is_some_and(with_parameters)
     {
         return Ok(());

@@ -3,11 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnudi_model::{Metric, MetricId, python::parse_uuid};
-use gnudi_series::operations::{MetricName, Operation};
+use gnudi_series::{
+    cross::CrossMeasures,
+    operations::{MetricName, Operation},
+};
 
 use super::{
     Arguments, answer,
     references::{self, Policies, Reference},
+    table::{Keys, TableAnswer},
 };
 use crate::{
     measures::document::Document,
@@ -24,11 +28,8 @@ pub(super) async fn answer(
     arguments: &Arguments,
     details: bool,
 ) -> Result<Document, ApiError> {
-    let names = operations.metric_names();
-    references::check_count(call, names.len())?;
-    let references = find(call, &names).await?;
     let mut policies = Policies::default();
-    let measures = references::measures(call, &mut policies, &references, operations, arguments).await?;
+    let (references, measures) = compute(call, &mut policies, operations, arguments).await?;
     let mut shown = None;
     if details {
         shown = Some(metrics_shown(call, &mut policies, &references).await?);
@@ -41,6 +42,31 @@ pub(super) async fn answer(
         }
     })?;
     Ok(document)
+}
+
+/// The same as a table.
+pub(super) async fn table(
+    call: &Call<'_>,
+    operations: &Arc<Operation>,
+    arguments: &Arguments,
+) -> Result<TableAnswer, ApiError> {
+    let (references, measures) = compute(call, &mut Policies::default(), operations, arguments).await?;
+    let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
+    table.push(&Value::Null, &references, measures)?;
+    Ok(table)
+}
+
+async fn compute(
+    call: &Call<'_>,
+    policies: &mut Policies,
+    operations: &Arc<Operation>,
+    arguments: &Arguments,
+) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
+    let names = operations.metric_names();
+    references::check_count(call, names.len())?;
+    let references = find(call, &names).await?;
+    let measures = references::measures(call, policies, &references, operations, arguments).await?;
+    Ok((references, measures))
 }
 
 async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, ApiError> {

@@ -11,6 +11,7 @@ use super::{
     Arguments, answer,
     body::Search,
     references::{self, Names, Policies, Reference, check_count, check_groups},
+    table::{Keys, TableAnswer},
 };
 use crate::{
     measures::{
@@ -58,6 +59,27 @@ impl ResourcesQuery<'_> {
 
 /// Over all resources at once.
 pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
+    let (references, measures) = compute_all(call, asked).await?;
+    let mut document = Document::new(&call.app.answers);
+    write_measures(&mut document, asked.details, &references, measures)?;
+    Ok(document)
+}
+
+/// The same as a table.
+pub(super) async fn table_of_all(
+    call: &Call<'_>,
+    asked: &ResourcesQuery<'_>,
+) -> Result<TableAnswer, ApiError> {
+    let (references, measures) = compute_all(call, asked).await?;
+    let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
+    table.push(&Value::Null, &references, measures)?;
+    Ok(table)
+}
+
+async fn compute_all(
+    call: &Call<'_>,
+    asked: &ResourcesQuery<'_>,
+) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
     let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
     let filter = asked.search.filter.clone();
     let resources = list(call, &asked.search.resource_type, filter, false, &sorts).await?;
@@ -70,34 +92,86 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
         let mut policies = Policies::default();
         references::measures(call, &mut policies, &references, asked.operations, &asked.arguments).await?
     };
-    let mut document = Document::new(&call.app.answers);
-    write_measures(&mut document, asked.details, &references, measures)?;
-    Ok(document)
+    Ok((references, measures))
 }
 
 /// Over each group of resources that have the same in the fields they are grouped by.
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody, ApiError> {
-    let filter = asked.search.filter.clone();
-    let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
-    check_count(call, resources.len())?;
-    let names = Names::of(asked.operations)?;
-    let mut policies = Policies::default();
-    let keyed = group_by(asked.groupby, &resources)?;
-    check_groups(asked.operations, keyed.len())?;
+    let resources = ResourceGroups::resources(call, asked).await?;
+    let mut found = ResourceGroups::of(call, asked, &resources)?;
     let mut groups = Groups::new(call.app);
-    for (key, resources) in keyed {
-        let references = references::of_resources(call, resources, &names)?;
-        if references.is_empty() {
-            continue;
-        }
-        let query =
-            references::query(call, &mut policies, &references, asked.operations, &asked.arguments).await?;
-        groups.add(ResourceGroup { key, references, query, details: asked.details }).await?;
+    while let Some(group) = found.next().await? {
+        groups.add(group).await?;
     }
     if groups.is_empty() && !asked.arguments.may_be_empty {
         return Err(asked.no_metrics());
     }
     Ok(groups.into_body())
+}
+
+/// The same as a table. Its points are held until they are read, up to the limit of all answers: the names of the groups come first.
+pub(super) async fn table_of_groups(
+    call: &Call<'_>,
+    asked: &ResourcesQuery<'_>,
+) -> Result<TableAnswer, ApiError> {
+    let resources = ResourceGroups::resources(call, asked).await?;
+    let mut found = ResourceGroups::of(call, asked, &resources)?;
+    let mut table = None;
+    while let Some(ResourceGroup { key, references, query, .. }) = found.next().await? {
+        let measures = call.app.engine().cross_measures(query).await?;
+        let keys = Keys::of(&references, &measures);
+        table.get_or_insert_with(|| TableAnswer::new(call.app, asked.groupby, keys)).push(
+            &key,
+            &references,
+            measures,
+        )?;
+    }
+    table.ok_or_else(|| asked.no_metrics())
+}
+
+/// The groups that have metrics, one after the other.
+struct ResourceGroups<'a> {
+    call: &'a Call<'a>,
+    asked: &'a ResourcesQuery<'a>,
+    names: Names<'a>,
+    policies: Policies,
+    keyed: std::vec::IntoIter<Group<'a>>,
+}
+
+impl<'a> ResourceGroups<'a> {
+    async fn resources(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Arc<Resource>>, ApiError> {
+        let filter = asked.search.filter.clone();
+        let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
+        check_count(call, resources.len())?;
+        Ok(resources)
+    }
+
+    fn of(
+        call: &'a Call<'a>,
+        asked: &'a ResourcesQuery<'a>,
+        resources: &'a [Arc<Resource>],
+    ) -> Result<Self, ApiError> {
+        let names = Names::of(asked.operations)?;
+        let keyed = group_by(asked.groupby, resources)?;
+        check_groups(asked.operations, keyed.len())?;
+        Ok(ResourceGroups { call, asked, names, policies: Policies::default(), keyed: keyed.into_iter() })
+    }
+
+    async fn next(&mut self) -> Result<Option<ResourceGroup>, ApiError> {
+        let (call, asked) = (self.call, self.asked);
+        for (key, resources) in self.keyed.by_ref() {
+            let references = references::of_resources(call, resources, &self.names)?;
+            if references.is_empty() {
+                continue;
+            }
+            let operations = asked.operations;
+            let query =
+                references::query(call, &mut self.policies, &references, operations, &asked.arguments)
+                    .await?;
+            return Ok(Some(ResourceGroup { key, references, query, details: asked.details }));
+        }
+        Ok(None)
+    }
 }
 
 /// Resources that have the same in the fields they are grouped by.

@@ -1,7 +1,12 @@
 //! `POST /v1/aggregates`
 
 use super::{Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, groupby, history};
-use crate::{operations, routes::prelude::*};
+use crate::{
+    arrow::{self, series::Form},
+    operations,
+    query::Query,
+    routes::prelude::*,
+};
 
 pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
@@ -9,6 +14,10 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     let details = query.flag("details", false)?;
     let empty_answers = call.app.options().empty_answers;
     let arguments = Arguments::of(&query, call.app.now(), empty_answers)?.or_drop_gaps();
+    let is_table = arrow::is_wanted(call.parts);
+    if is_table {
+        check_table(&query, details)?;
+    }
     let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
     if body.operations.metric_names().is_empty() {
         return Err(ApiError::bad_request(Value::cause_and_reason(
@@ -21,6 +30,9 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
         search.filter = call.seen(Rule::SearchResource, &search.resource_type, search.filter.take())?;
     }
     let answer = match &body.resources {
+        None if is_table => {
+            return by_id::table(call, &body.operations, &arguments).await?.into_response(&query);
+        }
         None => by_id::answer(call, &body.operations, &arguments, details).await?.into_body(),
         Some(search) => {
             let groupby = groupby(&query);
@@ -32,6 +44,15 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
                 details,
             };
             match (groupby.is_empty(), use_history) {
+                (true, _) if is_table => {
+                    return by_resource::table_of_all(call, &asked).await?.into_response(&query);
+                }
+                (false, false) if is_table => {
+                    return by_resource::table_of_groups(call, &asked).await?.into_response(&query);
+                }
+                (false, true) if is_table => {
+                    return history::table(call, &asked).await?.into_response(&query);
+                }
                 (true, _) => by_resource::all(call, &asked).await?.into_body(),
                 (false, false) => by_resource::grouped(call, &asked).await?,
                 (false, true) => history::grouped(call, &asked).await?.into_body(),
@@ -39,4 +60,13 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
         }
     };
     Ok(reply::ok_bytes(answer))
+}
+
+/// Refuses (400) what a table cannot be, before anything is read for it.
+fn check_table(query: &Query, details: bool) -> Result<(), ApiError> {
+    if details {
+        return Err(ApiError::argument("details", "A table has no place for details: ask for JSON"));
+    }
+    Form::of(query)?;
+    arrow::compression(query).map(drop)
 }

@@ -19,8 +19,10 @@ use super::{
     Arguments,
     by_resource::{ResourcesQuery, Total, group_of, list},
     references::{self, Names, Policies, check_count, check_groups},
+    table::{Keys, TableAnswer},
 };
 use crate::{
+    arrow::series::seconds,
     measures::{
         document::Document,
         write::{self, Column},
@@ -46,13 +48,8 @@ struct Group {
 }
 
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
-    let filter = with_period(asked.search.filter.clone(), &asked.arguments);
-    let resources = list(call, &asked.search.resource_type, filter, true, asked.groupby).await?;
-    check_count(call, resources.len())?;
-    check_groups(asked.operations, resources.len())?;
-    let groups = groups(asked.groupby, resources, &asked.arguments)?;
-    let names = Names::of(asked.operations)?;
-    let mut reader = Reader { call, asked, names, policies: Policies::default(), total: Total::default() };
+    let groups = find(call, asked).await?;
+    let mut reader = Reader::of(call, asked)?;
     let mut document = Document::new(&call.app.answers);
     let mut written = 0;
     document.text("[");
@@ -77,6 +74,39 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
     }
     document.text("]");
     if written == 0 && !asked.arguments.may_be_empty { Err(asked.no_metrics()) } else { Ok(document) }
+}
+
+/// The same as a table.
+pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer, ApiError> {
+    let groups = find(call, asked).await?;
+    let mut reader = Reader::of(call, asked)?;
+    let mut table = None;
+    for group in &groups {
+        let (mut points, _) = reader.points(group).await?;
+        // Those of a granularity are one series, whichever revision they are of.
+        points.sort_by(|a, b| {
+            let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
+            width(b).total_cmp(&width(a)).then(a.time.cmp(&b.time))
+        });
+        let parts = points.chunk_by(|a, b| a.granularity == b.granularity);
+        for points in parts {
+            table.get_or_insert_with(|| TableAnswer::new(call.app, asked.groupby, Keys::None)).push_one(
+                &group.key,
+                seconds(points[0].granularity),
+                points.iter().map(|point| point.time).collect(),
+                points.iter().map(|point| point.value).collect(),
+            )?;
+        }
+    }
+    table.ok_or_else(|| asked.no_metrics())
+}
+
+async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>, ApiError> {
+    let filter = with_period(asked.search.filter.clone(), &asked.arguments);
+    let resources = list(call, &asked.search.resource_type, filter, true, asked.groupby).await?;
+    check_count(call, resources.len())?;
+    check_groups(asked.operations, resources.len())?;
+    groups(asked.groupby, resources, &asked.arguments)
 }
 
 /// Only revisions that lie in the time that is asked for, if it has both ends.
@@ -197,7 +227,12 @@ struct Reader<'a> {
     total: Total,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(call: &'a Call<'a>, asked: &'a ResourcesQuery<'a>) -> Result<Self, ApiError> {
+        let names = Names::of(asked.operations)?;
+        Ok(Reader { call, asked, names, policies: Policies::default(), total: Total::default() })
+    }
+
     /// A group's points, and the last of its revisions that has metrics.
     async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>), ApiError> {
         let (mut points, mut last) = (Vec::new(), None);

@@ -9,6 +9,7 @@ mod by_resource;
 mod fetch;
 mod history;
 mod references;
+mod table;
 
 pub use fetch::fetch;
 

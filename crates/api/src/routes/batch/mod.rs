@@ -12,7 +12,7 @@ use gnudi_model::{Measure, MetricId};
 use gnudi_series::points;
 
 use super::prelude::*;
-use crate::measures;
+use crate::{arrow, measures};
 
 /// Appends the measures that were parsed, a range of `read` for each metric, and returns the buffer `read` to its pool.
 async fn append(
@@ -34,15 +34,21 @@ async fn append(
 
 /// `POST /v1/batch/metrics/measures`: takes measures of several metrics: all of them, or none.
 pub async fn post_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let input = request::json_bytes(call.parts, body).await?;
+    let is_arrow = arrow::is_sent(call.parts);
+    let input = if is_arrow { body.read().await? } else { request::json_bytes(call.parts, body).await? };
     let app = call.app;
     let limits = &app.options().limits;
     let mut read = app.measure_buffers.take();
     let mut parts = Vec::new();
-    let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
-    let by = body.long_work.run(input.len(), scan).await?;
+    if is_arrow {
+        let work = || arrow::measures::batch(&input, limits, &mut parts, &mut read);
+        body.long_work.run(arrow::measures::work_bytes(&input), work).await?;
+    } else {
+        let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
+        let by = body.long_work.run(input.len(), scan).await?;
+        app.figures.read_by(by);
+    }
     drop(input);
-    app.figures.read_by(by);
     limits.check_metrics(parts.len())?;
     let ids: Vec<MetricId> = parts.iter().map(|part| part.metric).collect();
     let metrics = app.engine().indexer().metrics(&ids).await?;

@@ -6,20 +6,30 @@ use gnudi_model::Metric;
 use uuid::Uuid;
 
 use super::{append, missing_metrics};
-use crate::measures::named::{self, Named};
-use crate::routes::prelude::*;
+use crate::{
+    arrow,
+    measures::named::{self, Named},
+    routes::prelude::*,
+};
 
 /// Takes measures of metrics by their resources and names: all of them, or none. With `create_metrics`, metrics that are
 /// missing are made, once nothing is left that could refuse the request.
 pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let input = request::json_bytes(call.parts, body).await?;
+    let is_arrow = arrow::is_sent(call.parts);
+    let input = if is_arrow { body.read().await? } else { request::json_bytes(call.parts, body).await? };
     let app = call.app;
     let limits = &app.options().limits;
     let mut read = app.measure_buffers.take();
     let creator = &call.caller.user;
-    let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
-    let (named, by) = body.long_work.run(input.len(), scan).await?;
-    app.figures.read_by(by);
+    let named = if is_arrow {
+        let work = || arrow::measures::named(&input, creator, limits, &mut read);
+        body.long_work.run(arrow::measures::work_bytes(&input), work).await?
+    } else {
+        let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
+        let (named, by) = body.long_work.run(input.len(), scan).await?;
+        app.figures.read_by(by);
+        named
+    };
     limits.check_metrics(named.metrics.len())?;
     if named.metrics.is_empty() {
         call.has_no_items(Rule::PostMeasures);

@@ -7,6 +7,10 @@ use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Times
 use gnudi_series::calendar::Calendar;
 
 use crate::{
+    arrow::{
+        self,
+        series::{Form, SeriesAnswer, seconds},
+    },
     measures::{
         document::Document,
         write::{self, Column, Rows},
@@ -52,6 +56,14 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let asked =
         MeasuresQuery { aggregations, start: wanted.start, stop: wanted.stop, resample: wanted.resample };
     let answers = engine.measures(metric, &policy, &asked).await?;
+    if arrow::is_wanted(call.parts) {
+        let mut series = SeriesAnswer::new(&call.app.answers, []);
+        for answer in answers {
+            let granularity = seconds(wanted.resample.unwrap_or(Resample::Span(answer.granularity)));
+            series.push(&[], granularity, Arc::new(answer.timestamps), answer.values)?;
+        }
+        return series.into_response(&query, Form::Long);
+    }
     let columns = answers
         .into_iter()
         .map(|answer| {

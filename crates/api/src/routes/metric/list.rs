@@ -20,7 +20,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     filter.scope = call.metrics_seen(Rule::ListMetric)?;
     let listing = MetricListing { filter, page: pagination.page()? };
     let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
-    let response = reply::ok(&super::list_shown(call, &metrics).await?);
+    let response = super::list_answer(call, &metrics).await?;
     let Some(last) = metrics.last().filter(|_| metrics.len() >= pagination.limit) else {
         return Ok(response);
     };

@@ -18,7 +18,7 @@ use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_typ
 use gnudi_series::{points, removal};
 
 use super::{prelude::*, resource};
-use crate::measures;
+use crate::{arrow, measures};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +47,14 @@ pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: R
         ("created_by_user_id", user.into()),
         ("created_by_project_id", project.into()),
     ])
+}
+
+/// The answer that lists metrics, as JSON or as a table.
+pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Answer {
+    if arrow::is_wanted(call.parts) {
+        return Ok(arrow::ok(arrow::list::metrics(metrics, arrow::compression(&call.query())?)));
+    }
+    Ok(reply::ok(&list_shown(call, metrics).await?))
 }
 
 /// A list of metrics, with their policies in full and their resources by id.

@@ -5,6 +5,7 @@ use hyper::header::LINK;
 
 use super::{annotation::annotated_bytes, shown};
 use crate::{
+    arrow,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
     query::{Argument, Query},
     routes::prelude::*,
@@ -65,10 +66,14 @@ impl Listing {
         };
         let resources = call.app.engine().indexer().list_resources(&listing).await?;
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
-        let response = reply::ok_bytes(match &self.annotations {
-            Some(annotations) => annotated_bytes(&resources, annotations),
-            None => shown::list_bytes(&resources, &attrs),
-        });
+        let response = match &self.annotations {
+            Some(annotations) => reply::ok_bytes(annotated_bytes(&resources, annotations)),
+            None if arrow::is_wanted(call.parts) => {
+                let compression = arrow::compression(&self.query)?;
+                arrow::ok(arrow::list::resources(&resources, &attrs, compression))
+            }
+            None => reply::ok_bytes(shown::list_bytes(&resources, &attrs)),
+        };
         let last = resources.last().filter(|_| resources.len() >= self.pagination.limit);
         let Some(last) = last else { return Ok(response) };
         let marker =

@@ -183,7 +183,7 @@ pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// `GET /v1/resource/{type}/{id}/metric`
 pub async fn list_metrics(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::GetResource).await?;
-    Ok(reply::ok(&metric::list_shown(call, &resource.metrics).await?))
+    metric::list_answer(call, &resource.metrics).await
 }
 
 /// `POST /v1/resource/{type}/{id}/metric`: adds metrics to those that the resource has; its revision stays the same.

@@ -49,7 +49,7 @@ impl Span {
         Span { start_ms: START_MS + first as i64 * MINUTE_MS, step_ms: MINUTE_MS, count }
     }
 
-    fn times(self) -> impl Iterator<Item = i64> {
+    pub fn times(self) -> impl Iterator<Item = i64> {
         (0..self.count as i64).map(move |index| self.start_ms + index * self.step_ms)
     }
 

@@ -2,6 +2,7 @@
 //! before the next group begins, so that what is compared was measured close together.
 
 mod aggregate;
+mod arrow;
 pub mod batch;
 pub mod counts;
 mod many;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 
-use super::{Bench, counts::Scale, setup};
+use super::{Bench, arrow, counts::Scale, setup};
 use crate::{
     body::{START_MS, Span, Values},
     load::{
@@ -90,6 +90,9 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
                 )?;
                 push_gnocchi(bench, server, row, shape, RAW_POLICY, (Some("raw"), Span::write_gnocchi))?;
             }
+            if shape.measures == 5000 && server.peer.is_gnudi() {
+                push_arrow(bench, server, row, shape)?;
+            }
             continue;
         }
         let metrics = bench.number(bench.counts(server.peer).push_metrics);
@@ -131,6 +134,15 @@ fn push_gnocchi(
     let heads =
         ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
     measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;
+    tell_processing(bench, server)
+}
+
+/// The same measures as streams.
+fn push_arrow(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
+    let (ids, _) = setup::create_metrics(bench, server, "low", bench.counts(server.peer).push_metrics)?;
+    let ids = ids.iter().map(|id| id.to_string().into_bytes()).collect();
+    let requests = arrow::pushes(server, ids, (0..shape.steps).map(|step| span(shape, step)))?;
+    measure(bench, server, row, shape, Some(arrow::VARIANT), &requests)?;
     tell_processing(bench, server)
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use gnudi_model::Timestamp;
 
-use super::{Bench, batch, batch::Metrics, setup};
+use super::{Bench, arrow, batch, batch::Metrics, setup};
 use crate::{
     body::{START_MS, Span},
     load::{Requests, Until},
@@ -49,39 +49,62 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {
         if bench.options.wants(row.key) {
-            measure(bench, server, row, &shape, None)?;
+            measure(bench, server, row, &shape, POLICY, &[MEANS, MEANS_AS_ARROW])?;
             if server.peer.is_gnudi() {
                 let (definition, seconds) = ([(60, POINTS_MAX)], Some(60 * POINTS_MAX));
                 setup::create_policy_with_raw(bench.context, server, RAW_POLICY, &definition, None, seconds)?;
-                measure(bench, server, row, &shape, Some("raw"))?;
+                measure(bench, server, row, &shape, RAW_POLICY, &[RAW, RAW_AS_ARROW])?;
             }
         }
     }
     Ok(())
 }
 
-/// `variant`: raw points instead of means by the minute; the points are the same.
+/// How the points are asked for, which are the same in all forms.
+#[derive(Clone, Copy)]
+struct Form {
+    variant: Option<&'static str>,
+    aggregation: &'static str,
+    is_arrow: bool,
+}
+
+const MEANS: Form = Form { variant: None, aggregation: "mean&granularity=60", is_arrow: false };
+const MEANS_AS_ARROW: Form = Form { variant: Some(arrow::VARIANT), is_arrow: true, ..MEANS };
+const RAW: Form = Form { variant: Some("raw"), aggregation: "raw", is_arrow: false };
+const RAW_AS_ARROW: Form = Form { variant: Some("raw, arrow"), is_arrow: true, ..RAW };
+
+/// Fills metrics of a policy, and reads them in each form that the server has.
 fn measure(
     bench: &mut Bench,
     server: &Server,
     row: &Row,
     shape: &Shape,
-    variant: Option<&'static str>,
+    policy: &str,
+    forms: &[Form],
 ) -> Result<()> {
-    let (policy, aggregation) = match variant {
-        Some(_) => (RAW_POLICY, "raw"),
-        None => (POLICY, "mean&granularity=60"),
-    };
     let metrics = batch::metrics(bench, server, policy, shape.metrics)?;
     metrics.fill(bench, server, &pieces(shape.stored))?;
-    let requests = requests(server, shape, &metrics, aggregation);
-    let (answer, _) = setup::first_answer(bench, server, &requests)?;
-    let points = points(server.peer, &answer)?;
+    for form in forms.iter().filter(|form| !form.is_arrow || server.peer.is_gnudi()) {
+        read(bench, server, row, shape, &requests(server, shape, &metrics, *form), *form)?;
+    }
+    Ok(())
+}
+
+fn read(
+    bench: &mut Bench,
+    server: &Server,
+    row: &Row,
+    shape: &Shape,
+    requests: &Requests,
+    form: Form,
+) -> Result<()> {
+    let (answer, _) = setup::first_answer(bench, server, requests)?;
+    let points = if form.is_arrow { arrow::rows(&answer)? } else { points(server.peer, &answer)? };
     // The server that does nothing has no year to answer with.
     ensure!(points == shape.read || server.peer == Peer::Limit, "{points} points, not {}", shape.read);
     let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, variant, |bench| {
-        let outcome = bench.load(server, &requests, shape.connections, until).run();
+    bench.measure(server, row, form.variant, |bench| {
+        let outcome = bench.load(server, requests, shape.connections, until).run();
         let calls = outcome.calls.max(1) as f64;
         let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
         let days_seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
@@ -100,11 +123,14 @@ fn pieces(points: usize) -> Vec<Span> {
 }
 
 /// A GET for each metric.
-fn requests(server: &Server, shape: &Shape, metrics: &Metrics, aggregation: &str) -> Requests {
+fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Requests {
     // The minute in which the first wanted measure lies.
     let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
     let start_ms = (shape.read < shape.stored).then(|| first_ms - first_ms.rem_euclid(STEP_MS));
-    let get = |path: String| server.headers.bare("GET", &path);
+    let get = |path: String| {
+        if form.is_arrow { arrow::get(server, &path) } else { server.headers.bare("GET", &path) }
+    };
+    let aggregation = form.aggregation;
     let requests = match metrics {
         Metrics::Ids(ids) => {
             let start = start_ms.map_or_else(String::new, |start_ms| {

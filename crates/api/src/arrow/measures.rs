@@ -1,0 +1,79 @@
+//! Measures that arrive as a stream, as the routes of batches take them.
+
+use std::{borrow::Cow, panic::AssertUnwindSafe};
+
+pub use gnudi_arrow::read::work_bytes;
+use gnudi_arrow::read::{self, ReadLimits};
+use gnudi_model::Measure;
+
+use crate::{
+    error::ApiError,
+    json::Value,
+    limits::Limits,
+    measures::{
+        named::{Named, NamedMetric, NamedResource},
+        scan::MetricMeasures,
+    },
+    resource_id,
+};
+
+fn limits_of(limits: &Limits) -> ReadLimits {
+    ReadLimits {
+        measures_max: limits.measures_max,
+        metrics_max: limits.batch_metrics_max,
+        inflated_bytes_max: limits.inflated_bytes_max,
+    }
+}
+
+/// The measures of a batch by id; both vectors are filled anew, and name each metric once.
+///
+/// # Errors
+/// 400 where the body is no such stream, 413 where it has more than the limits allow.
+pub fn batch(
+    input: &[u8],
+    limits: &Limits,
+    metrics: &mut Vec<MetricMeasures>,
+    out: &mut Vec<Measure>,
+) -> Result<(), ApiError> {
+    metrics.clear();
+    let parts = guarded(|| Ok(read::metric_measures(input, &limits_of(limits), out)?))?;
+    metrics.extend(parts.into_iter().map(|part| MetricMeasures { metric: part.metric, range: part.range }));
+    Ok(())
+}
+
+/// The measures of a batch by resource and name; `out` is filled anew. Ids that are no UUIDs are `creator`'s.
+///
+/// # Errors
+/// As [`batch`].
+pub fn named(
+    input: &[u8],
+    creator: &str,
+    limits: &Limits,
+    out: &mut Vec<Measure>,
+) -> Result<Named<'static>, ApiError> {
+    let id_of = |text: &str| resource_id::of_text(text, creator).map_err(|invalid| invalid.reason());
+    let parts = guarded(|| Ok(read::named_measures(input, &limits_of(limits), id_of, out)?))?;
+    let resource = |resource: read::NamedResource| NamedResource {
+        id: resource.id,
+        original_id: Cow::Owned(resource.original_id),
+    };
+    let metric = |part: read::NamedPart| NamedMetric {
+        resource: part.resource,
+        name: Cow::Owned(part.name),
+        archive_policy_name: part.archive_policy_name.map(Cow::Owned),
+        unit: part.unit.map(Cow::Owned),
+        range: part.range,
+    };
+    Ok(Named {
+        resources: parts.resources.into_iter().map(resource).collect(),
+        metrics: parts.metrics.into_iter().map(metric).collect(),
+    })
+}
+
+/// The last resort: what panics on a stranger's bytes is their fault to the stranger, and ours in the log.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ApiError>) -> Result<T, ApiError> {
+    std::panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        tracing::error!("reading an Arrow stream panicked");
+        Err(ApiError::bad_request(Value::cause("Unable to decode body", Value::Array(Vec::new()))))
+    })
+}

@@ -1,0 +1,100 @@
+//! The transport beside JSON: who asks for it, and what of a request or an answer it is.
+//!
+//! A body says that it is an Arrow IPC stream in `Content-Type`, and a client that takes one as the answer in `Accept`. Errors are
+//! JSON all the same. The bytes are `gnudi_arrow`'s.
+
+pub(crate) mod list;
+pub(crate) mod measures;
+pub(crate) mod series;
+
+use gnudi_arrow::{Compression, MEDIA_TYPE, read::ReadError};
+use hyper::{
+    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
+};
+
+use crate::{
+    accept::acceptable,
+    error::ApiError,
+    json::Value,
+    query::Query,
+    reply::{self, ReplyBody, Response},
+};
+
+/// What answers may be, the usual one first.
+pub const OFFERS: [&str; 2] = ["application/json", MEDIA_TYPE];
+
+/// Whether the answer is to be a stream. JSON is where both are as good.
+pub fn is_wanted(parts: &Parts) -> bool {
+    let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or_default());
+    accept.to_ascii_lowercase().contains("arrow") && acceptable(accept, &OFFERS).first() == Some(&MEDIA_TYPE)
+}
+
+/// Whether the body says that it is a stream.
+pub fn is_sent(parts: &Parts) -> bool {
+    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
+    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    media.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+}
+
+/// How the answer is to be compressed: the argument `compression`.
+///
+/// # Errors
+/// 400 where it is no name of a compression.
+pub fn compression(query: &Query) -> Result<Compression, ApiError> {
+    let refuse = || ApiError::argument("compression", "Must be 'none', 'lz4' or 'zstd'");
+    let name = query.single("compression", refuse)?.unwrap_or("none");
+    Compression::from_name(name).ok_or_else(refuse)
+}
+
+/// 200, with a stream.
+pub fn ok(stream: impl Into<ReplyBody>) -> Response {
+    reply::with_body(hyper::StatusCode::OK, HeaderValue::from_static(MEDIA_TYPE), stream)
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Malformed(text) => ApiError::bad_request(Value::cause_and_reason(
+                "Unable to decode body",
+                text,
+                Value::Array(Vec::new()),
+            )),
+            ReadError::TooLarge(text) => ApiError::too_large(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(accept: &str, content_type: &str) -> Parts {
+        let request = hyper::Request::builder().header(ACCEPT, accept).header(CONTENT_TYPE, content_type);
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn only_who_asks_for_a_stream_gets_one() {
+        for (accept, expected) in [
+            (MEDIA_TYPE, true),
+            ("Application/VND.apache.Arrow.stream; q=0.5", true),
+            ("application/vnd.apache.arrow.stream;q=0.9, application/json;q=0.5", true),
+            ("application/json, application/vnd.apache.arrow.stream", false),
+            ("application/vnd.apache.arrow.stream, */*;q=0.1", true),
+            ("application/vnd.apache.arrow.file", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(is_wanted(&parts(accept, "")), expected, "{accept}");
+        }
+        for (content_type, expected) in [
+            (MEDIA_TYPE, true),
+            ("Application/vnd.apache.arrow.Stream; charset=x", true),
+            ("application/vnd.apache.arrow.file", false),
+            ("application/json", false),
+        ] {
+            assert_eq!(is_sent(&parts("", content_type)), expected, "{content_type}");
+        }
+    }
+}

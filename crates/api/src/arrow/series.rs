@@ -1,0 +1,133 @@
+//! Series of points as an answer, in long or wide form.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gnudi_arrow::{
+    Compression,
+    write::{Long, SeriesSet, Wide},
+};
+use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
+use gnudi_model::Timestamp;
+use gnudi_series::resample::Resample;
+
+use super::{compression, ok};
+use crate::{
+    error::ApiError,
+    measures::document::{AnswerBudget, Share},
+    query::Query,
+    reply::Response,
+};
+
+/// Answers up to this many points are one piece, with their length.
+const WHOLE_POINTS_MAX: usize = 4_000;
+
+const POINT_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
+
+/// The form of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Long,
+    Wide,
+}
+
+impl Form {
+    /// The argument `form`.
+    ///
+    /// # Errors
+    /// 400 where it is none.
+    pub fn of(query: &Query) -> Result<Self, ApiError> {
+        let refuse = || ApiError::argument("form", "Must be 'long' or 'wide'");
+        match query.single("form", refuse)? {
+            None | Some("long") => Ok(Form::Long),
+            Some("wide") => Ok(Form::Wide),
+            Some(_) => Err(refuse()),
+        }
+    }
+}
+
+/// The seconds of a granularity; none of a calendar's unit, which are of many lengths.
+pub fn seconds(granularity: Resample) -> Option<f64> {
+    match granularity {
+        Resample::Span(span) => Some(span.as_secs_f64()),
+        Resample::Calendar(_) => None,
+    }
+}
+
+/// The series of an answer, with what they take of the memory for answers.
+pub struct SeriesAnswer {
+    set: SeriesSet,
+    share: Share,
+}
+
+impl SeriesAnswer {
+    /// Without series yet; `keys` are the names of the columns that tell them apart.
+    pub fn new(budget: &Arc<AnswerBudget>, keys: impl IntoIterator<Item = String>) -> Self {
+        SeriesAnswer { set: SeriesSet::new(keys), share: Share::new(budget) }
+    }
+
+    /// Appends a series.
+    ///
+    /// # Errors
+    /// 413 where there come to be more than [`POINTS_MAX`] points, 503 where the answers of all requests hold too much.
+    pub fn push(
+        &mut self,
+        keys: &[Option<&str>],
+        granularity: Option<f64>,
+        timestamps: Arc<Vec<Timestamp>>,
+        values: Vec<f64>,
+    ) -> Result<(), ApiError> {
+        if self.set.points() + values.len() > POINTS_MAX {
+            return Err(CrossMeasuresError::TooManyPoints.into());
+        }
+        self.share.grow(values.len() * POINT_MEMORY_BYTES)?;
+        self.set.push(keys, granularity, timestamps, values);
+        Ok(())
+    }
+
+    /// The answer, compressed as the query says.
+    ///
+    /// # Errors
+    /// 400 where the query says it wrong, 413 where a wide table would be too large.
+    pub fn into_response(self, query: &Query, form: Form) -> Result<Response, ApiError> {
+        let SeriesAnswer { set, share } = self;
+        let compression: Compression = compression(query)?;
+        let points = set.points();
+        match form {
+            Form::Long => Ok(body(points, Long::new(set, compression), share)),
+            Form::Wide => {
+                let wide = Wide::new(set, compression);
+                let wide = wide.map_err(|error| ApiError::too_large(error.to_string()))?;
+                Ok(body(points, wide, share))
+            }
+        }
+    }
+}
+
+/// Pieces, and the memory that they are made of.
+struct Held<I> {
+    pieces: I,
+    _share: Share,
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Held<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.pieces.next()
+    }
+}
+
+fn body(
+    points: usize,
+    pieces: impl Iterator<Item = Bytes> + Send + Sync + 'static,
+    share: Share,
+) -> Response {
+    if points <= WHOLE_POINTS_MAX {
+        return ok(pieces.fold(Vec::new(), |mut whole, piece| {
+            whole.extend_from_slice(&piece);
+            whole
+        }));
+    }
+    ok(crate::reply::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
+}

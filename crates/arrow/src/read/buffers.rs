@@ -1,0 +1,212 @@
+//! The buffers of a record batch: where they lie in its body, checked, and inflated where they are compressed.
+
+use std::{borrow::Cow, io::Read};
+
+use arrow_ipc::{CompressionType, FieldNode, RecordBatch};
+use lz4_flex::frame::FrameDecoder;
+
+use super::{ReadError, Result};
+use crate::Compression;
+
+/// What a compressed buffer's length says where it is not compressed.
+const STORED: i64 = -1;
+
+/// How many bytes of a request's buffers may still be inflated.
+#[derive(Debug)]
+pub struct Inflate {
+    bytes_max: usize,
+    left: usize,
+}
+
+impl Inflate {
+    pub fn new(bytes_max: usize) -> Self {
+        Inflate { bytes_max, left: bytes_max }
+    }
+
+    /// A buffer as it was before it was compressed.
+    fn buffer<'s>(&mut self, codec: Compression, bytes: &'s [u8]) -> Result<Cow<'s, [u8]>> {
+        if codec == Compression::None || bytes.is_empty() {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let (length, packed) = bytes
+            .split_first_chunk::<8>()
+            .ok_or_else(|| ReadError::malformed("A compressed buffer has no length"))?;
+        let length = i64::from_le_bytes(*length);
+        if length == STORED {
+            return Ok(Cow::Borrowed(packed));
+        }
+        let length = usize::try_from(length)
+            .map_err(|_| ReadError::malformed("A compressed buffer has a negative length"))?;
+        self.left = self.left.checked_sub(length).ok_or_else(|| {
+            let max = self.bytes_max;
+            ReadError::TooLarge(format!("The buffers have more than {max} bytes once they are inflated"))
+        })?;
+        let inflated = match codec {
+            Compression::Lz4 => lz4(packed, length),
+            _ => zstd::bulk::decompress(packed, length).ok(),
+        };
+        let inflated = inflated.filter(|inflated| inflated.len() == length);
+        inflated.map(Cow::Owned).ok_or_else(|| {
+            let text = format!("A buffer does not inflate to the {length} bytes that it says");
+            ReadError::Malformed(text)
+        })
+    }
+}
+
+/// `None` where it is no such frame. Grows with what comes out, not with what was promised.
+fn lz4(packed: &[u8], length: usize) -> Option<Vec<u8>> {
+    let mut inflated = Vec::new();
+    FrameDecoder::new(packed).take(length as u64 + 1).read_to_end(&mut inflated).ok()?;
+    Some(inflated)
+}
+
+/// What the compressed buffers of a batch say that they inflate to, all together.
+pub fn inflated_bytes(batch: &RecordBatch<'_>, body: &[u8]) -> usize {
+    if batch.compression().is_none() {
+        return 0;
+    }
+    let length = |buffer: &arrow_ipc::Buffer| {
+        let start = usize::try_from(buffer.offset()).ok()?;
+        let length = body.get(start..)?.first_chunk::<8>()?;
+        usize::try_from(i64::from_le_bytes(*length)).ok()
+    };
+    batch.buffers().into_iter().flatten().filter_map(length).fold(0, usize::saturating_add)
+}
+
+/// The rows that a batch says that it has.
+pub fn row_count(batch: &RecordBatch<'_>) -> Result<usize> {
+    usize::try_from(batch.length()).map_err(|_| ReadError::malformed("A record batch has a negative length"))
+}
+
+/// The buffers of one batch, in the order of its columns.
+pub struct Buffers<'s, 'b> {
+    body: &'s [u8],
+    nodes: flatbuffers::VectorIter<'b, FieldNode>,
+    buffers: flatbuffers::VectorIter<'b, arrow_ipc::Buffer>,
+    variadic: Option<flatbuffers::VectorIter<'b, i64>>,
+    codec: Compression,
+    rows: usize,
+}
+
+impl<'s, 'b> Buffers<'s, 'b> {
+    pub fn of(batch: &RecordBatch<'b>, rows: usize, body: &'s [u8]) -> Result<Self> {
+        let missing = || ReadError::malformed("A record batch says nothing of its buffers");
+        let codec = match batch.compression().map(|compression| compression.codec()) {
+            None => Compression::None,
+            Some(CompressionType::LZ4_FRAME) => Compression::Lz4,
+            Some(CompressionType::ZSTD) => Compression::Zstd,
+            Some(_) => {
+                return Err(ReadError::malformed(
+                    "A record batch is compressed in a way that is not known: use lz4 or zstd",
+                ));
+            }
+        };
+        Ok(Buffers {
+            body,
+            nodes: batch.nodes().ok_or_else(missing)?.iter(),
+            buffers: batch.buffers().ok_or_else(missing)?.iter(),
+            variadic: batch.variadicBufferCounts().map(|counts| counts.iter()),
+            codec,
+            rows,
+        })
+    }
+
+    /// Begins a column; its nulls.
+    pub fn column(&mut self, inflate: &mut Inflate, name: &str) -> Result<Nulls<'s>> {
+        let node = self.nodes.next();
+        let node = node.ok_or_else(|| ReadError::Malformed(format!("Column '{name}' has no node")))?;
+        if usize::try_from(node.length()).ok() != Some(self.rows) {
+            return Err(ReadError::Malformed(format!(
+                "Column '{name}' has {} rows, and its record batch {}",
+                node.length(),
+                self.rows
+            )));
+        }
+        let bits = self.next(inflate, name)?;
+        if bits.is_empty() {
+            return match node.null_count() {
+                0 => Ok(Nulls(None)),
+                count => Err(ReadError::Malformed(format!(
+                    "Column '{name}' has {count} nulls, and no bitmap of them"
+                ))),
+            };
+        }
+        if bits.len() < self.rows.div_ceil(8) {
+            return Err(too_short(name));
+        }
+        Ok(Nulls(Some(bits)))
+    }
+
+    /// The next buffer.
+    pub fn next(&mut self, inflate: &mut Inflate, name: &str) -> Result<Cow<'s, [u8]>> {
+        let buffer = self.buffers.next();
+        let buffer =
+            buffer.ok_or_else(|| ReadError::Malformed(format!("A buffer of column '{name}' is missing")))?;
+        let range = || {
+            let start = usize::try_from(buffer.offset()).ok()?;
+            let end = start.checked_add(usize::try_from(buffer.length()).ok()?)?;
+            self.body.get(start..end)
+        };
+        let bytes = range().ok_or_else(|| {
+            ReadError::Malformed(format!(
+                "A buffer of column '{name}' lies outside of its message: {} bytes from {} on, of {}",
+                buffer.length(),
+                buffer.offset(),
+                self.body.len()
+            ))
+        })?;
+        inflate.buffer(self.codec, bytes)
+    }
+
+    /// The next buffer, which has so many bytes for each of so many rows.
+    pub fn fixed(
+        &mut self,
+        inflate: &mut Inflate,
+        name: &str,
+        rows: usize,
+        width: usize,
+    ) -> Result<Cow<'s, [u8]>> {
+        let buffer = self.next(inflate, name)?;
+        let bytes = rows.checked_mul(width).filter(|bytes| *bytes <= buffer.len());
+        let bytes = bytes.ok_or_else(|| too_short(name))?;
+        Ok(match buffer {
+            Cow::Borrowed(buffer) => Cow::Borrowed(&buffer[..bytes]),
+            Cow::Owned(mut buffer) => {
+                buffer.truncate(bytes);
+                Cow::Owned(buffer)
+            }
+        })
+    }
+
+    /// How many buffers the next column of views has besides the views.
+    pub fn variadic_count(&mut self, name: &str) -> Result<usize> {
+        let count = self.variadic.as_mut().and_then(Iterator::next);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        // What there is bounds it, whatever it says.
+        count.filter(|count| *count <= self.buffers.len()).ok_or_else(|| {
+            ReadError::Malformed(format!("Column '{name}' does not say how many buffers its texts have"))
+        })
+    }
+}
+
+pub fn too_short(name: &str) -> ReadError {
+    ReadError::Malformed(format!("A buffer of column '{name}' is shorter than its rows"))
+}
+
+/// Which rows of a column are null.
+#[derive(Debug)]
+pub struct Nulls<'s>(Option<Cow<'s, [u8]>>);
+
+impl Nulls<'_> {
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        self.0.as_ref().is_some_and(|bits| bits[row / 8] >> (row % 8) & 1 == 0)
+    }
+
+    /// The first of so many rows that is null.
+    pub fn first(&self, rows: usize) -> Option<usize> {
+        let bits = self.0.as_ref()?;
+        let whole = bits[..rows / 8].iter().position(|byte| *byte != 0xff).unwrap_or(rows / 8);
+        (whole * 8..rows).find(|row| self.is_null(*row))
+    }
+}

@@ -1,0 +1,375 @@
+//! The columns of a record batch, as they are asked for row by row; and the dictionaries that some of them lie in.
+
+use std::borrow::Cow;
+
+use arrow_ipc::{DictionaryBatch, RecordBatch};
+use uuid::Uuid;
+
+use super::{
+    ReadError, Result,
+    buffers::{Buffers, Inflate, Nulls, row_count, too_short},
+    distinct::Distinct,
+    schema::{Column, Layout, Number, Role},
+};
+
+/// A value of a dictionary that has not been asked for yet.
+const UNKNOWN: u32 = u32::MAX;
+/// One that is null; and such a row.
+const NULL: u32 = u32::MAX - 1;
+
+/// Ids or names as they lie there.
+enum Keys<'s> {
+    /// Offsets of 32 or 64 bits, one more than there are rows, and what lies between them.
+    Offsets {
+        width: usize,
+        offsets: Cow<'s, [u8]>,
+        data: Cow<'s, [u8]>,
+    },
+    Views {
+        views: Cow<'s, [u8]>,
+        data: Vec<Cow<'s, [u8]>>,
+    },
+    Uuids(Cow<'s, [u8]>),
+}
+
+/// A text of up to this many bytes lies in its view.
+const VIEW_INLINE_BYTES_MAX: usize = 12;
+
+impl<'s> Keys<'s> {
+    fn read(
+        layout: Layout,
+        rows: usize,
+        name: &str,
+        buffers: &mut Buffers<'s, '_>,
+        inflate: &mut Inflate,
+    ) -> Result<Self> {
+        let offsets = |width: usize, buffers: &mut Buffers<'s, '_>, inflate: &mut Inflate| {
+            // No rows may have no offsets.
+            let count = if rows == 0 { 0 } else { rows.checked_add(1).ok_or_else(|| too_short(name))? };
+            let offsets = buffers.fixed(inflate, name, count, width)?;
+            let data = buffers.next(inflate, name)?;
+            Ok(Keys::Offsets { width, offsets, data })
+        };
+        match layout {
+            Layout::Utf8 => offsets(4, buffers, inflate),
+            Layout::LargeUtf8 => offsets(8, buffers, inflate),
+            Layout::Utf8View => {
+                let views = buffers.fixed(inflate, name, rows, 16)?;
+                let count = buffers.variadic_count(name)?;
+                let data = (0..count).map(|_| buffers.next(inflate, name)).collect::<Result<_>>()?;
+                Ok(Keys::Views { views, data })
+            }
+            Layout::Uuid => Ok(Keys::Uuids(buffers.fixed(inflate, name, rows, 16)?)),
+            Layout::Time(_) | Layout::Number(_) => unreachable!("the schema has refused it"),
+        }
+    }
+
+    /// The bytes of a row; `None` where they lie outside of their buffer.
+    #[inline]
+    fn bytes(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Keys::Offsets { width: 4, offsets, data } => {
+                let (pairs, at) = (&offsets[row * 4..], |bytes: [u8; 4]| i32::from_le_bytes(bytes));
+                let (start, end) = (at(*pairs.first_chunk()?), at(*pairs.get(4..)?.first_chunk()?));
+                data.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+            }
+            Keys::Offsets { offsets, data, .. } => {
+                let (pairs, at) = (&offsets[row * 8..], |bytes: [u8; 8]| i64::from_le_bytes(bytes));
+                let (start, end) = (at(*pairs.first_chunk()?), at(*pairs.get(8..)?.first_chunk()?));
+                data.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+            }
+            Keys::Views { views, data } => {
+                let view = &views[row * 16..][..16];
+                let word = |at: usize| u32::from_le_bytes(*view[at..].first_chunk().expect("four bytes"));
+                let length = usize::try_from(word(0) as i32).ok()?;
+                if length <= VIEW_INLINE_BYTES_MAX {
+                    return Some(&view[4..4 + length]);
+                }
+                let start = usize::try_from(word(12) as i32).ok()?;
+                data.get(word(8) as usize)?.get(start..start.checked_add(length)?)
+            }
+            Keys::Uuids(ids) => Some(&ids[row * 16..][..16]),
+        }
+    }
+
+    fn code(&self, row: usize, distinct: &mut dyn Distinct) -> Result<u32> {
+        let name = distinct.name();
+        let bytes = self.bytes(row).ok_or_else(|| {
+            ReadError::Malformed(format!("A text of column '{name}' lies outside of its buffer (row {row})"))
+        })?;
+        if let Keys::Uuids(_) = self {
+            return distinct.id(Uuid::from_slice(bytes).expect("sixteen bytes"));
+        }
+        let text = str::from_utf8(bytes).map_err(|_| {
+            ReadError::Malformed(format!("A text of column '{name}' is no UTF-8 (row {row})"))
+        })?;
+        distinct.text(text)
+    }
+}
+
+/// A part of a dictionary: what one message brought.
+struct Part<'s> {
+    /// The number of its first value.
+    from: usize,
+    nulls: Nulls<'s>,
+    keys: Keys<'s>,
+}
+
+/// The values of a dictionary, each looked at when a row first refers to it: a client's may have many that none does.
+struct Dictionary<'s> {
+    id: i64,
+    /// Which columns it is of, as the schema has them.
+    role: Role,
+    layout: Layout,
+    parts: Vec<Part<'s>>,
+    codes: Vec<u32>,
+}
+
+impl Dictionary<'_> {
+    fn code(&mut self, index: usize, distinct: &mut dyn Distinct) -> Result<u32> {
+        let known = self.codes.get(index).copied().ok_or_else(|| {
+            ReadError::Malformed(format!(
+                "A row of column '{}' is number {index} of a dictionary, which has {} values",
+                distinct.name(),
+                self.codes.len()
+            ))
+        })?;
+        if known != UNKNOWN {
+            return Ok(known);
+        }
+        let part = &self.parts[self.parts.partition_point(|part| part.from <= index) - 1];
+        let row = index - part.from;
+        let code = if part.nulls.is_null(row) { NULL } else { part.keys.code(row, distinct)? };
+        self.codes[index] = code;
+        Ok(code)
+    }
+}
+
+/// The dictionaries of a stream, one for each column that has one: columns of different roles have different codes.
+pub struct Dictionaries<'s>(Vec<Dictionary<'s>>);
+
+impl<'s> Dictionaries<'s> {
+    pub fn of(schema: &[Column]) -> Self {
+        let dictionary = |column: &Column| {
+            let id = column.dictionary?.id;
+            Some(Dictionary {
+                id,
+                role: column.role,
+                layout: column.layout,
+                parts: Vec::new(),
+                codes: Vec::new(),
+            })
+        };
+        Dictionaries(schema.iter().filter_map(dictionary).collect())
+    }
+
+    /// Takes the values of a message, behind those that are there or in their place.
+    pub fn read(&mut self, batch: &DictionaryBatch<'_>, body: &'s [u8], inflate: &mut Inflate) -> Result<()> {
+        let id = batch.id();
+        let is_delta = batch.isDelta();
+        let data = batch.data();
+        let data = data.ok_or_else(|| ReadError::malformed("A dictionary has no values"))?;
+        let rows = row_count(&data)?;
+        let mut known = false;
+        for dictionary in self.0.iter_mut().filter(|dictionary| dictionary.id == id) {
+            known = true;
+            let name = dictionary.role.name();
+            let mut buffers = Buffers::of(&data, rows, body)?;
+            let nulls = buffers.column(inflate, name)?;
+            let keys = Keys::read(dictionary.layout, rows, name, &mut buffers, inflate)?;
+            if !is_delta {
+                dictionary.parts.clear();
+                dictionary.codes.clear();
+            }
+            // Each row takes bytes of a buffer, so that they are no more than those.
+            let from = dictionary.codes.len();
+            if rows > 0 {
+                dictionary.parts.push(Part { from, nulls, keys });
+                dictionary.codes.resize(from + rows, UNKNOWN);
+            }
+        }
+        if known { Ok(()) } else { Err(ReadError::Malformed(format!("No column has dictionary {id}"))) }
+    }
+}
+
+/// Numbers as they lie there.
+pub struct Numbers<'s> {
+    pub number: Number,
+    pub bytes: Cow<'s, [u8]>,
+}
+
+impl Numbers<'_> {
+    /// A row's number, where it is an index.
+    fn index(&self, row: usize) -> Option<usize> {
+        let bytes = &self.bytes[row * self.number.width()..];
+        match self.number {
+            Number::I8 => usize::try_from(i8::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::I16 => usize::try_from(i16::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::I32 => usize::try_from(i32::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::I64 => usize::try_from(i64::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::U8 => Some(bytes[0].into()),
+            Number::U16 => Some(u16::from_le_bytes(*bytes.first_chunk()?).into()),
+            Number::U32 => usize::try_from(u32::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::U64 => usize::try_from(u64::from_le_bytes(*bytes.first_chunk()?)).ok(),
+            Number::F32 | Number::F64 => None,
+        }
+    }
+}
+
+/// What a column's rows are.
+enum Data<'s> {
+    Keys(Keys<'s>),
+    /// Numbers of values of the dictionary in this place.
+    Indices {
+        indices: Numbers<'s>,
+        dictionary: usize,
+    },
+    Times {
+        unit: i64,
+        bytes: Cow<'s, [u8]>,
+    },
+    Numbers(Numbers<'s>),
+}
+
+struct Read<'s> {
+    role: Role,
+    nulls: Nulls<'s>,
+    data: Data<'s>,
+}
+
+/// The columns of one record batch.
+pub struct Columns<'s, 'd> {
+    pub rows: usize,
+    columns: Vec<Read<'s>>,
+    dictionaries: &'d mut Dictionaries<'s>,
+}
+
+impl<'s, 'd> Columns<'s, 'd> {
+    pub fn read(
+        schema: &[Column],
+        dictionaries: &'d mut Dictionaries<'s>,
+        batch: &RecordBatch<'_>,
+        rows: usize,
+        body: &'s [u8],
+        inflate: &mut Inflate,
+    ) -> Result<Self> {
+        let mut buffers = Buffers::of(batch, rows, body)?;
+        let mut columns = Vec::with_capacity(schema.len());
+        let mut dictionary = 0;
+        for column in schema {
+            let name = column.role.name();
+            let nulls = buffers.column(inflate, name)?;
+            let data = match (column.dictionary, column.layout) {
+                (Some(of), _) => {
+                    let bytes = buffers.fixed(inflate, name, rows, of.index.width())?;
+                    dictionary += 1;
+                    let indices = Numbers { number: of.index, bytes };
+                    Data::Indices { indices, dictionary: dictionary - 1 }
+                }
+                (None, Layout::Time(unit)) => {
+                    Data::Times { unit, bytes: buffers.fixed(inflate, name, rows, 8)? }
+                }
+                (None, Layout::Number(number)) => {
+                    let bytes = buffers.fixed(inflate, name, rows, number.width())?;
+                    Data::Numbers(Numbers { number, bytes })
+                }
+                (None, layout) => Data::Keys(Keys::read(layout, rows, name, &mut buffers, inflate)?),
+            };
+            columns.push(Read { role: column.role, nulls, data });
+        }
+        Ok(Columns { rows, columns, dictionaries })
+    }
+
+    pub fn has(&self, role: Role) -> bool {
+        self.columns.iter().any(|column| column.role == role)
+    }
+
+    fn find(&self, role: Role) -> &Read<'s> {
+        self.columns.iter().find(|column| column.role == role).expect("the schema has it")
+    }
+
+    /// The codes of all rows of a column of ids or names.
+    pub fn codes(&mut self, role: Role, distinct: &mut dyn Distinct) -> Result<Codes> {
+        let column = self.columns.iter().find(|column| column.role == role).expect("the schema has it");
+        let mut codes = Vec::with_capacity(self.rows);
+        match &column.data {
+            Data::Keys(keys) => {
+                let mut last: Option<(&[u8], u32)> = None;
+                for row in 0..self.rows {
+                    if column.nulls.is_null(row) {
+                        codes.push(NULL);
+                        continue;
+                    }
+                    // The rows of a metric mostly stand together.
+                    let code = match (keys.bytes(row), last) {
+                        (Some(bytes), Some((before, code))) if bytes == before => code,
+                        _ => keys.code(row, distinct)?,
+                    };
+                    last = keys.bytes(row).map(|bytes| (bytes, code));
+                    codes.push(code);
+                }
+            }
+            Data::Indices { indices, dictionary } => {
+                let dictionary = &mut self.dictionaries.0[*dictionary];
+                for row in 0..self.rows {
+                    if column.nulls.is_null(row) {
+                        codes.push(NULL);
+                        continue;
+                    }
+                    let index = indices.index(row).unwrap_or(usize::MAX);
+                    codes.push(dictionary.code(index, distinct)?);
+                }
+            }
+            Data::Times { .. } | Data::Numbers(_) => unreachable!("the schema has refused it"),
+        }
+        Ok(Codes { name: role.name(), codes })
+    }
+
+    /// The times, none of them null: nanoseconds of their unit, and eight bytes for each.
+    pub fn times(&self) -> Result<(i64, &[u8])> {
+        let column = self.find(Role::Timestamp);
+        self.refuse_nulls(column)?;
+        match &column.data {
+            Data::Times { unit, bytes } => Ok((*unit, bytes)),
+            _ => unreachable!("the schema has refused it"),
+        }
+    }
+
+    /// The values, none of them null.
+    pub fn values(&self) -> Result<&Numbers<'s>> {
+        let column = self.find(Role::Value);
+        self.refuse_nulls(column)?;
+        match &column.data {
+            Data::Numbers(numbers) => Ok(numbers),
+            _ => unreachable!("the schema has refused it"),
+        }
+    }
+
+    fn refuse_nulls(&self, column: &Read<'_>) -> Result<()> {
+        column.nulls.first(self.rows).map_or(Ok(()), |row| Err(null(column.role.name(), row)))
+    }
+}
+
+fn null(name: &str, row: usize) -> ReadError {
+    ReadError::Malformed(format!("Column '{name}' is null in row {row} of its record batch"))
+}
+
+/// The codes of a column's rows.
+pub struct Codes {
+    name: &'static str,
+    codes: Vec<u32>,
+}
+
+impl Codes {
+    /// A row's code.
+    #[inline]
+    pub fn at(&self, row: usize) -> Result<u32> {
+        self.at_or_null(row).ok_or_else(|| null(self.name, row))
+    }
+
+    /// A row's code; `None` where it is null.
+    #[inline]
+    pub fn at_or_null(&self, row: usize) -> Option<u32> {
+        Some(self.codes[row]).filter(|code| *code != NULL)
+    }
+}

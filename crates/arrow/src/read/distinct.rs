@@ -1,0 +1,127 @@
+//! The different values of a column of ids or names, each with a code: the number of those that came before it.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::{NamedResource, ReadError, Result};
+
+/// Takes a value and says its code.
+pub trait Distinct {
+    /// The column's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// The code of a text.
+    fn text(&mut self, text: &str) -> Result<u32>;
+
+    /// The code of an id in binary.
+    fn id(&mut self, id: Uuid) -> Result<u32>;
+}
+
+fn too_many(max: usize) -> ReadError {
+    ReadError::TooLarge(format!("There are more than {max} metrics"))
+}
+
+/// Ids, which may be written in several ways.
+pub struct Ids<F> {
+    name: &'static str,
+    max: usize,
+    id_of: F,
+    codes: HashMap<Uuid, u32>,
+    ids: Vec<Uuid>,
+    /// What the first row had of each; none where it had it in binary.
+    texts: Vec<Option<String>>,
+}
+
+impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
+    pub fn new(name: &'static str, max: usize, id_of: F) -> Self {
+        Ids { name, max, id_of, codes: HashMap::new(), ids: Vec::new(), texts: Vec::new() }
+    }
+
+    pub fn id(&self, code: u32) -> Uuid {
+        self.ids[code as usize]
+    }
+
+    pub fn into_named(self) -> Vec<NamedResource> {
+        let named = self.ids.into_iter().zip(self.texts);
+        let original = |(id, text): (Uuid, Option<String>)| NamedResource {
+            id,
+            original_id: text.unwrap_or_else(|| id.to_string()),
+        };
+        named.map(original).collect()
+    }
+
+    fn code(&mut self, id: Uuid, text: Option<&str>) -> Result<u32> {
+        if let Some(code) = self.codes.get(&id) {
+            return Ok(*code);
+        }
+        if self.ids.len() >= self.max {
+            return Err(too_many(self.max));
+        }
+        let code = self.ids.len() as u32;
+        self.codes.insert(id, code);
+        self.ids.push(id);
+        self.texts.push(text.map(str::to_owned));
+        Ok(code)
+    }
+}
+
+impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn text(&mut self, text: &str) -> Result<u32> {
+        let id = (self.id_of)(text).map_err(|reason| {
+            let shown: String = text.chars().take(100).collect();
+            ReadError::Malformed(format!("Column '{}' has '{shown}': {reason}", self.name))
+        })?;
+        self.code(id, Some(text))
+    }
+
+    fn id(&mut self, id: Uuid) -> Result<u32> {
+        self.code(id, None)
+    }
+}
+
+/// Texts.
+pub struct Names {
+    name: &'static str,
+    max: usize,
+    codes: HashMap<String, u32>,
+    texts: Vec<String>,
+}
+
+impl Names {
+    pub fn new(name: &'static str, max: usize) -> Self {
+        Names { name, max, codes: HashMap::new(), texts: Vec::new() }
+    }
+
+    pub fn text(&self, code: u32) -> &str {
+        &self.texts[code as usize]
+    }
+}
+
+impl Distinct for Names {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn text(&mut self, text: &str) -> Result<u32> {
+        if let Some(code) = self.codes.get(text) {
+            return Ok(*code);
+        }
+        if self.texts.len() >= self.max {
+            return Err(too_many(self.max));
+        }
+        let code = self.texts.len() as u32;
+        self.codes.insert(text.to_owned(), code);
+        self.texts.push(text.to_owned());
+        Ok(code)
+    }
+
+    fn id(&mut self, id: Uuid) -> Result<u32> {
+        // The schema has refused it.
+        self.text(&id.to_string())
+    }
+}

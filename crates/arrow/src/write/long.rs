@@ -1,0 +1,188 @@
+//! A row for each point: the keys of its series, which lie in dictionaries, its time, its granularity and its value.
+//!
+//! Long series go out where they lie, a record batch for each [`BATCH_ROWS`] points; short ones are gathered, since a client
+//! has work with each batch.
+
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+
+use super::{
+    frame::{ColumnBuffers, Frames},
+    series::{POINT_BYTES, Series, SeriesSet, VALUE, bytes_of_floats, granularity_field, time_field},
+};
+use crate::Compression;
+
+/// Rows of a record batch at most: 1.5 MiB without keys.
+const BATCH_ROWS: usize = 64 << 10;
+
+/// What is left of a series is a batch of its own where it has so many rows.
+const ALONE_ROWS_MIN: usize = 8 << 10;
+
+/// A stream of rows; its pieces.
+#[derive(Debug)]
+pub struct Long {
+    set: SeriesSet,
+    /// The row of the first series that comes next.
+    row: usize,
+    frames: Frames,
+    is_over: bool,
+    /// The column of the granularity that was written last, as long as a batch gets.
+    granularity: Option<(Option<u64>, ColumnBuffers)>,
+}
+
+impl Long {
+    pub fn new(set: SeriesSet, compression: Compression) -> Self {
+        let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let keys = set.keys.iter().map(|key| Field::new(&key.name, text.clone(), true));
+        let points = [time_field(), granularity_field(), Field::new(VALUE, DataType::Float64, false)];
+        let schema = Schema::new(keys.chain(points).collect::<Vec<Field>>());
+        let mut frames = Frames::new(&schema, compression);
+        for (id, key) in set.keys.iter().enumerate() {
+            frames.dictionary(id as i64, key.texts.iter().map(String::as_str));
+        }
+        Long { set, row: 0, frames, is_over: false, granularity: None }
+    }
+
+    /// Appends the next batch; false where there is none.
+    fn batch(&mut self) -> bool {
+        while self.set.series.front().is_some_and(|series| series.len() == self.row) {
+            self.pop();
+        }
+        let Some(series) = self.set.series.front() else { return false };
+        let left = series.len() - self.row;
+        if left >= ALONE_ROWS_MIN {
+            self.slice(left.min(BATCH_ROWS));
+        } else {
+            self.gather();
+        }
+        true
+    }
+
+    fn pop(&mut self) {
+        self.set.series.pop_front();
+        self.row = 0;
+    }
+
+    /// Appends rows of the first series, where they lie.
+    fn slice(&mut self, rows: usize) {
+        let series = &self.set.series[0];
+        let range = self.row * POINT_BYTES..(self.row + rows) * POINT_BYTES;
+        let (timestamps, values) = (series.timestamps.slice(range.clone()), series.values.slice(range));
+        let mut columns: Vec<ColumnBuffers> =
+            series.keys.iter().map(|key| key_column(rows, [(*key, rows)].into_iter())).collect();
+        let granularity = series.granularity();
+        columns.push(ColumnBuffers::full(timestamps));
+        columns.push(self.granularity(granularity, rows));
+        columns.push(ColumnBuffers::full(values));
+        self.frames.batch(rows, columns);
+        self.row += rows;
+    }
+
+    /// The column of one granularity.
+    fn granularity(&mut self, granularity: Option<f64>, rows: usize) -> ColumnBuffers {
+        let bits = granularity.map(f64::to_bits);
+        if self.granularity.as_ref().is_none_or(|(known, _)| *known != bits) {
+            self.granularity = Some((bits, granularity_column([(granularity, BATCH_ROWS)].into_iter())));
+        }
+        let (_, whole) = self.granularity.as_ref().expect("it was made");
+        let mut column = whole.clone();
+        column.nulls = column.nulls.min(rows);
+        let lengths = [rows.div_ceil(8), rows * POINT_BYTES];
+        for (buffer, length) in column.buffers.iter_mut().zip(lengths) {
+            buffer.truncate(length);
+        }
+        column
+    }
+
+    /// Appends the rows of short series.
+    fn gather(&mut self) {
+        let mut parts: Vec<(Series, usize)> = Vec::new();
+        let mut rows = 0;
+        let mut is_first = true;
+        while let Some(series) = self.set.series.front() {
+            let left = series.len() - self.row;
+            if !is_first && (left >= ALONE_ROWS_MIN || rows + left > BATCH_ROWS) {
+                break;
+            }
+            is_first = false;
+            rows += left;
+            let from = self.row;
+            parts.extend(self.set.series.pop_front().map(|series| (series, from)));
+            self.row = 0;
+        }
+        let lengths = || parts.iter().map(|(series, from)| series.len() - from);
+        let mut columns: Vec<ColumnBuffers> = (0..self.set.keys.len())
+            .map(|key| key_column(rows, parts.iter().map(|(series, _)| series.keys[key]).zip(lengths())))
+            .collect();
+        let joined = |bytes: &dyn Fn(&Series) -> &Bytes| {
+            let mut joined = Vec::with_capacity(rows * POINT_BYTES);
+            for (series, from) in &parts {
+                joined.extend_from_slice(&bytes(series)[from * POINT_BYTES..]);
+            }
+            ColumnBuffers::full(joined.into())
+        };
+        columns.push(joined(&|series| &series.timestamps));
+        columns.push(granularity_column(parts.iter().map(|(series, _)| series.granularity()).zip(lengths())));
+        columns.push(joined(&|series| &series.values));
+        self.frames.batch(rows, columns);
+    }
+}
+
+/// Runs of the same value: what it is, and how many rows.
+fn key_column(rows: usize, runs: impl Iterator<Item = (Option<u32>, usize)> + Clone) -> ColumnBuffers {
+    let mut data = Vec::with_capacity(rows * 4);
+    for (key, count) in runs.clone() {
+        let number = (key.unwrap_or_default() as i32).to_le_bytes();
+        data.extend(std::iter::repeat_n(number, count).flatten());
+    }
+    let (nulls, bits) = bitmap(runs.map(|(key, count)| (key.is_some(), count)));
+    ColumnBuffers { nulls, buffers: vec![bits, data.into()] }
+}
+
+pub(super) fn granularity_column(runs: impl Iterator<Item = (Option<f64>, usize)> + Clone) -> ColumnBuffers {
+    let mut data = Vec::new();
+    for (granularity, count) in runs.clone() {
+        data.resize(data.len() + count, granularity.unwrap_or_default());
+    }
+    let (nulls, bits) = bitmap(runs.map(|(granularity, count)| (granularity.is_some(), count)));
+    ColumnBuffers { nulls, buffers: vec![bits, bytes_of_floats(data)] }
+}
+
+/// How many rows are null, and the bitmap of those that are not; empty where none is.
+pub(super) fn bitmap(runs: impl Iterator<Item = (bool, usize)> + Clone) -> (usize, Bytes) {
+    let nulls = runs.clone().filter(|(is_there, _)| !is_there).map(|(_, count)| count).sum();
+    if nulls == 0 {
+        return (0, Bytes::new());
+    }
+    let mut bits = Vec::new();
+    let mut row = 0;
+    for (is_there, count) in runs {
+        bits.resize((row + count).div_ceil(8), 0);
+        if is_there {
+            for row in row..row + count {
+                bits[row / 8] |= 1 << (row % 8);
+            }
+        }
+        row += count;
+    }
+    (nulls, bits.into())
+}
+
+impl Iterator for Long {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(piece) = self.frames.pop() {
+                return Some(piece);
+            }
+            if self.is_over {
+                return None;
+            }
+            if !self.batch() {
+                self.frames.end();
+                self.is_over = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A row for each time of each granularity, and a column for each series, which is null where the series has no point.
+
+use std::collections::HashMap;
+
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+
+use super::{
+    frame::{ColumnBuffers, Frames},
+    long::{bitmap, granularity_column},
+    series::{POINT_BYTES, Series, SeriesSet, bytes_of_floats, bytes_of_ints, granularity_field, time_field},
+};
+use crate::Compression;
+
+/// Series that a table has columns for at most.
+const COLUMNS_MAX: usize = 10_000;
+
+/// Rows times columns of a table at most: 512 MiB.
+const CELLS_MAX: usize = 1 << 26;
+
+/// Rows times columns of a record batch, about.
+const BATCH_CELLS: usize = 128 << 10;
+
+/// What is too large for a wide table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooWide {
+    #[error("The table would have more than {COLUMNS_MAX} columns: ask for its long form")]
+    Columns,
+    #[error("The table would have more than {CELLS_MAX} cells: ask for its long form, or for less")]
+    Cells,
+}
+
+/// The rows of one granularity.
+#[derive(Debug)]
+struct Part {
+    granularity: Option<f64>,
+    times: Vec<i64>,
+    /// Of each column: its series of this granularity, and the first row of it that is not written yet.
+    series: Vec<Option<(Series, usize)>>,
+}
+
+/// A stream of rows; its pieces.
+#[derive(Debug)]
+pub struct Wide {
+    parts: std::vec::IntoIter<Part>,
+    part: Option<Part>,
+    row: usize,
+    columns: usize,
+    frames: Frames,
+    is_over: bool,
+}
+
+impl Wide {
+    /// # Errors
+    /// Where it would be too large.
+    pub fn new(mut set: SeriesSet, compression: Compression) -> Result<Self, TooWide> {
+        let mut places: HashMap<Vec<Option<u32>>, usize> = HashMap::new();
+        let mut names = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
+        for series in std::mem::take(&mut set.series) {
+            let column = *places.entry(series.keys.clone()).or_insert_with(|| {
+                names.push(set.name(&series));
+                names.len() - 1
+            });
+            if names.len() > COLUMNS_MAX {
+                return Err(TooWide::Columns);
+            }
+            let granularity = series.granularity();
+            let found = parts.iter().position(|part| part.granularity == granularity);
+            let part = found.unwrap_or_else(|| {
+                parts.push(Part { granularity, times: Vec::new(), series: Vec::new() });
+                parts.len() - 1
+            });
+            let columns = &mut parts[part].series;
+            columns.resize_with(columns.len().max(column + 1), || None);
+            // One that is asked for twice is the same.
+            columns[column].get_or_insert((series, 0));
+        }
+        let mut cells = 0_usize;
+        for part in &mut parts {
+            part.series.resize_with(names.len(), || None);
+            part.times = union(part.series.iter().flatten().map(|(series, _)| series));
+            cells = cells.saturating_add(part.times.len().saturating_mul(names.len()));
+            if cells > CELLS_MAX {
+                return Err(TooWide::Cells);
+            }
+        }
+        let series = names.iter().map(|name| Field::new(name, DataType::Float64, true));
+        let fields: Vec<Field> = [time_field(), granularity_field()].into_iter().chain(series).collect();
+        let frames = Frames::new(&Schema::new(fields), compression);
+        let parts = parts.into_iter();
+        Ok(Wide { parts, part: None, row: 0, columns: names.len(), frames, is_over: false })
+    }
+
+    /// Appends the next batch; false where there is none.
+    fn batch(&mut self) -> bool {
+        loop {
+            if let Some(part) = &mut self.part
+                && self.row < part.times.len()
+            {
+                let rows = (BATCH_CELLS / self.columns.max(1)).max(1).min(part.times.len() - self.row);
+                let times = &part.times[self.row..][..rows];
+                let mut columns = Vec::with_capacity(self.columns + 2);
+                columns.push(ColumnBuffers::full(bytes_of_ints(times.to_vec())));
+                columns.push(granularity_column([(part.granularity, rows)].into_iter()));
+                columns.extend(part.series.iter_mut().map(|series| cells(series.as_mut(), times)));
+                self.frames.batch(rows, columns);
+                self.row += rows;
+                return true;
+            }
+            self.part = self.parts.next();
+            self.row = 0;
+            if self.part.is_none() {
+                return false;
+            }
+        }
+    }
+}
+
+/// All times of the series, each once, in order.
+fn union<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<i64> {
+    let mut union: Vec<i64> = Vec::new();
+    let mut last: Option<&Bytes> = None;
+    let mut sorted_to = 0;
+    for series in series {
+        let times = &series.timestamps;
+        if last.is_some_and(|last| last == times) {
+            continue;
+        }
+        last = Some(times);
+        union.extend((0..series.len()).map(|row| series.time(row)));
+        // What is the same is thrown away from time to time, so that it does not pile up.
+        if union.len() > 2 * sorted_to {
+            union.sort_unstable();
+            union.dedup();
+            sorted_to = union.len().max(1 << 16);
+        }
+    }
+    union.sort_unstable();
+    union.dedup();
+    union
+}
+
+/// What a series has at these times.
+fn cells(series: Option<&mut (Series, usize)>, times: &[i64]) -> ColumnBuffers {
+    let mut values = vec![0.0; times.len()];
+    let mut there = vec![false; times.len()];
+    if let Some((series, row)) = series {
+        for (index, time) in times.iter().enumerate() {
+            if *row < series.len() && series.time(*row) == *time {
+                let bits = &series.values[*row * POINT_BYTES..][..POINT_BYTES];
+                values[index] = f64::from_le_bytes(bits.try_into().expect("eight bytes"));
+                there[index] = true;
+                *row += 1;
+                // A series with one time twice: the first counts.
+                while *row < series.len() && series.time(*row) <= *time {
+                    *row += 1;
+                }
+            }
+        }
+    }
+    let (nulls, bits) = bitmap(there.into_iter().map(|is_there| (is_there, 1)));
+    ColumnBuffers { nulls, buffers: vec![bits, bytes_of_floats(values)] }
+}
+
+impl Iterator for Wide {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(piece) = self.frames.pop() {
+                return Some(piece);
+            }
+            if self.is_over {
+                return None;
+            }
+            if !self.batch() {
+                self.frames.end();
+                self.is_over = true;
+            }
+        }
+    }
+}
