@@ -3,6 +3,7 @@
 //!
 //! What is read, and which granularities the metrics have in common, is decided before; this is only maths.
 
+mod clock;
 mod fill;
 mod join;
 
@@ -15,6 +16,7 @@ use crate::{
     resample::Resample,
 };
 
+pub use clock::{Clock, ClockTime};
 pub use fill::{Fill, UnknownFill};
 pub use join::CELLS_MAX;
 

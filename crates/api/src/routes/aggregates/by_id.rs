@@ -7,6 +7,7 @@ use gnudi_series::operations::{MetricName, Operation};
 
 use super::{
     Arguments, answer,
+    by_time::ByTime,
     references::{self, Policies, Reference},
 };
 use crate::{
@@ -22,11 +23,15 @@ pub(super) async fn answer(
     call: &Call<'_>,
     operations: &Arc<Operation>,
     arguments: &Arguments,
+    by_time: Option<ByTime>,
     details: bool,
 ) -> Result<Document, ApiError> {
     let names = operations.metric_names();
     references::check_count(call, names.len())?;
     let references = find(call, &names).await?;
+    if let Some(by_time) = by_time {
+        by_time.check(if operations.is_aggregated() { 1 } else { references.len() })?;
+    }
     let mut policies = Policies::default();
     let measures = references::measures(call, &mut policies, &references, operations, arguments).await?;
     let mut shown = None;
@@ -34,12 +39,22 @@ pub(super) async fn answer(
         shown = Some(metrics_shown(call, &mut policies, &references).await?);
     }
     let mut document = Document::new(&call.app.answers);
-    answer::write(&mut document, &references, measures, |document| {
-        if let Some(metrics) = &shown {
-            document.text(", \"references\": ");
-            document.value(metrics);
+    let write = |document: &mut Document, measures| {
+        answer::write(document, &references, measures, |document| {
+            if let Some(metrics) = &shown {
+                document.text(", \"references\": ");
+                document.value(metrics);
+            }
+        })
+    };
+    match by_time {
+        Some(by_time) => {
+            document.text("[");
+            by_time.write(&mut document, &Value::Object(Vec::new()), &measures, write)?;
+            document.text("]");
         }
-    })?;
+        None => write(&mut document, measures)?,
+    }
     Ok(document)
 }
 
