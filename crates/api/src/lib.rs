@@ -27,6 +27,7 @@ mod head;
 mod http_date;
 pub mod influxdb;
 pub mod json;
+mod last_measure;
 mod limits;
 mod links;
 mod long_work;

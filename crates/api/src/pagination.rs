@@ -1,6 +1,6 @@
 //! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
-use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort};
+use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
 use gnudi_model::{
     MetricId, Resource,
     python::{parse_uuid, quote_plus},
@@ -77,6 +77,27 @@ impl Pagination {
         };
         let sorts = self.sorts.iter().map(|sort| sort.parse()).collect::<Result<_, _>>()?;
         Ok(Page { limit: self.limit, marker, sorts })
+    }
+
+    /// The direction, where the listing is sorted by this key, which is none of the index's.
+    ///
+    /// # Errors
+    /// 400 where it is one of several, or has a direction that there is not.
+    pub fn sort_by_only(&self, key: &str) -> Result<Option<SortDirection>, IndexerError> {
+        let split = |sort: &String| {
+            let (name, direction) = sort.split_once(':').unwrap_or((sort, ""));
+            (name.trim() == key).then(|| direction.to_owned())
+        };
+        match (self.sorts.iter().find_map(split), self.sorts.len()) {
+            (None, _) => Ok(None),
+            (Some(direction), 1) => direction.parse().map(Some),
+            (Some(_), _) => Err(IndexerError::InvalidPagination(format!("{key} sorts alone"))),
+        }
+    }
+
+    /// The same page in the order of ids.
+    pub fn unsorted(&self) -> Self {
+        Pagination { sorts: Vec::new(), ..self.clone() }
     }
 
     /// The page of resources that this means, or of their revisions.

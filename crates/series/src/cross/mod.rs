@@ -3,6 +3,7 @@
 //!
 //! What is read, and which granularities the metrics have in common, is decided before; this is only maths.
 
+mod clock;
 mod fill;
 mod join;
 
@@ -15,6 +16,7 @@ use crate::{
     resample::Resample,
 };
 
+pub use clock::{Clock, ClockTime};
 pub use fill::{Fill, UnknownFill};
 pub use join::CELLS_MAX;
 
@@ -113,6 +115,10 @@ pub fn cross(
     fill::fill(&mut grid.columns, query.fill);
     let names_known: Names = names.iter().collect();
     let granularity = Resample::Span(granularity);
+    let empty = || CrossMeasures::empty(granularity, names.len(), query.operations);
+    if query.may_be_empty && !names_known.have_all(query.operations) {
+        return Ok(empty());
+    }
     let range = match query.fill {
         None if query.may_be_empty && query.needed_overlap > 0.0 && !grid.complete_rows().contains(&true) => {
             0..0
@@ -120,8 +126,8 @@ pub fn cross(
         None => overlap(names, &grid, query)?,
         Some(_) => 0..grid.times.len(),
     };
-    if query.may_be_empty && (range.is_empty() || !names_known.have_all(query.operations)) {
-        return Ok(CrossMeasures::empty(granularity, names.len(), query.operations));
+    if query.may_be_empty && range.is_empty() {
+        return Ok(empty());
     }
     let times = &grid.times[range.clone()];
     let columns: Vec<&[f64]> = grid.columns.iter().map(|column| &column[range.clone()]).collect();

@@ -94,7 +94,13 @@ pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value
         (UnaryFunction::Tangent, operand) => floats(f64::tan)(operand),
         (UnaryFunction::Floor, operand) => floats(f64::floor)(operand),
         (UnaryFunction::Ceil, operand) => floats(f64::ceil)(operand),
-        (UnaryFunction::RateOfChange | UnaryFunction::RateOfChangePerSecond, _) => {
+        (
+            UnaryFunction::RateOfChange
+            | UnaryFunction::RateOfChangePerSecond
+            | UnaryFunction::Increase
+            | UnaryFunction::IncreasePerSecond,
+            _,
+        ) => {
             unreachable!("rates need times")
         }
     };

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::HashMap};
 use gnudi_model::{AggregationMethod, Timestamp};
 
 use super::{
-    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, UnaryFunction, elementwise, reduce,
-    rolling,
+    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, UnaryFunction, counter, elementwise,
+    reduce, rolling,
     value::{Columns, Value},
 };
 use crate::{
@@ -341,6 +341,16 @@ fn unary(function: UnaryFunction, mut operand: State<'_>) -> Result<State<'_>, O
             let times = &operand.times;
             let rates = columns.iter().map(|column| Cow::Owned(per_second(times, column))).collect();
             operand.value = Value::array(times.len(), Columns::Float(rates));
+        }
+        UnaryFunction::Increase | UnaryFunction::IncreasePerSecond => {
+            let per_second = function == UnaryFunction::IncreasePerSecond;
+            let name = if per_second { "rate_reset" } else { "increase" };
+            let columns = operand.value.into_array(name)?.into_floats();
+            let grown =
+                |column: &Cow<'_, [f64]>| Cow::Owned(counter::increases(&operand.times, column, per_second));
+            let increases = columns.iter().map(grown).collect();
+            operand.value = Value::array(operand.times.len().saturating_sub(1), Columns::Float(increases));
+            operand.drop_first_time();
         }
         function => operand.value = elementwise::unary(function, operand.value)?,
     }

@@ -7,6 +7,7 @@
 //! [`operator`] and [`reaggregation`] hold the names; [`text`] prints a tree as Python prints its lists, for error
 //! texts. Reading a tree from JSON or an S-expression is the API's job.
 
+mod counter;
 mod elementwise;
 mod evaluate;
 mod operator;
@@ -23,6 +24,7 @@ use gnudi_model::AggregationMethod;
 pub use evaluate::{CELLS_HELD_MAX, Evaluated, Grid, Names, OperationError, VALUES_TOUCHED_MAX, evaluate};
 pub use operator::{BinaryFunction, BinaryOperator, Operator, UnaryFunction, UnaryOperator, UnknownOperator};
 pub use reaggregation::{CrossStatistic, Reaggregation, UnknownReaggregation};
+pub use rolling::summary;
 
 /// A tree may be so deep: a root alone has depth 1. Whoever builds a tree stops there.
 pub const DEPTH_MAX: usize = 64;

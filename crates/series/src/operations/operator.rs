@@ -78,9 +78,14 @@ pub enum UnaryFunction {
     RateOfChange,
     /// The same for each second; the first point becomes NaN.
     RateOfChangePerSecond,
+    /// By how much a counter grew from one point to the next, which may be less since it began again at 0; the first point goes.
+    /// Not Gnocchi's.
+    Increase,
+    /// The same for each second.
+    IncreasePerSecond,
 }
 
-const UNARY: [(&str, UnaryFunction); 11] = [
+const UNARY: [(&str, UnaryFunction); 13] = [
     ("abs", UnaryFunction::Absolute),
     ("absolute", UnaryFunction::Absolute),
     ("neg", UnaryFunction::Negative),
@@ -92,6 +97,8 @@ const UNARY: [(&str, UnaryFunction); 11] = [
     ("ceil", UnaryFunction::Ceil),
     ("rateofchange", UnaryFunction::RateOfChange),
     ("rateofchangesec", UnaryFunction::RateOfChangePerSecond),
+    ("increase", UnaryFunction::Increase),
+    ("rate_reset", UnaryFunction::IncreasePerSecond),
 ];
 
 /// There is no operator of this name.

@@ -20,6 +20,18 @@ pub(super) fn cost(statistic: CrossStatistic, window: usize, operand: &Value<'_>
     windows.saturating_mul(window as u64).saturating_mul(each)
 }
 
+/// The statistic of all values; NaN counts as no value.
+pub fn summary(statistic: CrossStatistic, values: &[f64]) -> f64 {
+    let present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    if present.is_empty() {
+        let is_number = matches!(statistic, CrossStatistic::Sum | CrossStatistic::Count);
+        return if is_number { 0.0 } else { f64::NAN };
+    }
+    let rows = present.len();
+    let value = Value::array(rows, Columns::Float(vec![Cow::Owned(present)]));
+    rolling(statistic, rows, value).into_floats()[0][0]
+}
+
 /// The statistic of each `window` consecutive rows, `1..=rows`; `window - 1` rows fewer.
 pub(super) fn rolling<'g>(statistic: CrossStatistic, window: usize, operand: Value<'g>) -> Value<'g> {
     let rows = operand.rows - window + 1;

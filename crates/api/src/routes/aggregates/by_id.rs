@@ -10,6 +10,7 @@ use gnudi_series::{
 
 use super::{
     Arguments, answer,
+    by_time::ByTime,
     references::{self, Policies, Reference},
     table::{Keys, TableAnswer},
 };
@@ -26,21 +27,32 @@ pub(super) async fn answer(
     call: &Call<'_>,
     operations: &Arc<Operation>,
     arguments: &Arguments,
+    by_time: Option<ByTime>,
     details: bool,
 ) -> Result<Document, ApiError> {
     let mut policies = Policies::default();
-    let (references, measures) = compute(call, &mut policies, operations, arguments).await?;
+    let (references, measures) = compute(call, &mut policies, operations, arguments, by_time).await?;
     let mut shown = None;
     if details {
         shown = Some(metrics_shown(call, &mut policies, &references).await?);
     }
     let mut document = Document::new(&call.app.answers);
-    answer::write(&mut document, &references, measures, |document| {
-        if let Some(metrics) = &shown {
-            document.text(", \"references\": ");
-            document.value(metrics);
+    let write = |document: &mut Document, measures| {
+        answer::write(document, &references, measures, |document| {
+            if let Some(metrics) = &shown {
+                document.text(", \"references\": ");
+                document.value(metrics);
+            }
+        })
+    };
+    match by_time {
+        Some(by_time) => {
+            document.text("[");
+            by_time.write(&mut document, &Value::Object(Vec::new()), &measures, write)?;
+            document.text("]");
         }
-    })?;
+        None => write(&mut document, measures)?,
+    }
     Ok(document)
 }
 
@@ -50,7 +62,7 @@ pub(super) async fn table(
     operations: &Arc<Operation>,
     arguments: &Arguments,
 ) -> Result<TableAnswer, ApiError> {
-    let (references, measures) = compute(call, &mut Policies::default(), operations, arguments).await?;
+    let (references, measures) = compute(call, &mut Policies::default(), operations, arguments, None).await?;
     let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
     Ok(table)
@@ -61,10 +73,14 @@ async fn compute(
     policies: &mut Policies,
     operations: &Arc<Operation>,
     arguments: &Arguments,
+    by_time: Option<ByTime>,
 ) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
     let names = operations.metric_names();
     references::check_count(call, names.len())?;
     let references = find(call, &names).await?;
+    if let Some(by_time) = by_time {
+        by_time.check(if operations.is_aggregated() { 1 } else { references.len() })?;
+    }
     let measures = references::measures(call, policies, &references, operations, arguments).await?;
     Ok((references, measures))
 }

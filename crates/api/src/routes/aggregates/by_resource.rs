@@ -10,6 +10,8 @@ use gnudi_series::{cross::CrossMeasures, operations::Operation};
 use super::{
     Arguments, answer,
     body::Search,
+    by_time::ByTime,
+    groups::Fields,
     references::{self, Names, Policies, Reference, check_count, check_groups},
     table::{Keys, TableAnswer},
 };
@@ -20,10 +22,7 @@ use crate::{
     },
     pagination::RESOURCE_SORTS,
     reply::ReplyBody,
-    routes::{
-        prelude::*,
-        resource::{field, write},
-    },
+    routes::{prelude::*, resource::write},
 };
 
 /// What of resources' metrics is asked for.
@@ -33,6 +32,8 @@ pub(super) struct ResourcesQuery<'a> {
     pub arguments: Arguments,
     /// Sorted.
     pub groupby: &'a [String],
+    /// Within these groups.
+    pub by_time: Option<ByTime>,
     /// Whether the answer shows the resources.
     pub details: bool,
 }
@@ -82,7 +83,7 @@ async fn compute_all(
 ) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
     let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
     let filter = asked.search.filter.clone();
-    let resources = list(call, &asked.search.resource_type, filter, false, &sorts).await?;
+    let resources = list(call, &asked.search.resource_type, filter, false, false, &sorts).await?;
     check_count(call, resources.len())?;
     let names = Names::of(asked.operations)?;
     let references = references::of_resources(call, &resources, &names)?;
@@ -97,8 +98,8 @@ async fn compute_all(
 
 /// Over each group of resources that have the same in the fields they are grouped by.
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody, ApiError> {
-    let resources = ResourceGroups::resources(call, asked).await?;
-    let mut found = ResourceGroups::of(call, asked, &resources)?;
+    let (fields, resources) = ResourceGroups::resources(call, asked).await?;
+    let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
     let mut groups = Groups::new(call.app);
     while let Some(group) = found.next().await? {
         groups.add(group).await?;
@@ -114,8 +115,8 @@ pub(super) async fn table_of_groups(
     call: &Call<'_>,
     asked: &ResourcesQuery<'_>,
 ) -> Result<TableAnswer, ApiError> {
-    let resources = ResourceGroups::resources(call, asked).await?;
-    let mut found = ResourceGroups::of(call, asked, &resources)?;
+    let (fields, resources) = ResourceGroups::resources(call, asked).await?;
+    let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
     let mut table = None;
     while let Some(ResourceGroup { key, references, query, .. }) = found.next().await? {
         let measures = call.app.engine().cross_measures(query).await?;
@@ -139,20 +140,25 @@ struct ResourceGroups<'a> {
 }
 
 impl<'a> ResourceGroups<'a> {
-    async fn resources(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Arc<Resource>>, ApiError> {
+    async fn resources(
+        call: &Call<'_>,
+        asked: &'a ResourcesQuery<'a>,
+    ) -> Result<(Fields<'a>, Vec<Arc<Resource>>), ApiError> {
         let filter = asked.search.filter.clone();
-        let resources = list(call, &asked.search.resource_type, filter, false, asked.groupby).await?;
+        let fields = Fields::across_types(call, &asked.search.resource_type, asked.groupby).await?;
+        let resources = fields.list(call, &asked.search.resource_type, filter, false).await?;
         check_count(call, resources.len())?;
-        Ok(resources)
+        Ok((fields, resources))
     }
 
     fn of(
         call: &'a Call<'a>,
         asked: &'a ResourcesQuery<'a>,
+        fields: &Fields<'_>,
         resources: &'a [Arc<Resource>],
     ) -> Result<Self, ApiError> {
         let names = Names::of(asked.operations)?;
-        let keyed = group_by(asked.groupby, resources)?;
+        let keyed = fields.group_by(resources)?;
         check_groups(asked.operations, keyed.len())?;
         Ok(ResourceGroups { call, asked, names, policies: Policies::default(), keyed: keyed.into_iter() })
     }
@@ -168,7 +174,11 @@ impl<'a> ResourceGroups<'a> {
             let query =
                 references::query(call, &mut self.policies, &references, operations, &asked.arguments)
                     .await?;
-            return Ok(Some(ResourceGroup { key, references, query, details: asked.details }));
+            if let Some(by_time) = asked.by_time {
+                by_time.check(if operations.is_aggregated() { 1 } else { references.len() })?;
+            }
+            let (by_time, details) = (asked.by_time, asked.details);
+            return Ok(Some(ResourceGroup { key, by_time, references, query, details }));
         }
         Ok(None)
     }
@@ -177,6 +187,7 @@ impl<'a> ResourceGroups<'a> {
 /// Resources that have the same in the fields they are grouped by.
 struct ResourceGroup {
     key: Value,
+    by_time: Option<ByTime>,
     references: Vec<Reference>,
     query: CrossMeasuresQuery,
     details: bool,
@@ -185,6 +196,11 @@ struct ResourceGroup {
 impl GroupPart for ResourceGroup {
     async fn write(&self, engine: &Engine, document: &mut Document) -> Result<(), ApiError> {
         let measures = engine.cross_measures(self.query.clone()).await?;
+        if let Some(by_time) = self.by_time {
+            return by_time.write(document, &self.key, &measures, |document, measures| {
+                write_measures(document, self.details, &self.references, measures)
+            });
+        }
         document.text("{\"group\": ");
         document.value(&self.key);
         document.text(", \"measures\": ");
@@ -242,13 +258,15 @@ impl Total {
     }
 }
 
-/// All resources of the type that the filter takes, in the order of `sorts`; with `history` all their revisions. Where they
+/// All resources of the type that the filter takes, in the order of `sorts`; with `history` all their revisions, with
+/// `details` the attributes of their own types. Where they
 /// are more than [`check_count`] allows, one more than those.
-pub(crate) async fn list(
+pub(super) async fn list(
     call: &Call<'_>,
     resource_type: &str,
     filter: Option<Filter>,
     history: bool,
+    details: bool,
     sorts: &[String],
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
     let sort = |text: &String| {
@@ -266,50 +284,9 @@ pub(crate) async fn list(
         resource_type: resource_type.to_owned(),
         filter,
         history,
-        details: false,
+        details,
         page: ResourcePage { limit: Some(limit), marker: None, sorts },
         now: call.resource_now(),
     };
     call.app.engine().indexer().list_resources(&listing).await
-}
-
-/// What the resources of a group have in the fields that they are grouped by, and the resources.
-type Group<'r> = (Value, &'r [Arc<Resource>]);
-
-/// Resources that stand next to each other and have the same in all `fields`, with what they have there.
-///
-/// # Errors
-/// 400 where they have no such field.
-pub(crate) fn group_by<'r>(
-    fields: &[String],
-    resources: &'r [Arc<Resource>],
-) -> Result<Vec<Group<'r>>, ApiError> {
-    let mut groups = Vec::new();
-    let mut from = 0;
-    let mut current: Option<Value> = None;
-    for (index, resource) in resources.iter().enumerate() {
-        let group = group_of(fields, resource)?;
-        if current.as_ref() == Some(&group) {
-            continue;
-        }
-        if let Some(before) = current.replace(group) {
-            groups.push((before, &resources[from..index]));
-            from = index;
-        }
-    }
-    groups.extend(current.map(|group| (group, &resources[from..])));
-    Ok(groups)
-}
-
-/// What a resource has in the fields, as an object.
-///
-/// # Errors
-/// 400 where it has no such field.
-pub(super) fn group_of(fields: &[String], resource: &Resource) -> Result<Value, ApiError> {
-    let entry = |name: &String| {
-        let unknown = || IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {name}"));
-        Ok((name.clone(), field(resource, name).ok_or_else(unknown)?))
-    };
-    let entries = fields.iter().map(entry).collect::<Result<_, IndexerError>>()?;
-    Ok(Value::Object(entries))
 }

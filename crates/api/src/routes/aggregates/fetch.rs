@@ -1,6 +1,8 @@
 //! `POST /v1/aggregates`
 
-use super::{Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, groupby, history};
+use super::{
+    Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, by_time::ByTime, groupby, history,
+};
 use crate::{
     arrow::{self, series::Form},
     operations,
@@ -14,9 +16,17 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     let details = query.flag("details", false)?;
     let empty_answers = call.app.options().empty_answers;
     let arguments = Arguments::of(&query, call.app.now(), empty_answers)?.or_drop_gaps();
+    let mut groupby = groupby(&query);
+    let by_time = ByTime::take(&mut groupby, &query)?;
+    if by_time.is_some() && use_history {
+        return Err(ApiError::argument("use_history", "Groups by time are of resources as they are now"));
+    }
     let is_table = arrow::is_wanted(call.parts);
     if is_table {
         check_table(&query, details)?;
+        if by_time.is_some() {
+            return Err(ApiError::argument("groupby", "Groups by time are not to be had as a table"));
+        }
     }
     let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
     if body.operations.metric_names().is_empty() {
@@ -33,17 +43,17 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
         None if is_table => {
             return by_id::table(call, &body.operations, &arguments).await?.into_response(&query);
         }
-        None => by_id::answer(call, &body.operations, &arguments, details).await?.into_body(),
+        None => by_id::answer(call, &body.operations, &arguments, by_time, details).await?.into_body(),
         Some(search) => {
-            let groupby = groupby(&query);
             let asked = ResourcesQuery {
                 operations: &body.operations,
                 search,
                 arguments,
                 groupby: &groupby,
+                by_time,
                 details,
             };
-            match (groupby.is_empty(), use_history) {
+            match (groupby.is_empty() && by_time.is_none(), use_history) {
                 (true, _) if is_table => {
                     return by_resource::table_of_all(call, &asked).await?.into_response(&query);
                 }

@@ -17,7 +17,8 @@ use gnudi_series::{
 
 use super::{
     Arguments,
-    by_resource::{ResourcesQuery, Total, group_of, list},
+    by_resource::{ResourcesQuery, Total},
+    groups::Fields,
     references::{self, Names, Policies, check_count, check_groups},
     table::{Keys, TableAnswer},
 };
@@ -103,10 +104,11 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
 
 async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>, ApiError> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
-    let resources = list(call, &asked.search.resource_type, filter, true, asked.groupby).await?;
+    let fields = Fields::across_types(call, &asked.search.resource_type, asked.groupby).await?;
+    let resources = fields.list(call, &asked.search.resource_type, filter, true).await?;
     check_count(call, resources.len())?;
     check_groups(asked.operations, resources.len())?;
-    groups(asked.groupby, resources, &asked.arguments)
+    groups(&fields, resources, &asked.arguments)
 }
 
 /// Only revisions that lie in the time that is asked for, if it has both ends.
@@ -131,7 +133,7 @@ fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> 
 
 /// The revisions by group, each cut to the time that is asked for.
 fn groups(
-    fields: &[String],
+    fields: &Fields<'_>,
     mut resources: Vec<Arc<Resource>>,
     arguments: &Arguments,
 ) -> Result<Vec<Group>, ApiError> {
@@ -142,7 +144,7 @@ fn groups(
     let mut keyed = Vec::with_capacity(resources.len());
     let mut before = None;
     for resource in resources {
-        let key = group_of(fields, &resource)?;
+        let key = fields.group_of(&resource)?;
         let is_first = before.replace(resource.original_resource_id.clone()).as_ref()
             != Some(&resource.original_resource_id);
         keyed.push((order_of(&key), key, cut(resource, is_first, arguments)));
@@ -357,7 +359,8 @@ mod tests {
     /// What comes of metrics with a 10.0 in each bucket of ten minutes.
     fn told(lived: &[Lived], start: Option<i64>, stop: Option<i64>, widths: &[i64]) -> Vec<Told> {
         let resources = lived.iter().map(resource).collect();
-        let groups = groups(&["flavor".to_owned()], resources, &arguments(start, stop)).unwrap();
+        let groups =
+            groups(&Fields::of_type(&["flavor".to_owned()]), resources, &arguments(start, stop)).unwrap();
         let read = |revision: &Revision, width: i64| {
             let from = revision.start.map_or(0, |start| start.secs() / width * width);
             let to = revision.stop.map_or(600, Timestamp::secs).min(600);

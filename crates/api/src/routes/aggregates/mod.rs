@@ -6,7 +6,9 @@ mod arguments;
 mod body;
 mod by_id;
 mod by_resource;
+mod by_time;
 mod fetch;
+mod groups;
 mod history;
 mod references;
 mod table;
@@ -15,5 +17,5 @@ pub use fetch::fetch;
 
 pub(crate) use answer::aggregated;
 pub(crate) use arguments::{Arguments, groupby};
-pub(crate) use by_resource::{group_by, list};
+pub(crate) use groups::Fields;
 pub(crate) use references::{Policies, check_count};

@@ -16,7 +16,7 @@ use crate::{
         groups::{GroupPart, Groups},
     },
     routes::{
-        aggregates::{check_count, group_by, groupby, list},
+        aggregates::{Fields, check_count, groupby},
         prelude::*,
         search::filter_of,
     },
@@ -27,7 +27,8 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let groupby = groupby(&query);
     let filter = filter_of(call, &query, body).await?;
     let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
-    let resources = list(call, &call.resource_type().name, filter, false, &groupby).await;
+    let fields = Fields::of_type(&groupby);
+    let resources = fields.list(call, &call.resource_type().name, filter, false).await;
     let resources = resources.map_err(|error| match error {
         IndexerError::InvalidPagination(_) => ApiError::bad_request("Invalid groupby attribute"),
         other => other.into(),
@@ -41,7 +42,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         return Ok(reply::ok_bytes(document.into_body()));
     }
     let mut groups = Groups::new(call.app);
-    for (key, resources) in group_by(&groupby, &resources)? {
+    for (key, resources) in fields.group_by(&resources)? {
         let asked = AcrossQuery::of(call, &query)?;
         let reading = across::reading(call, &asked, &metrics(call, resources)).await?;
         groups.add(MetricsGroup { key, reading }).await?;

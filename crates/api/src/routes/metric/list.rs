@@ -1,10 +1,16 @@
 //! `GET /v1/metric`
 
+use std::sync::Arc;
+
+use gnudi_engine::LastMeasure;
 use gnudi_indexer::{MetricFilter, MetricListing};
-use gnudi_model::{MetricId, MetricStatus, python::parse_uuid};
+use gnudi_model::{Metric, MetricId, MetricStatus, python::parse_uuid};
 use hyper::header::LINK;
 
+use super::measured;
 use crate::{
+    arrow,
+    last_measure::{self, LastMeasures},
     pagination::{METRIC_SORTS, Pagination, next_link},
     query::{Argument, Query},
     routes::prelude::*,
@@ -18,14 +24,39 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         .map_err(|invalid| ApiError::bad_request(format!("Invalid input: {}", invalid.reason())))?;
     let pagination = Pagination::of(&query, call.app.options().max_limit, METRIC_SORTS)?;
     filter.scope = call.metrics_seen(Rule::ListMetric)?;
-    let listing = MetricListing { filter, page: pagination.page()? };
-    let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
-    let response = super::list_answer(call, &metrics).await?;
-    let Some(last) = metrics.last().filter(|_| metrics.len() >= pagination.limit) else {
-        return Ok(response);
+    let asked = LastMeasures::of(&query, &pagination, call.app.now())?;
+    let (response, next) = if asked.is_none() {
+        let listing = MetricListing { filter, page: pagination.page()? };
+        let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+        let next = metrics.last().filter(|_| metrics.len() >= pagination.limit).map(|last| last.id);
+        (super::list_answer(call, &metrics).await?, next)
+    } else {
+        if asked.show && arrow::is_wanted(call.parts) {
+            return Err(ApiError::argument(last_measure::NAME, "Tables do not have it"));
+        }
+        call.reads_what_it_lists()?;
+        let (found, next) = measured::list(call, filter, &pagination, &asked).await?;
+        let (metrics, last): (Vec<Arc<Metric>>, Vec<LastMeasure>) = found.into_iter().unzip();
+        let response = if asked.show {
+            reply::ok(&with_last_shown(super::list_shown(call, &metrics).await?, &last))
+        } else {
+            super::list_answer(call, &metrics).await?
+        };
+        (response, next)
     };
-    let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
+    let Some(next) = next else { return Ok(response) };
+    let link = next_link(&call.url(), &query, &pagination, &next.to_string());
     Ok(reply::with_header(response, LINK, &link))
+}
+
+/// The shown metrics, each with when it was measured last.
+fn with_last_shown(mut shown: Value, last: &[LastMeasure]) -> Value {
+    if let Value::Array(metrics) = &mut shown {
+        for (metric, last) in metrics.iter_mut().zip(last) {
+            super::add_last_measure(metric, *last);
+        }
+    }
+    shown
 }
 
 fn filter(query: &Query) -> Checked<MetricFilter> {

@@ -3,6 +3,7 @@
 pub(crate) mod definition;
 mod get_measures;
 mod list;
+mod measured;
 
 pub use get_measures::get_measures;
 pub use list::list;
@@ -13,12 +14,17 @@ use get_measures::time;
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::incoming::Batch;
+use gnudi_engine::LastMeasure;
 use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
 use super::{prelude::*, resource};
-use crate::{arrow, measures};
+use crate::{
+    arrow,
+    last_measure::{self, LastMeasures},
+    measures,
+};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +78,13 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
     Ok(Value::Array(shown.collect()))
 }
 
+/// Adds to a shown metric when it was measured last.
+fn add_last_measure(metric: &mut Value, last: LastMeasure) {
+    if let Value::Object(entries) = metric {
+        entries.push((last_measure::NAME.to_owned(), LastMeasures::shown(last)));
+    }
+}
+
 /// `POST /v1/metric`
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let creator = &call.caller.user;
@@ -107,7 +120,13 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         None => None,
     };
     let form = ResourceForm::Whole(resource.as_deref());
-    Ok(reply::ok(&shown(call.metric(), Some(&policy), form)))
+    let mut shown = shown(call.metric(), Some(&policy), form);
+    if call.query().flag(last_measure::NAME, false)? {
+        call.enforce_with_resource(Rule::GetMeasures, call.metric()).await?;
+        let last = call.last_measures(&[call.metric().id]).await?;
+        add_last_measure(&mut shown, last[0]);
+    }
+    Ok(reply::ok(&shown))
 }
 
 /// `DELETE /v1/metric/{id}`: the metric is gone for every reader from now on; the janitor removes its data later.

@@ -1,11 +1,12 @@
 //! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
 
 use gnudi_indexer::{Annotation, Filter, ResourceListing};
+use gnudi_model::Timestamp;
 use hyper::header::LINK;
 
-use super::{annotation::annotated_bytes, shown};
+use super::{annotation::annotated_bytes, shown, silent};
 use crate::{
-    arrow,
+    arrow, last_measure,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
     query::{Argument, Query},
     routes::prelude::*,
@@ -20,6 +21,8 @@ pub(crate) struct Listing {
     pagination: Pagination,
     /// The fields that are shown; all where it is empty.
     attrs: Vec<String>,
+    /// Only resources that have been silent since.
+    silent_since: Option<Timestamp>,
     /// Those of the one resource whose revisions are listed, to be shown with them.
     pub annotations: Option<Vec<Annotation>>,
 }
@@ -36,14 +39,13 @@ impl Listing {
             Some(Argument::One(name)) => vec![name.to_owned()],
             Some(Argument::Several(names)) => names.into_iter().map(str::to_owned).collect(),
         };
-        Ok(Listing {
-            details: query.flag("details", false)?,
-            history: query.flag("history", false)?,
-            pagination: Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?,
-            attrs,
-            annotations: None,
-            query,
-        })
+        let (details, history) = (query.flag("details", false)?, query.flag("history", false)?);
+        let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
+        let silent_since = last_measure::silent_since(&query, call.app.now())?;
+        if history && silent_since.is_some() {
+            return Err(ApiError::argument("silent_since", "Must not be asked of former revisions"));
+        }
+        Ok(Listing { details, history, pagination, silent_since, attrs, annotations: None, query })
     }
 
     /// The revisions of one resource, with all fields, whatever `history` and `attrs` say.
@@ -51,7 +53,8 @@ impl Listing {
         let query = call.query();
         let details = query.flag("details", false)?;
         let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
-        Ok(Listing { details, history: true, pagination, attrs: Vec::new(), annotations: None, query })
+        let (attrs, silent_since, annotations) = (Vec::new(), None, None);
+        Ok(Listing { details, history: true, pagination, attrs, silent_since, annotations, query })
     }
 
     /// The page of resources of the type that the filter takes, with a link to the next one.
@@ -64,7 +67,15 @@ impl Listing {
             page: self.pagination.resource_page(self.history)?,
             now: call.resource_now(),
         };
-        let resources = call.app.engine().indexer().list_resources(&listing).await?;
+        let (resources, next) = match self.silent_since {
+            Some(since) => silent::page(call, listing, self.pagination.limit, since).await?,
+            None => {
+                let resources = call.app.engine().indexer().list_resources(&listing).await?;
+                let is_full = resources.len() >= self.pagination.limit;
+                let next = resources.last().filter(|_| is_full).map(|last| last.id);
+                (resources, next)
+            }
+        };
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
         let response = match &self.annotations {
             Some(annotations) => reply::ok_bytes(annotated_bytes(&resources, annotations)),
@@ -74,10 +85,11 @@ impl Listing {
             }
             None => reply::ok_bytes(shown::list_bytes(&resources, &attrs)),
         };
-        let last = resources.last().filter(|_| resources.len() >= self.pagination.limit);
-        let Some(last) = last else { return Ok(response) };
-        let marker =
-            if self.history { format!("{}@{}", last.id, last.revision) } else { last.id.to_string() };
+        let marker = match (next, resources.last()) {
+            (None, _) => return Ok(response),
+            (Some(_), Some(last)) if self.history => format!("{}@{}", last.id, last.revision),
+            (Some(next), _) => next.to_string(),
+        };
         let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
         Ok(reply::with_header(response, LINK, &link))
     }

@@ -6,6 +6,7 @@ mod create;
 mod definition;
 mod listing;
 mod shown;
+mod silent;
 mod update;
 
 pub use annotation::{annotate, delete_annotation, list_annotations, show_annotation};

@@ -1,0 +1,179 @@
+//! Groups by the time of the week: `groupby=time:weekday`, `groupby=time:hour`, with `utc_offset` and `reaggregation`. Not
+//! Gnocchi's.
+//!
+//! The operations are computed first. Then each bucket belongs to the weekday and the hour that it begins in, by UTC or at an
+//! offset from it; with `reaggregation` all buckets of a series that belong together become one.
+
+use gnudi_series::{
+    cross::{Clock, ClockTime, CrossMeasures},
+    operations::{CrossStatistic, Reaggregation},
+};
+
+use crate::{measures::document::Document, query::Query, routes::prelude::*};
+
+const WEEKDAY: &str = "time:weekday";
+const HOUR: &str = "time:hour";
+/// No zone is further from UTC.
+const OFFSET_SECONDS_MAX: i64 = 14 * 3_600;
+/// Series of all groups that one answer is split into.
+const SERIES_MAX: usize = 1_000_000;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ByTime {
+    clock: Clock,
+    statistic: Option<CrossStatistic>,
+}
+
+impl ByTime {
+    /// Takes the times out of the fields to group by; `None` where there are none.
+    ///
+    /// # Errors
+    /// 400 for another time, and for an offset or a method that there is not.
+    pub fn take(fields: &mut Vec<String>, query: &Query) -> Result<Option<Self>, ApiError> {
+        let (times, others): (Vec<String>, Vec<String>) =
+            fields.drain(..).partition(|field| field.starts_with("time:"));
+        *fields = others;
+        if times.is_empty() {
+            return Ok(None);
+        }
+        if times.iter().any(|time| time != WEEKDAY && time != HOUR) {
+            let reason = format!("Must be an attribute, {WEEKDAY} or {HOUR}");
+            return Err(ApiError::argument("groupby", &reason));
+        }
+        let refuse = || {
+            let reason = "Must be a time ahead of UTC, such as +02:00 or -03:30, of up to 14 hours";
+            ApiError::argument("utc_offset", reason)
+        };
+        let offset = query.single("utc_offset", refuse)?.map(|text| offset(text).ok_or_else(refuse));
+        let refuse =
+            || ApiError::argument("reaggregation", "Must be mean, median, std, min, max, sum, var or count");
+        let method = query.single("reaggregation", refuse)?.map(|text| {
+            let method: Option<Reaggregation> = text.parse().ok();
+            method.filter(|method| !method.rate).map(|method| method.statistic).ok_or_else(refuse)
+        });
+        let has = |name: &str| times.iter().any(|time| time == name);
+        let offset_seconds = offset.transpose()?.unwrap_or(0);
+        let clock = Clock { by_weekday: has(WEEKDAY), by_hour: has(HOUR), offset_seconds };
+        Ok(Some(ByTime { clock, statistic: method.transpose()? }))
+    }
+
+    /// Refuses (413) more series than an answer is split into.
+    pub fn check(&self, series: usize) -> Result<(), ApiError> {
+        if series.saturating_mul(self.clock.times_max()) > SERIES_MAX {
+            return Err(ApiError::too_large(format!(
+                "There are more than {SERIES_MAX} series, by their times: aggregate them, or ask for fewer metrics"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Appends a group for each time that has points, or one of no time where there are none. `key` is what the group has in
+    /// common beside the time; `write` appends its measures.
+    pub fn write(
+        &self,
+        document: &mut Document,
+        key: &Value,
+        measures: &[CrossMeasures],
+        mut write: impl FnMut(&mut Document, Vec<CrossMeasures>) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let mut groups = self.clock.split(measures, self.statistic);
+        if groups.is_empty() {
+            groups.insert(ClockTime { weekday: None, hour: None }, measures.to_vec());
+        }
+        for (number, (time, measures)) in groups.into_iter().enumerate() {
+            document.text(if number > 0 { ", {\"group\": " } else { "{\"group\": " });
+            document.value(&self.key(key, time));
+            document.text(", \"measures\": ");
+            write(document, measures)?;
+            document.text("}");
+        }
+        Ok(())
+    }
+
+    fn key(&self, key: &Value, time: ClockTime) -> Value {
+        let Value::Object(entries) = key else { unreachable!("a group is an object") };
+        let mut entries = entries.clone();
+        let number = |number: Option<u8>| number.map_or(Value::Null, |number| Value::Int(number.into()));
+        if self.clock.by_weekday {
+            entries.push((WEEKDAY.to_owned(), number(time.weekday)));
+        }
+        if self.clock.by_hour {
+            entries.push((HOUR.to_owned(), number(time.hour)));
+        }
+        Value::Object(entries)
+    }
+}
+
+/// Seconds ahead of UTC: `+02:00`, `-0330`, `Z`. A plus in a query is a blank.
+fn offset(text: &str) -> Option<i64> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix(['+', ' ']).unwrap_or(text)),
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None if digits.len() == 4 && digits.is_ascii() => digits.split_at(2),
+        None => (digits, "00"),
+    };
+    let number = |text: &str| -> Option<i64> {
+        let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { text.parse().ok() } else { None }
+    };
+    let minutes = number(minutes).filter(|minutes| *minutes < 60)?;
+    let seconds = number(hours)? * 3_600 + minutes * 60;
+    (seconds <= OFFSET_SECONDS_MAX).then_some(sign * seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_read() {
+        for (text, seconds) in [
+            ("Z", Some(0)),
+            ("+02:00", Some(7_200)),
+            (" 02:00", Some(7_200)),
+            ("02", Some(7_200)),
+            ("-0330", Some(-12_600)),
+            ("+14:00", Some(50_400)),
+            ("+14:01", None),
+            ("2", None),
+            ("+2:00", None),
+            ("+02:60", None),
+            ("", None),
+            ("-", None),
+            ("éé", None),
+            ("Europe/Paris", None),
+        ] {
+            assert_eq!(offset(text), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_taken_out_of_the_fields() {
+        let take = |fields: &[&str], query: &str| {
+            let mut fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
+            let taken = ByTime::take(&mut fields, &Query::parse(Some(query)));
+            (fields, taken.map_err(|error| error.status.as_u16()))
+        };
+        assert_eq!(take(&["a", "b"], "utc_offset=x"), (vec!["a".to_owned(), "b".to_owned()], Ok(None)));
+        let (fields, taken) = take(&["a", WEEKDAY], "utc_offset=-01:00&reaggregation=max");
+        assert_eq!(fields, ["a"]);
+        let clock = Clock { by_weekday: true, by_hour: false, offset_seconds: -3_600 };
+        assert_eq!(taken, Ok(Some(ByTime { clock, statistic: Some(CrossStatistic::Max) })));
+        for (field, query) in [
+            ("time:month", ""),
+            (HOUR, "utc_offset=x"),
+            (HOUR, "utc_offset=Z&utc_offset=Z"),
+            (HOUR, "reaggregation=rate:mean"),
+            (HOUR, "reaggregation=last"),
+        ] {
+            assert_eq!(take(&[field], query).1, Err(400), "{field} {query}");
+        }
+    }
+}

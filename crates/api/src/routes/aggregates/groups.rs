@@ -1,0 +1,147 @@
+//! Resources in groups by what they have in fields: those of their type, or, for resources of all types, attributes that any
+//! type has. A resource whose type lacks the attribute has null there; Gnocchi refuses such a group.
+
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
+
+use gnudi_indexer::{Filter, IndexerError};
+use gnudi_model::{Resource, resource_type::GENERIC};
+
+use super::by_resource::list;
+use crate::{
+    pagination::RESOURCE_SORTS,
+    routes::{prelude::*, resource::field},
+};
+
+/// What resources are grouped by.
+pub(crate) struct Fields<'f> {
+    names: &'f [String],
+    /// Attributes that not every resource of the listing has.
+    of_some_types: BTreeSet<String>,
+}
+
+/// What the resources of a group have in the fields that they are grouped by, and the resources.
+type Group<'r> = (Value, &'r [Arc<Resource>]);
+
+impl<'f> Fields<'f> {
+    /// Those of the resource type alone.
+    pub fn of_type(names: &'f [String]) -> Self {
+        Fields { names, of_some_types: BTreeSet::new() }
+    }
+
+    /// Those of the resource type; of resources of all types also attributes of any.
+    pub async fn across_types(
+        call: &Call<'_>,
+        resource_type: &str,
+        names: &'f [String],
+    ) -> Result<Self, ApiError> {
+        let mut fields = Fields::of_type(names);
+        if resource_type == GENERIC {
+            let types = call.app.engine().indexer().resource_types().await?;
+            let attributes = types.iter().flat_map(|of| of.attributes.keys());
+            let attributes: BTreeSet<&str> = attributes.map(|name| name.as_str()).collect();
+            fields.of_some_types =
+                names.iter().filter(|name| attributes.contains(name.as_str())).cloned().collect();
+        }
+        Ok(fields)
+    }
+
+    /// All resources of the type that the filter takes, those of a group next to each other; as [`list`].
+    pub async fn list(
+        &self,
+        call: &Call<'_>,
+        resource_type: &str,
+        filter: Option<Filter>,
+        history: bool,
+    ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        if self.of_some_types.is_empty() {
+            return list(call, resource_type, filter, history, false, self.names).await;
+        }
+        let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
+        let resources = list(call, resource_type, filter, history, true, &sorts).await?;
+        let keyed = resources.into_iter().map(|resource| Ok((self.group_of(&resource)?, resource)));
+        let mut keyed = keyed.collect::<Result<Vec<_>, IndexerError>>()?;
+        keyed.sort_by(|(a, _), (b, _)| order(a, b));
+        Ok(keyed.into_iter().map(|(_, resource)| resource).collect())
+    }
+
+    /// Resources that stand next to each other and have the same in all fields, with what they have there.
+    ///
+    /// # Errors
+    /// 400 where they have no such field.
+    pub fn group_by<'r>(&self, resources: &'r [Arc<Resource>]) -> Result<Vec<Group<'r>>, ApiError> {
+        let mut groups = Vec::new();
+        let mut from = 0;
+        let mut current: Option<Value> = None;
+        for (index, resource) in resources.iter().enumerate() {
+            let group = self.group_of(resource)?;
+            if current.as_ref() == Some(&group) {
+                continue;
+            }
+            if let Some(before) = current.replace(group) {
+                groups.push((before, &resources[from..index]));
+                from = index;
+            }
+        }
+        groups.extend(current.map(|group| (group, &resources[from..])));
+        Ok(groups)
+    }
+
+    /// What a resource has in the fields, as an object.
+    ///
+    /// # Errors
+    /// 400 where it has no such field.
+    pub fn group_of(&self, resource: &Resource) -> Result<Value, IndexerError> {
+        let entry = |name: &String| {
+            let absent = || self.of_some_types.contains(name).then_some(Value::Null);
+            let unknown = || IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {name}"));
+            Ok((name.clone(), field(resource, name).or_else(absent).ok_or_else(unknown)?))
+        };
+        self.names.iter().map(entry).collect::<Result<_, _>>().map(Value::Object)
+    }
+}
+
+/// The order of groups, field by field. An attribute may be a number of one type and a text of another: numbers come first, and
+/// what is absent last, as in listings.
+fn order(a: &Value, b: &Value) -> Ordering {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { unreachable!("a group is an object") };
+    let fields = a.iter().zip(b).map(|((_, a), (_, b))| order_of_values(a, b));
+    fields.fold(Ordering::Equal, Ordering::then)
+}
+
+fn order_of_values(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Bool(_) => 0,
+        Value::Float(_) => 1,
+        Value::Str(_) => 2,
+        _ => 3,
+    };
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+        (Value::Str(a), Value::Str(b)) => a.cmp(b),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_before_texts_and_nulls_last() {
+        let group = |value: Value| Value::Object(vec![("a".to_owned(), value), ("b".to_owned(), "x".into())]);
+        let sorted = [
+            Value::Bool(false),
+            Value::Bool(true),
+            Value::Float(-1.0),
+            Value::Float(20.0),
+            "".into(),
+            "3".into(),
+            "a".into(),
+            Value::Null,
+        ];
+        let mut groups: Vec<Value> = sorted.iter().rev().cloned().map(group).collect();
+        groups.sort_by(order);
+        assert_eq!(groups, sorted.map(group));
+    }
+}

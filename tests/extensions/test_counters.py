@@ -1,0 +1,88 @@
+"""Counters that begin again at 0: `increase` and `rate_reset` in /v1/aggregates, beside sums made by hand."""
+
+import random
+
+import pytest
+
+from support.gnudi import Gnudi
+from support.http import create_metric, create_policy
+
+START = 1_600_000_000
+ROUNDS = 20
+ALL = "increase", "rate_reset"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+        client = server.client()
+        create_policy(client, "counter", [("1s", None)], aggregation_methods=["last", "max"])
+        yield client
+
+
+def post(client, points):
+    metric = create_metric(client, "counter")
+    measures = [{"timestamp": START + second, "value": value} for second, value in points]
+    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+    client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=last").expect(200)
+    return metric
+
+
+def compute(client, operations, arguments=""):
+    return client.post(f"/v1/aggregates?{arguments}", {"operations": operations}).expect(200).json()["measures"]
+
+
+def values(points):
+    return [value for _, _, value in points]
+
+
+def test_a_lower_value_began_at_zero(client):
+    metric = post(client, [(0, 100), (1, 130), (2, 130), (3, 7), (4, 10), (8, 30)])
+    answer = compute(client, f"(increase (metric {metric} last))")[metric]["last"]
+    assert values(answer) == [30, 0, 7, 3, 20]
+    assert answer[0][:2] == ["2020-09-13T12:26:41+00:00", 1.0]
+    assert values(compute(client, ["rate_reset", ["metric", metric, "last"]])[metric]["last"]) == [30, 0, 7, 3, 5]
+    # Gnocchi's own goes below zero.
+    assert values(compute(client, f"(rateofchange (metric {metric} last))")[metric]["last"])[2] == -123
+    total = compute(client, f"(resample sum 3600 (increase (metric {metric} last)))")[metric]["last"]
+    assert total == [["2020-09-13T12:00:00+00:00", 3600.0, 60.0]]
+
+
+def test_gaps_count_where_they_end(client):
+    first, second = post(client, [(0, 1), (1, 5), (3, 9)]), post(client, [(1, 7), (2, 8), (3, 2)])
+    both = f"(metric ({first} last) ({second} last))"
+    found = compute(client, f"(increase {both})")
+    assert values(found[first]["last"]) == [4, 4] and values(found[second]["last"]) == [1, 2]
+    assert values(compute(client, f"(aggregate sum (increase {both}))")["aggregated"]) == [4, 1, 6]
+    assert values(compute(client, f"(aggregate sum (rate_reset {both}))")["aggregated"]) == [4, 1, 4]
+
+
+@pytest.mark.parametrize("operations", [
+    "(increase 5)", "(increase)", "(increase (metric {} last) 1)", "(rate_reset (neg 1))", '["increase", ["metric"]]',
+])
+def test_what_is_no_counter_is_refused(client, operations):
+    metric = post(client, [(0, 1)])
+    answer = client.post("/v1/aggregates", {"operations": operations.replace("{}", metric)}).expect(400).json()
+    assert answer["description"]["cause"]
+
+
+def test_random_counters_grow_as_a_list_says(client, seed, rounds):
+    numbers = random.Random(seed)
+    for _ in range(rounds):
+        points, value = {}, 0
+        for second in range(numbers.randrange(1, 60)):
+            kind = numbers.random()
+            value = value + numbers.randrange(1000) if kind < 0.7 else numbers.randrange(20)
+            if kind < 0.9:
+                points[second] = value
+        if not points:
+            continue
+        metric = post(client, points.items())
+        expected = {name: [] for name in ALL}
+        for (before, was), (now, is_now) in zip(list(points.items()), list(points.items())[1:]):
+            grown = is_now - was if is_now >= was else is_now
+            expected["increase"].append(grown)
+            expected["rate_reset"].append(grown / (now - before))
+        for name in ALL:
+            found = compute(client, [name, ["metric", metric, "last"]])[metric]["last"]
+            assert values(found) == expected[name], (seed, name, points)
