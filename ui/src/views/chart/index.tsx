@@ -1,0 +1,1 @@
+export function Chart() { return <p class="empty">chart</p>; }

@@ -1,0 +1,1 @@
+export function Changes(_: { mark: unknown; text: string; settings: unknown }) { return null; }

@@ -1,0 +1,114 @@
+// The first view: all metrics as small charts, or those that the search finds.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Page, listMetrics } from "../../api/metrics";
+import { type Metric, grainsOf } from "../../api/types";
+import { useSettings } from "../../chart/settings";
+import { explain, isAborted } from "../../http/errors";
+import { ChartBar } from "../../parts/chart_bar";
+import { Problem } from "../../parts/problem";
+import { formatCount } from "../../series/format";
+import { lastFor } from "../../series/range";
+import { linkTo, useAddress } from "../../state/address";
+import { useCell } from "../../state/cell";
+import { identity } from "../../http/session";
+import { autoSeconds, livePeriod } from "../../state/time";
+import { Changes } from "./changes";
+import { Grid } from "./grid";
+
+interface Listing {
+  text: string;
+  metrics: Metric[];
+  marker: string | null;
+  error: string | null;
+  isLoading: boolean;
+}
+
+const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoading: true };
+
+/** The metrics whose names have the text, and more of them when asked for. */
+export function useListing(text: string, resource?: string): Listing & { more: () => void } {
+  const [listing, setListing] = useState<Listing>(BEGIN);
+  const who = useCell(identity);
+  const running = useRef<AbortController | null>(null);
+  const fetchPage = (marker: string | null) => {
+    running.current?.abort();
+    const controller = new AbortController();
+    running.current = controller;
+    setListing((before) => ({ ...before, text, isLoading: true }));
+    listMetrics({ text, marker, ...(resource && { resource }) }, controller.signal).then(
+      (page: Page) => {
+        running.current = null;
+        setListing((before) => ({
+          text,
+          metrics: marker ? before.metrics.concat(page.metrics) : page.metrics,
+          marker: page.marker,
+          error: null,
+          isLoading: false,
+        }));
+      },
+      (error: unknown) => {
+        if (!isAborted(error)) setListing((before) => ({ ...before, error: explain(error), isLoading: false }));
+      },
+    );
+  };
+  useEffect(() => {
+    fetchPage(null);
+    return () => running.current?.abort();
+  }, [text, who?.name]);
+  const more = () => {
+    if (listing.marker && !running.current) fetchPage(listing.marker);
+  };
+  return { ...listing, more };
+}
+
+/** Granularities finer than this move fast enough to be looked at every other second. */
+const FAST_GRAIN_S = 10;
+
+/** Shows at first as much time as the metrics' finest points fill. */
+export function useAutoRange(metrics: Metric[]): void {
+  const first = metrics[0];
+  useEffect(() => {
+    if (!first) return;
+    const counts = new Map<number, number>();
+    for (const metric of metrics.slice(0, 200)) {
+      const finest = grainsOf(metric.archive_policy)[0]?.seconds ?? 300;
+      counts.set(finest, (counts.get(finest) ?? 0) + 1);
+    }
+    const [usual] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? [300];
+    autoSeconds.set(lastFor(usual));
+    livePeriod.set(usual <= FAST_GRAIN_S ? 2000 : 5000);
+  }, [first?.id]);
+}
+
+export function Metrics() {
+  const { params } = useAddress();
+  const text = params.get("q") ?? "";
+  const settings = useSettings();
+  const listing = useListing(text);
+  const [isMarking, setMarking] = useState(false);
+  useAutoRange(listing.metrics);
+  const { metrics, marker, error, isLoading } = listing;
+  const count = `${formatCount(metrics.length, "metric")}${marker ? " and more" : ""}`;
+  return (
+    <>
+      <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking}>
+        <h1 class="title" aria-live="polite">{metrics.length || !isLoading ? count : "Metrics"}</h1>
+      </ChartBar>
+      {error && <Problem text={error} onRetry={() => location.reload()} />}
+      {settings.mark && <Changes mark={settings.mark} text={text} settings={settings} />}
+      {!settings.mark && <Grid metrics={metrics} settings={settings} isMarking={isMarking} onEnd={listing.more} />}
+      {!error && !isLoading && metrics.length === 0 && <NothingFound text={text} />}
+    </>
+  );
+}
+
+function NothingFound({ text }: { text: string }) {
+  if (text) return <p class="empty">No metric has “{text}” in its name. <a href={linkTo(["metrics"])}>Show all</a></p>;
+  return (
+    <div class="empty">
+      <h2>No metrics yet</h2>
+      <p>Metrics appear here as soon as somebody creates them, or this server collects its machine's own figures.</p>
+    </div>
+  );
+}

@@ -1,0 +1,1 @@
+export function Query() { return <p class="empty">query</p>; }

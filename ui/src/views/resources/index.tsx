@@ -1,0 +1,1 @@
+export function Resources() { return <p class="empty">resources</p>; }
