@@ -1,7 +1,7 @@
 // How charts look and what they answer to, as uPlot wants it said.
 
 import uPlot from "uplot";
-import { format } from "../series/format";
+import { format, isBytes } from "../series/format";
 import { colour } from "../state/theme";
 import type { Line, PlotProps } from "./plot";
 
@@ -41,7 +41,8 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
       {
         stroke: axis, font, grid, ticks: { show: false }, gap: 5, space: shape.isSmall ? 30 : 40,
         size: (self, values) => widthOf(self, values, font),
-        values: (_, splits) => splits.map((value) => (value == null ? "" : format(value, shape.unit))),
+        values: (_, splits) => labelsOf(splits, axisUnit(shape.unit)),
+        ...(isBytes(shape.unit) && { incrs: POWERS }),
       },
     ],
     series: [{}, ...shape.lines.map((line) => seriesOf(line, shape.isSmall))],
@@ -128,6 +129,20 @@ function rangeOfValues(shape: Shape): uPlot.Scale.Range {
     const high = max <= 0 && -max < (max - min) * 1.5 ? 0 : max + room;
     return [low, high];
   };
+}
+
+/** Steps of bytes are powers of two, whatever prefix they are shown with. */
+const POWERS = Array.from({ length: 80 }, (_, at) => 2 ** (at - 20));
+
+/** Short units stand at each number, long ones nowhere: the value above the chart has them. */
+const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
+
+/** As few digits as tell the labels from each other. */
+function labelsOf(splits: (number | null)[], unit: string | null): string[] {
+  for (let digits = 3; ; digits++) {
+    const labels = splits.map((value) => (value == null ? "" : format(value, unit, digits)));
+    if (new Set(labels).size === labels.length || digits >= 7) return labels;
+  }
 }
 
 function widthOf(self: uPlot, values: string[] | null, font: string): number {

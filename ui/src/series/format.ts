@@ -23,6 +23,8 @@ function scaled(value: number, base: number, names: string[]): [number, string] 
   return [rest, names[at] as string];
 }
 
+export const isBytes = (unit: string | null): boolean => splitUnit(unit)[0] in BYTES;
+
 /** The value with its unit. */
 export function format(value: number | null | undefined, unit: string | null = null, count = 3): string {
   if (value == null || Number.isNaN(value)) return "–";

@@ -12,7 +12,7 @@ import { change, linkTo } from "../../state/address";
 import { show, zoom } from "../../state/time";
 
 export const CARD_HEIGHT = 178;
-const PLOT_HEIGHT = 112;
+const PLOT_HEIGHT = 122;
 
 export interface CardProps {
   metric: Metric;
