@@ -23,8 +23,14 @@ interface Asked extends Wanted {
 }
 
 const GATHER_MS = 5;
-/** Metrics with their methods that one request names. */
-const REFERENCES_MAX = 150;
+/** What one request names, and about how many points it may get: what has come is drawn while the next is on its way. */
+const REFERENCES_MAX = 100;
+const POINTS_MAX = 30_000;
+const REFERENCES_MIN = 8;
+
+function referencesMax({ from, to, grain }: Wanted): number {
+  return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
+}
 
 let gathered: Asked[] = [];
 
@@ -50,10 +56,11 @@ function askAll(): void {
   for (const group of groups.values()) {
     let part: Asked[] = [];
     let references = 0;
+    const most = referencesMax(group[0] as Asked);
     for (const asked of group) {
       part.push(asked);
       references += asked.methods.length;
-      if (references >= REFERENCES_MAX) {
+      if (references >= most) {
         void ask(part);
         [part, references] = [[], 0];
       }

@@ -16,13 +16,17 @@ export interface Shape {
 /** All charts have one cursor. */
 const CURSOR = "time";
 
+let family = "";
+
 /** A drag of fewer pixels is a click. */
 const DRAG_MIN_PX = 4;
 
 export function optionsOf(shape: Shape, width: number, height: number, props: () => PlotProps): uPlot.Options {
   const axis = colour("muted");
   const grid = { stroke: colour("grid"), width: 1 };
-  const font = `${shape.isSmall ? 10.5 : 11.5}px ${getComputedStyle(document.body).fontFamily}`;
+  family ||= getComputedStyle(document.body).fontFamily;
+  const fontSize = shape.isSmall ? 10.5 : 11.5;
+  const font = `${fontSize}px ${family}`;
   let isMarking = false;
   return {
     width,
@@ -40,7 +44,7 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
       },
       {
         stroke: axis, font, grid, ticks: { show: false }, gap: 5, space: shape.isSmall ? 30 : 40,
-        size: (self, values) => widthOf(self, values, font),
+        size: (_, values) => widthOf(values, fontSize),
         values: (_, splits) => labelsOf(splits, axisUnit(shape.unit)),
         ...(isBytes(shape.unit) && { incrs: POWERS }),
       },
@@ -145,13 +149,12 @@ function labelsOf(splits: (number | null)[], unit: string | null): string[] {
   }
 }
 
-function widthOf(self: uPlot, values: string[] | null, font: string): number {
-  const context = self.ctx;
-  context.save();
-  context.font = font;
-  const widest = Math.max(0, ...(values ?? []).map((value) => context.measureText(value).width));
-  context.restore();
-  return Math.ceil(widest) + 12;
+/** Digits have one width; to measure each text costs more than to draw it. */
+const CHARACTER_WIDTH = 0.6;
+
+function widthOf(values: string[] | null, sizePx: number): number {
+  const longest = Math.max(0, ...(values ?? []).map((value) => value.length));
+  return Math.ceil(longest * sizePx * CHARACTER_WIDTH) + 12;
 }
 
 const two = (number: number): string => String(number).padStart(2, "0");

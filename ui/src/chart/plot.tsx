@@ -27,6 +27,8 @@ export interface PlotProps {
   range: Range;
   unit: string | null;
   height: number;
+  /** Where it is known; else it is measured, which makes the browser lay out the page. */
+  width?: number;
   isSmall?: boolean;
   /** For those who cannot see it. */
   label: string;
@@ -45,6 +47,7 @@ export interface PlotProps {
 export function Plot(props: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const drawnMark = useRef<Range | null>(null);
   const latest = useRef(props);
   latest.current = props;
   const look = useCell(theme);
@@ -63,12 +66,15 @@ export function Plot(props: PlotProps) {
 
   useLayoutEffect(() => {
     const parent = box.current;
-    if (!parent) return;
-    const made = new uPlot(optionsOf(shape, parent.clientWidth || 300, height, () => latest.current), data, parent);
+    if (!parent || shape.lines.length === 0) return;
+    const width = Math.round(latest.current.width ?? parent.clientWidth) || 300;
+    const made = new uPlot(optionsOf(shape, width, height, () => latest.current), data, parent);
     made.setScale("x", scaleOf(latest.current.range));
+    drawnMark.current = latest.current.mark ?? null;
     plot.current = made;
-    const observer = new ResizeObserver(() => {
-      if (parent.clientWidth > 0) made.setSize({ width: parent.clientWidth, height: latest.current.height });
+    const observer = new ResizeObserver(([entry]) => {
+      const next = Math.round(entry?.contentRect.width ?? 0);
+      if (next > 0 && next !== made.width) made.setSize({ width: next, height: latest.current.height });
     });
     observer.observe(parent);
     return () => {
@@ -81,15 +87,23 @@ export function Plot(props: PlotProps) {
   useEffect(() => {
     const made = plot.current;
     if (!made) return;
+    const { min, max } = made.scales["x"] as uPlot.Scale;
+    const isSameData = made.data === data;
+    if (isSameData && min === range.from && max === range.to) return;
     made.batch(() => {
-      if (made.data !== data) made.setData(data, false);
+      if (!isSameData) made.setData(data, false);
       made.setScale("x", scaleOf(range));
     });
   }, [data, range.from, range.to]);
 
-  useEffect(() => plot.current?.redraw(false), [props.mark?.from, props.mark?.to]);
+  const mark = props.mark ?? null;
+  useEffect(() => {
+    if (drawnMark.current?.from === mark?.from && drawnMark.current?.to === mark?.to) return;
+    drawnMark.current = mark;
+    plot.current?.redraw(false);
+  }, [mark?.from, mark?.to]);
 
-  return <div ref={box} class={`plot${isSmall ? " small" : ""}${props.isMarking ? " marking" : ""}`} role="img" aria-label={props.label} />;
+  return <div ref={box} class={`plot${isSmall ? " small" : ""}${props.isMarking ? " marking" : ""}`} role="img" aria-label={props.label} style={{ height: `${height}px` }} />;
 }
 
 const scaleOf = ({ from, to }: Range) => ({ min: from, max: to });

@@ -39,6 +39,11 @@ function bandOf(methods: string[], method: string, wished: string | null): Band 
   return ["mean", "median", "last"].includes(method) ? (bands[0] ?? null) : null;
 }
 
+/** Where more points share a pixel the line itself is as wide as the band. */
+const BAND_POINTS_PER_PIXEL_MAX = 1.5;
+
+const NOTHING_YET = { lines: [] as Line[], isRate: false, columns: EMPTY, summary: null };
+
 export function useMetricChart(metric: Metric, settings: Settings, pixels: number, colourAt = 0, isWanted = true): MetricChart {
   const range = useCell(shownRange);
   const live = useCell(isLive);
@@ -46,34 +51,37 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
   const policy = metric.archive_policy;
   const grains = useMemo(() => grainsOf(policy), [policy]);
   const method = mainMethod(policy.aggregation_methods, settings.method);
-  const band = bandOf(policy.aggregation_methods, method, settings.band);
   const wished = grains.find(({ seconds }) => seconds === settings.grain)?.seconds;
   const now = Date.now() / 1000;
   const grain = wished ?? chooseGrain(grains, range, pixels, now);
-  const methods = band ? [...new Set([method, band.low, band.high])] : [method];
-  const main = useColumns(metric.id, methods, grain, range, live, isWanted);
+  const isDense = (range.to - range.from) / grain > pixels * BAND_POINTS_PER_PIXEL_MAX;
+  const band = isDense && settings.band === null ? null : bandOf(policy.aggregation_methods, method, settings.band);
+  const main = useColumns(metric.id, [method], grain, range, live, isWanted);
+  const edges = useColumns(metric.id, band ? [band.low, band.high] : [], grain, range, live, isWanted && band !== null && main.found !== null);
   const { besideSeconds } = settings;
   const past = { from: range.from - besideSeconds, to: range.to - besideSeconds };
   const pastGrain = wished ?? chooseGrain(grains, past, pixels, now);
   const beside = useColumns(metric.id, [method], pastGrain, past, live, isWanted && besideSeconds > 0);
 
   const made = useMemo(() => {
-    const stored = main.found?.[method] ?? EMPTY;
+    if (!main.found) return NOTHING_YET;
+    const stored = main.found[method] ?? EMPTY;
     const isRate = settings.rate === "on" || (settings.rate === "auto" && !method.startsWith("rate:") && isCounter(stored, metric.unit));
     const shownOf = (columns: Columns, step: number) => withGaps(isRate ? rate(columns) : columns, step);
     const colour = lineColour(colourAt);
     const shown = shownOf(stored, main.grain);
     const lines: Line[] = [{ label: method, colour, columns: shown, role: "line" }];
-    if (band && main.found && !isRate) {
-      lines.push({ label: band.low, colour, columns: withGaps(main.found[band.low] ?? EMPTY, main.grain), role: "low" });
-      lines.push({ label: band.high, colour, columns: withGaps(main.found[band.high] ?? EMPTY, main.grain), role: "high" });
+    // The band comes later than its line, to a chart that has a place for it.
+    if (band && !isRate) {
+      lines.push({ label: band.low, colour, columns: withGaps(edges.found?.[band.low] ?? EMPTY, edges.grain), role: "low" });
+      lines.push({ label: band.high, colour, columns: withGaps(edges.found?.[band.high] ?? EMPTY, edges.grain), role: "high" });
     }
     if (besideSeconds > 0) {
       const columns = shifted(shownOf(beside.found?.[method] ?? EMPTY, beside.grain), besideSeconds);
       lines.push({ label: `${inWords(besideSeconds)} before`, colour: lineColour(colourAt + 1), columns, role: "beside" });
     }
     return { lines, isRate, columns: shown, summary: summary(shown) };
-  }, [main.found, beside.found, method, band?.low, band?.high, settings.rate, besideSeconds, look, colourAt, metric.unit]);
+  }, [main.found, edges.found, beside.found, method, band?.low, band?.high, settings.rate, besideSeconds, look, colourAt, metric.unit]);
 
   return {
     ...made,
@@ -83,7 +91,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
     band: made.isRate ? null : band,
     unit: made.isRate ? perSecond(metric.unit) : unitOf(metric.unit, method),
     found: main.found,
-    error: main.error ?? beside.error,
+    error: main.error ?? edges.error ?? beside.error,
     isLoading: main.isLoading,
   };
 }

@@ -23,7 +23,17 @@ export function secondsOfTime(text: string): number {
   return seconds;
 }
 
+/** The series of an answer mostly have the same times: whose are read already, and as what. */
+let lastRead: { measures: Measure[]; times: number[] } = { measures: [], times: [] };
+
+function hasTimesOf(measures: Measure[], other: Measure[]): boolean {
+  if (measures.length !== other.length || measures.length === 0) return false;
+  for (let at = measures.length - 1; at >= 0; at--) if ((measures[at] as Measure)[0] !== (other[at] as Measure)[0]) return false;
+  return true;
+}
+
 export function columnsOf(measures: Measure[]): Columns {
+  if (hasTimesOf(measures, lastRead.measures)) return { times: lastRead.times, values: measures.map((measure) => measure[2]) };
   const times = new Array<number>(measures.length);
   const values = new Array<number | null>(measures.length);
   for (let at = 0; at < measures.length; at++) {
@@ -31,6 +41,7 @@ export function columnsOf(measures: Measure[]): Columns {
     times[at] = secondsOfTime(measure[0]);
     values[at] = measure[2];
   }
+  lastRead = { measures, times };
   return { times, values };
 }
 
@@ -45,9 +56,15 @@ export function usualStep(times: number[], grain: number): number {
   return Math.max(steps[Math.floor(steps.length / 2)] ?? grain, grain);
 }
 
+function hasGap(times: number[], longest: number): boolean {
+  for (let at = 1; at < times.length; at++) if ((times[at] as number) - (times[at - 1] as number) > longest) return true;
+  return false;
+}
+
 /** The columns with a `null` in each gap. */
 export function withGaps({ times, values }: Columns, grain: number): Columns {
   const longest = usualStep(times, grain) * GAP_STEPS;
+  if (!hasGap(times, longest)) return { times, values };
   const out: Columns = { times: [], values: [] };
   for (let at = 0; at < times.length; at++) {
     const time = times[at] as number;
@@ -120,9 +137,10 @@ export interface Joined {
 
 /** Several series on all their times; `undefined` where one has no point, which is no gap in its line. */
 export function joined(all: Columns[]): Joined {
-  const [only] = all;
-  if (only && all.every((columns) => haveSameTimes(columns.times, only.times))) {
-    return { times: only.times, columns: all.map((columns) => columns.values) };
+  const only = all.find(({ times }) => times.length > 0);
+  if (only && all.every(({ times }) => times.length === 0 || haveSameTimes(times, only.times))) {
+    const none = new Array<undefined>(only.times.length).fill(undefined);
+    return { times: only.times, columns: all.map(({ times, values }) => (times.length ? values : none)) };
   }
   const times = [...new Set(all.flatMap((columns) => columns.times))].sort((a, b) => a - b);
   const places = new Map(times.map((time, at) => [time, at]));

@@ -29,8 +29,9 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
   useEffect(() => {
     if (!isWanted || methods.length === 0) return;
     const state = work.current;
-    const isTail = isLive && state.key === key && state.found !== null;
-    if (isTail && state.isBusy) return;
+    const isSame = isLive && state.key === key;
+    if (isSame && state.isBusy) return; // The next tick asks for what this one would have.
+    const isTail = isSame && state.found !== null;
     const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
     work.current = own;
     const from = isTail ? tailFrom(own.found as Found, range, grain) : range.from - grain;

@@ -38,7 +38,9 @@ address.follow(({ params }) => {
   if (key !== seen) update();
   seen = key;
 });
-autoSeconds.follow(update);
+autoSeconds.follow(() => {
+  if (spanOf(address.value.params) === "auto") update();
+});
 
 /** While the server does not answer it is asked less often. */
 const GONE_PERIOD_MS = 3000;

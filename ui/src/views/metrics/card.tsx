@@ -13,6 +13,8 @@ import { show, zoom } from "../../state/time";
 
 export const CARD_HEIGHT = 178;
 const PLOT_HEIGHT = 122;
+/** Padding and border of a card. */
+const SIDES_PX = 22;
 
 export interface CardProps {
   metric: Metric;
@@ -55,6 +57,7 @@ export function Card({ metric, settings, pixels, isMarking = false, note }: Card
           range={chart.range}
           unit={chart.unit}
           height={PLOT_HEIGHT}
+          width={pixels - SIDES_PX}
           isSmall
           label={label}
           mark={settings.mark}
