@@ -1,6 +1,6 @@
 // A real browser: Debian's chromium, driven over its own protocol.
 
-import { accessSync, mkdirSync } from "node:fs";
+import { accessSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
@@ -43,8 +43,24 @@ export async function open(browser, url, options = {}) {
     if (!origins.includes(origin) && protocol !== "blob:") page.problems.push(`a request to ${request.url()}`);
   });
   page.setDefaultTimeout(10_000);
+  if (process.env.GNUDI_PAGE) await serveFrom(process.env.GNUDI_PAGE, context);
   await page.goto(url);
   return page;
+}
+
+/** The page as it lies in a folder, in place of the binary's: for work on it, without compiling. */
+async function serveFrom(folder, context) {
+  const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+  await context.route(/\/page\/[\w.-]+$/, (route) => {
+    const name = new URL(route.request().url()).pathname.split("/").pop();
+    return route.fulfill({ body: readFileSync(join(folder, name)), contentType: types[name.split(".").pop()] });
+  });
+  await context.route((url) => /^\/([\w-]+\/)?$/.test(url.pathname), async (route) => {
+    if (!/text\/html/.test(route.request().headers().accept ?? "")) return route.continue();
+    const original = await route.fetch();
+    const settings = /name="gnudi" content="([^"]*)"/.exec(await original.text())?.[1] ?? "";
+    return route.fulfill({ response: original, body: readFileSync(join(folder, "index.html"), "utf8").replace("@SETTINGS@", () => settings) });
+  });
 }
 
 export async function close(page) {
