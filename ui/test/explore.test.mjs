@@ -184,10 +184,11 @@ test("a marked window shows which metrics changed most in it", async () => {
   // The incident was from 60 to 40 minutes ago.
   await drag(page, 0.68, 0.77);
   await page.getByRole("link", { name: /Which metrics changed most/ }).click();
-  await page.getByText(/metrics? of 18 changed/).waitFor();
+  await page.getByText(/metrics? of 18 did/).waitFor();
   const first = page.locator(".card").first();
   assert.equal(await first.getAttribute("data-metric"), cpuOf(2));
   assert.match(await first.locator(".sub").textContent(), /→/);
+  await waitDrawn(page, 1);
   await picture(page, "what-changed");
   await page.getByRole("button", { name: "Unmark" }).click();
   await page.locator(".title", { hasText: "18 metrics" }).waitFor();

@@ -111,9 +111,7 @@ fn routes() -> Vec<Route> {
     };
     routes! {
         "/" Nothing [ANY Open, root::versions];
-        "/page/:file" Nothing
-            [BARE GET Open, page::file]
-            [BARE HEAD Open, page::file];
+        "/page/:file" Nothing [BARE GET Open, page::file];
         "/v1" Nothing [ANY Open, root::index];
         "/v1/openapi.json" Nothing [GET Open, root::openapi_document];
         "/healthcheck" Nothing [ANY Open, root::healthcheck];

@@ -31,7 +31,7 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
   return {
     width,
     height,
-    padding: shape.isSmall ? [6, 8, 0, 0] : [10, 14, 0, 0],
+    padding: shape.isSmall ? [6, 16, 0, 0] : [10, 20, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: true },

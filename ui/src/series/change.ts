@@ -14,6 +14,9 @@ export const BASELINE_LENGTHS = 4;
 
 export const baselineOf = ({ from, to }: Range): Range => ({ from: from - (to - from) * BASELINE_LENGTHS, to: from });
 
+/** Noise of a series that stays as it is comes to less. */
+const SCORE_MIN = 0.3;
+
 /** `null` where nothing can be said: no points at all, or no change. */
 export function changeOf(columns: Columns, mark: Range): Change | null {
   const before = valuesIn(columns, baselineOf(mark));
@@ -25,7 +28,7 @@ export function changeOf(columns: Columns, mark: Range): Change | null {
   const distance = distanceOf(before, within);
   const spread = deviation(before, meanBefore) + 0.05 * Math.abs(meanBefore) + 1e-12;
   const score = distance * Math.log1p(Math.abs(meanWithin - meanBefore) / spread);
-  return score > 0 ? { score, before: meanBefore, within: meanWithin } : null;
+  return score > SCORE_MIN ? { score, before: meanBefore, within: meanWithin } : null;
 }
 
 function valuesIn({ times, values }: Columns, { from, to }: Range): number[] {

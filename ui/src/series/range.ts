@@ -37,6 +37,12 @@ export function inWords(seconds: number): string {
   return `${Number(seconds.toFixed(3))} seconds`;
 }
 
+/** In the largest unit of which there are two at least, without a fraction. */
+export function roughly(seconds: number): string {
+  const [length, word] = WORDS.find(([one]) => seconds >= one * 2) ?? [1, "second"];
+  return `${Math.round(seconds / length)} ${word}s`;
+}
+
 /** What the menu offers. */
 export const LASTS = [300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400];
 

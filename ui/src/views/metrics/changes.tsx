@@ -8,11 +8,11 @@ import type { Settings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
 import { Problem } from "../../parts/problem";
 import { mainMethod } from "../../series/aggregation";
-import { type Change, baselineOf, changeOf } from "../../series/change";
+import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
 import { EMPTY, isCounter, rate } from "../../series/columns";
 import { format, formatCount, formatTime, perSecond } from "../../series/format";
 import { chooseGrain } from "../../series/grain";
-import { type Range, inWords } from "../../series/range";
+import { type Range, roughly } from "../../series/range";
 import { Grid } from "./grid";
 
 /** Metrics that are compared at most: those behind them must be searched for. */
@@ -52,12 +52,12 @@ export function Changes({ mark, text = "", metrics, settings }: ChangesProps) {
     const ranked = byId.get(id);
     return ranked ? `${format(ranked.change.before, ranked.unit)} → ${format(ranked.change.within, ranked.unit)}` : null;
   };
-  const length = Math.round(mark.to - mark.from);
+  const length = mark.to - mark.from;
   return (
     <section aria-label="What changed">
       <p class="lead" role="status">
-        What changed most in the {inWords(length)} from {formatTime(mark.from)}, against the {inWords(Math.round(length * 4))} before:{" "}
-        {state.isDone ? `${formatCount(state.ranked.length, "metric")} of ${state.compared} changed.` : `${state.compared} compared…`}
+        What changed most in the {roughly(length)} from {formatTime(mark.from)}, against the {roughly(length * BASELINE_LENGTHS)} before:{" "}
+        {state.isDone ? `${formatCount(state.ranked.length, "metric")} of ${state.compared} did.` : `${state.compared} compared…`}
         {state.compared >= COMPARED_MAX && " More are not compared: search for a part of the name."}
       </p>
       {state.error && <Problem text={state.error} />}

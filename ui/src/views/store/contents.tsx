@@ -1,5 +1,6 @@
 // What the store holds: policies and types by their size, and metrics that get no points any more.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../http/client";
 import { type ArchivePolicy, secondsOf } from "../../api/types";
@@ -13,7 +14,8 @@ import { type Census, UNASKED_MAX, takeCensus } from "./census";
 
 const SILENT_SHOWN_MAX = 100;
 
-export function Contents() {
+/** `workers` and `requests` stand beside what there is. */
+export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
   const [most, setMost] = useState(UNASKED_MAX);
   const [census, setCensus] = useState<Census | null>(null);
   const [policies, setPolicies] = useState<ArchivePolicy[]>([]);
@@ -31,6 +33,8 @@ export function Contents() {
     <>
       {error && <Problem text={error} />}
       <div class="columns">
+        <div class="stack">
+        {workers}
         <section class="box" aria-label="Archive policies">
           <h2>Archive policies {census && <small>{formatCount(census.metrics, "metric")}{census.isCut ? " of more" : ""}{progress}</small>}</h2>
           <Sizes rows={sizes(policies.map(({ name }) => name), census?.byPolicy)} noteOf={(name) => keeps(policies.find((policy) => policy.name === name))} hrefOf={() => null} />
@@ -40,6 +44,8 @@ export function Contents() {
           <Sizes rows={sizes([], census?.byType)} noteOf={() => ""} hrefOf={(name) => linkTo(["resources", name])} />
           {census?.isDone && Object.keys(census.byType).length === 0 && <p class="note">There are no resources.</p>}
         </section>
+        </div>
+        {requests}
       </div>
       {census?.isCut && <p class="lead"><button type="button" onClick={() => setMost(Infinity)}>Count all</button></p>}
       <section class="box" aria-label="Silent metrics">

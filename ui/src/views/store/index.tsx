@@ -27,11 +27,7 @@ export function Store() {
       <section class="tiles" aria-label="Figures">
         {FIGURES.map((figure) => <Tile key={figure.name} figure={figure} now={now} />)}
       </section>
-      <div class="columns">
-        <Workers now={now} />
-        <Requests samples={now.samples} />
-      </div>
-      <Contents />
+      <Contents workers={<Workers now={now} />} requests={<Requests samples={now.samples} />} />
     </div>
   );
 }
