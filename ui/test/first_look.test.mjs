@@ -26,3 +26,32 @@ test("charts of this machine appear without a log-in, and move on", async () => 
   await picture(page, "metrics-first-look");
   await close(page);
 });
+
+test("while live the charts stay, and only what is new is asked for", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=5m&q=hardware.cpu`);
+  await waitDrawn(page, 4);
+  await page.evaluate(() => document.querySelectorAll(".card canvas").forEach((canvas) => (canvas.isFirst = true)));
+  const values = () => page.locator(".card .value").allTextContents();
+  const [before, asked] = [await values(), []];
+  page.on("response", async (answer) => {
+    if (answer.url().includes("/v1/aggregates")) asked.push({ url: answer.url(), bytes: (await answer.body()).length });
+  });
+  const emptied = await page.evaluate(async () => {
+    let count = 0;
+    const until = performance.now() + 12_000;
+    while (performance.now() < until) {
+      await new Promise(requestAnimationFrame);
+      if ([...document.querySelectorAll(".card .value")].some((value) => value.textContent === "–" || value.textContent === "")) count += 1;
+    }
+    return count;
+  });
+  assert.equal(emptied, 0, "no value disappears for a frame");
+  assert.notDeepEqual(await values(), before);
+  assert.ok(await page.evaluate(() => [...document.querySelectorAll(".card canvas")].every((canvas) => canvas.isFirst)), "no chart is made anew");
+  assert.ok(asked.length >= 2);
+  for (const { url } of asked) {
+    const { start, stop } = Object.fromEntries(new URL(url).searchParams);
+    assert.ok(stop - start < 60, `${stop - start} s are asked for`);
+  }
+  await close(page);
+});

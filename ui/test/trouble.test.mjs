@@ -26,6 +26,16 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await picture(page, "server-gone");
   await server.start();
   await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });
+  // Where nothing moves, too.
+  const now = Math.floor(Date.now() / 1000);
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}`);
+  await waitDrawn(page, 3);
+  await server.stop();
+  await page.keyboard.press("ArrowLeft");
+  await page.locator(".card .problem").first().waitFor({ timeout: 15_000 });
+  await server.start();
+  await page.waitForFunction(() => document.querySelectorAll(".card .problem").length === 0, null, { timeout: 15_000 });
+  await waitDrawn(page, 3);
   await close(page);
 });
 

@@ -33,6 +33,27 @@ export interface Options {
 /** Since when the server has not answered, in ms; `null` while it does. */
 export const goneSince = new Cell<number | null>(null);
 
+/** How often it has come back: what failed meanwhile is asked again. */
+export const returns = new Cell(0);
+
+const PROBE_PERIOD_MS = 2000;
+
+/** Also where nothing moves by itself the page notices that the server is back. */
+async function probe(): Promise<void> {
+  try {
+    await fetch("healthcheck", { credentials: "omit", cache: "no-store" });
+    answered();
+  } catch {
+    window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
+  }
+}
+
+function answered(): void {
+  if (goneSince.value === null) return;
+  goneSince.set(null);
+  returns.set(returns.value + 1);
+}
+
 const waiting: { start: () => void; isUrgent: boolean }[] = [];
 let running = 0;
 
@@ -109,7 +130,7 @@ export async function requestText(method: string, path: string, options: Options
 async function sent(url: string, init: RequestInit): Promise<Response> {
   try {
     const answer = await fetch(url, init);
-    goneSince.set(null);
+    answered();
     return answer;
   } catch (error) {
     throw gone(error);
@@ -126,7 +147,10 @@ async function whole(answer: Response): Promise<string> {
 
 function gone(error: unknown): unknown {
   if (isAborted(error)) return error;
-  if (goneSince.value === null) goneSince.set(Date.now());
+  if (goneSince.value === null) {
+    goneSince.set(Date.now());
+    window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
+  }
   return new GoneError();
 }
 

@@ -4,6 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
 import { explain } from "../http/errors";
 import { appended } from "./columns";
+import { returns } from "../http/client";
+import { useCell } from "../state/cell";
 import type { Range } from "./range";
 
 export interface Loaded {
@@ -25,6 +27,7 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
   const [loaded, setLoaded] = useState<Loaded>({ found: null, grain, error: null, isLoading: true });
   const work = useRef<Work>({ key: "", found: null, isBusy: false });
   const span = isLive ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
+  const returned = useCell(returns);
   const key = `${id}|${methods.join(",")}|${grain}|${span}`;
   useEffect(() => {
     if (!isWanted || methods.length === 0) return;
@@ -48,7 +51,7 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
         if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
       },
     );
-  }, [key, isWanted, isLive ? range.to : 0]);
+  }, [key, isWanted, returned, isLive ? range.to : 0]);
   return loaded;
 }
 

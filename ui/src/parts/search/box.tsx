@@ -5,6 +5,7 @@ import { explain, isAborted } from "../../http/errors";
 import { change, go, parse } from "../../state/address";
 import { useAddress } from "../../state/address";
 import { type Hit, find } from "./find";
+import { OwnerName } from "../owner";
 
 interface Results {
   hits: Hit[];
@@ -128,7 +129,7 @@ export function SearchBox() {
             }}
           >
             <span class="title">{emphasised(hit.title, results.text)}</span>
-            <small>{hit.note}</small>
+            <small>{hit.resource && <OwnerName id={hit.resource} />}{hit.note}</small>
           </a>
         ))}
         {isShown && results.hits.length === 0 && !results.error && <p class="empty" role="option" aria-selected="false" aria-disabled="true">Nothing found</p>}

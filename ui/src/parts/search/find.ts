@@ -12,11 +12,8 @@ export interface Hit {
   title: string;
   note: string;
   href: string;
-}
-
-export interface Found {
-  hits: Hit[];
-  ms: number;
+  /** Of a metric: shown by its name. */
+  resource?: string | null;
 }
 
 const METRICS_MAX = 8;
@@ -73,7 +70,8 @@ function metricHit(metric: Metric): Hit {
     kind: "metric",
     key: metric.id,
     title: metric.name ?? metric.id,
-    note: [metric.archive_policy.name, metric.resource_id?.slice(0, 8)].filter(Boolean).join(" · "),
+    note: metric.archive_policy.name,
+    resource: metric.resource_id ?? metric.resource?.id ?? null,
     href: linkTo(["chart"], { m: metric.id }),
   };
 }

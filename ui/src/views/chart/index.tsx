@@ -7,7 +7,7 @@ import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
-import { useAddress } from "../../state/address";
+import { linkTo, useAddress } from "../../state/address";
 import { useAutoRange } from "../metrics";
 import { LargeChart } from "./large";
 
@@ -49,7 +49,7 @@ export function Chart() {
   return (
     <>
       <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking} {...(grain !== undefined && { grain })}>
-        <button type="button" onClick={() => history.back()}>‹ Back</button>
+        <a class="button" href={linkTo(["metrics"])}>‹ All metrics</a>
       </ChartBar>
       {errors.map((error) => <Problem key={error} text={error} />)}
       {!isLoading && metrics.length + errors.length === 0 && <p class="empty">The address names no metric.</p>}

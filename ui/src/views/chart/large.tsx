@@ -13,7 +13,8 @@ import { format, formatTime } from "../../series/format";
 import { inWords, printMoment } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
 import { show, zoom } from "../../state/time";
-import { Owner, describe } from "../metrics/card";
+import { Owner } from "../../parts/owner";
+import { describe } from "../metrics/card";
 import { Groups, GroupChoice } from "./groups";
 
 const HEIGHT_PX = 340;

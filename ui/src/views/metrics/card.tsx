@@ -1,11 +1,11 @@
 // A small chart of one metric, with its name and its last value, or that under the cursor.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { lookUp, nameOf } from "../../api/resources";
-import type { Metric, Resource } from "../../api/types";
+import { useEffect, useRef } from "preact/hooks";
+import type { Metric } from "../../api/types";
 import { Plot } from "../../chart/plot";
 import { markChange, type Settings } from "../../chart/settings";
 import { useMetricChart } from "../../chart/use_metric_chart";
+import { Owner } from "../../parts/owner";
 import { format } from "../../series/format";
 import { inWords } from "../../series/range";
 import { change, linkTo } from "../../state/address";
@@ -90,19 +90,4 @@ export function kept({ method, band, besideSeconds, rate, mark }: Settings) {
 export function describe(name: string, summary: { min: number; max: number; last: number } | null, unit: string | null): string {
   if (!summary) return `Chart of ${name}: no points`;
   return `Chart of ${name}: last ${format(summary.last, unit)}, from ${format(summary.min, unit)} to ${format(summary.max, unit)}`;
-}
-
-/** The resource that the metric belongs to, by the name that people know. */
-export function Owner({ id }: { id: string | null }) {
-  const [resource, setResource] = useState<Resource | null>(null);
-  useEffect(() => {
-    setResource(null);
-    if (!id) return;
-    let isThere = true;
-    void lookUp(id).then((found) => isThere && setResource(found));
-    return () => void (isThere = false);
-  }, [id]);
-  if (!id) return null;
-  const type = resource?.type ?? "generic";
-  return <a class="owner" href={linkTo(["resources", type, id])}>{resource ? nameOf(resource) : id.slice(0, 8)}</a>;
 }

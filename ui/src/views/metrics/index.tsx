@@ -11,6 +11,7 @@ import { formatCount } from "../../series/format";
 import { lastFor } from "../../series/range";
 import { linkTo, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
+import { returns } from "../../http/client";
 import { identity } from "../../http/session";
 import { autoSeconds, livePeriod } from "../../state/time";
 import { Changes } from "./changes";
@@ -30,6 +31,7 @@ const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoa
 export function useListing(text: string, resource?: string): Listing & { more: () => void } {
   const [listing, setListing] = useState<Listing>(BEGIN);
   const who = useCell(identity);
+  const returned = useCell(returns);
   const running = useRef<AbortController | null>(null);
   const fetchPage = (marker: string | null) => {
     running.current?.abort();
@@ -55,7 +57,7 @@ export function useListing(text: string, resource?: string): Listing & { more: (
   useEffect(() => {
     fetchPage(null);
     return () => running.current?.abort();
-  }, [text, who?.name]);
+  }, [text, who?.name, returned]);
   const more = () => {
     if (listing.marker && !running.current) fetchPage(listing.marker);
   };

@@ -9,7 +9,7 @@ import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";
 import { inWords } from "../../series/range";
 import { linkTo } from "../../state/address";
-import { Owner } from "../metrics/card";
+import { Owner } from "../../parts/owner";
 import { type Census, UNASKED_MAX, takeCensus } from "./census";
 
 const SILENT_SHOWN_MAX = 100;
