@@ -27,6 +27,9 @@ const bundled = await build({
 });
 
 const contents = new Map(bundled.outputFiles.map((file) => [file.path.endsWith(".js") ? "app.js" : "style.css", Buffer.from(file.contents)]));
+/** What is in the script that others wrote, with their terms. */
+const licences = ["preact", "uplot"].map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`);
+contents.set("licences.txt", Buffer.from(licences.join("\n\n")));
 contents.set("icon.svg", readFileSync(join(here, "icon.svg")));
 
 mkdirSync(dist, { recursive: true });
@@ -47,6 +50,7 @@ for (const [name, content] of contents) {
   total += gzip.length;
 }
 const index = readFileSync(join(here, "index.html"), "utf8")
+  .replace("@LICENCES@", names["licences.txt"])
   .replace("@ICON@", names["icon.svg"])
   .replace("@STYLE@", names["style.css"])
   .replace("@SCRIPT@", names["app.js"]);

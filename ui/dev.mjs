@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const server = new URL(process.argv[2] ?? "http://127.0.0.1:8041");
 const dist = mkdtempSync(join(tmpdir(), "gnudi-ui-"));
-const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml", txt: "text/plain" };
 
 http
   .createServer(async (request, response) => {

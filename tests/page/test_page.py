@@ -10,7 +10,7 @@ import pytest
 from support import gnudi as program
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "ui" / "test"
-TIMEOUT_S = 120
+TIMEOUT_S = 150
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.glob("*.test.mjs")), ids=lambda path: path.name)

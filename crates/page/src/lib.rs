@@ -17,6 +17,7 @@ impl File {
         match self.name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("js") => "text/javascript; charset=utf-8",
             Some("css") => "text/css; charset=utf-8",
+            Some("txt") => "text/plain; charset=utf-8",
             Some("svg") => "image/svg+xml",
             _ => "application/octet-stream",
         }

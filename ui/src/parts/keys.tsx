@@ -1,6 +1,7 @@
 // What the keyboard does everywhere, and the list of it.
 
 import { useEffect, useRef } from "preact/hooks";
+import { settings } from "../http/session";
 import { go, linkTo, parse } from "../state/address";
 import { choose, theme } from "../state/theme";
 import { pan, showLast, toggleLive, zoom } from "../state/time";
@@ -39,6 +40,8 @@ export function useKeys(onHelp: () => void): void {
   }, []);
 }
 
+const licences = (): string => document.querySelector<HTMLLinkElement>('link[rel="license"]')?.href ?? "";
+
 export function KeysDialog({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -51,6 +54,7 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
         <div><dt><kbd>Shift</kbd> drag</dt><dd>mark it: what changed there?</dd></div>
         <div><dt><kbd>Ctrl</kbd> wheel</dt><dd>zoom around the pointer</dd></div>
       </dl>
+      <p class="sub">gnudi {settings.version} · <a href="v1/openapi.json">the API</a> · <a href={licences()}>licences of what the page is made of</a></p>
       <form method="dialog"><button class="main" autofocus>Close</button></form>
     </dialog>
   );

@@ -50,7 +50,7 @@ export async function open(browser, url, options = {}) {
 
 /** The page as it lies in a folder, in place of the binary's: for work on it, without compiling. */
 async function serveFrom(folder, context) {
-  const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+  const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml", txt: "text/plain" };
   await context.route(/\/page\/[\w.-]+$/, (route) => {
     const name = new URL(route.request().url()).pathname.split("/").pop();
     return route.fulfill({ body: readFileSync(join(folder, name)), contentType: types[name.split(".").pop()] });
