@@ -2,14 +2,18 @@
 
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
 import { after, before, test } from "node:test";
 import { close, launch, open, waitDrawn } from "./support/browser.mjs";
 import { folded } from "./support/data.mjs";
 import { fillCharts, fillMany } from "./support/many.mjs";
 import { Server } from "./support/server.mjs";
 
-/** A machine that others use too is given this many times the limits; the best of some tries counts. */
-const PATIENCE = Number(process.env.GNUDI_PAGE_PATIENCE ?? 2);
+/** The limits are those of a quiet machine like the one that the figures in docs/page.md are of. What others do on it meanwhile, and how fast
+ * it is at all, shows in its load and in a fixed piece of work just before and after; beside that twice the limit is let pass, of the best of some
+ * tries. */
+const WORK_MS = 60;
+const PATIENCE = 2;
 const FIRST_CHART_MS = 300;
 const HUNDRED_CHARTS_MS = 1000;
 const KEY_MS = 50;
@@ -50,6 +54,30 @@ function watchCharts(count) {
   };
 }
 
+/** How many times as slow as the reference the machine is now. */
+async function slowness() {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const took = await page.evaluate(() => {
+    const text = JSON.stringify(Array.from({ length: 60_000 }, (_, at) => ["2026-01-01T00:00:00+00:00", 60, at / 7]));
+    const best = [0, 1, 2].map(() => {
+      const began = performance.now();
+      JSON.parse(text);
+      return performance.now() - began;
+    });
+    return best.reduce((sum, one) => sum + one, 0) / best.length;
+  });
+  await context.close();
+  return Math.max(1, took / WORK_MS, loadavg()[0] / cpus().length);
+}
+
+/** Holds what was measured against its limit, on a machine as slow as this one was meanwhile. */
+async function within(name, limitMs, before) {
+  const slow = Math.max(before, await slowness());
+  figures[`${name}LimitMs`] = Math.round(limitMs * slow * PATIENCE);
+  assert.ok(figures[name] < limitMs * slow * PATIENCE, `${name}: ${figures[name]} ms, on a machine ${slow.toFixed(1)} times as slow as the reference`);
+}
+
 async function timed(hash, height, count, name) {
   const found = [];
   for (let round = 0; round < TRIES; round++) {
@@ -65,18 +93,21 @@ async function timed(hash, height, count, name) {
 }
 
 test("the first chart is there at once, with a cold cache", async () => {
+  const slow = await slowness();
   figures.firstChartMs = await timed("#/metrics?last=1d", 900, 1, "firstChartMs");
-  assert.ok(figures.firstChartMs < FIRST_CHART_MS * PATIENCE, `${figures.firstChartMs} ms`);
+  await within("firstChartMs", FIRST_CHART_MS, slow);
 });
 
 test("a hundred charts of 1,440 points are drawn within a second", async () => {
+  const slow = await slowness();
   figures.hundredChartsMs = await timed("#/metrics?last=1d&gran=60", 5200, 100, "allChartsMs");
-  assert.ok(figures.hundredChartsMs < HUNDRED_CHARTS_MS * PATIENCE, `${figures.hundredChartsMs} ms`);
+  await within("hundredChartsMs", HUNDRED_CHARTS_MS, slow);
 });
 
 test("no frame is dropped while a hundred charts are live", async () => {
   const page = await open(browser, `${server.url}#/metrics?last=1d&gran=60`, { width: 1600, height: 900 });
   await waitDrawn(page, 10);
+  const slow = await slowness();
   const frames = await page.evaluate(async () => {
     const gaps = [];
     let last = performance.now();
@@ -90,7 +121,9 @@ test("no frame is dropped while a hundred charts are live", async () => {
     return { longestMs: Math.max(...gaps), longMs: gaps.filter((gap) => gap > 50).length };
   });
   figures.longestFrameMs = frames.longestMs;
-  assert.ok(frames.longMs <= 2 * PATIENCE, `${frames.longMs} frames of more than 50 ms, the longest ${frames.longestMs} ms`);
+  // A round of new points may cost three frames; a machine that is used by others takes some more away.
+  const longMax = 3 * PATIENCE * Math.max(slow, await slowness());
+  assert.ok(frames.longMs <= longMax, `${frames.longMs} frames of more than 50 ms, the longest ${frames.longestMs} ms`);
   await close(page);
 });
 
@@ -101,6 +134,7 @@ test("among 100,000 metrics a key has its answer within 50 ms", async () => {
   const box = page.getByRole("combobox", { name: /Search/ });
   await box.focus();
   const took = [];
+  const slow = await slowness();
   for (const text of ["latency.7", "errors.4", "nothing-like-it"]) {
     await box.fill("");
     for (let length = 1; length <= text.length; length++) {
@@ -123,5 +157,5 @@ test("among 100,000 metrics a key has its answer within 50 ms", async () => {
   figures.keyWorstMs = took[took.length - 1];
   await close(page);
   await many.remove();
-  assert.ok(figures.keyMedianMs < KEY_MS * PATIENCE, `median ${figures.keyMedianMs} ms`);
+  await within("keyMedianMs", KEY_MS, slow);
 });

@@ -9,7 +9,8 @@ export interface Page {
   marker: string | null;
 }
 
-export const PAGE_METRICS = 200;
+/** As many as a large screen shows; the next come as they come into sight. */
+export const PAGE_METRICS = 100;
 
 export interface Search {
   /** Part of the name. */

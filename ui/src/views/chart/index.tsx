@@ -8,7 +8,7 @@ import { explain, isAborted } from "../../http/errors";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { linkTo, useAddress } from "../../state/address";
-import { useAutoRange } from "../metrics";
+import { suitRange } from "../../state/suit";
 import { LargeChart } from "./large";
 
 interface Loaded {
@@ -25,6 +25,7 @@ function useMetrics(ids: string[]): Loaded {
     const fetched = ids.map((id) => getMetric(id, controller.signal));
     void Promise.allSettled(fetched).then((results) => {
       if (controller.signal.aborted) return;
+      suitRange(results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       setLoaded({
         metrics: results.flatMap((result) => (result.status === "fulfilled" ? [withOwner(result.value)] : [])),
         errors: results.flatMap((result) => (result.status === "rejected" && !isAborted(result.reason) ? [explain(result.reason)] : [])),
@@ -45,7 +46,6 @@ export function Chart() {
   const { metrics, errors, isLoading } = useMetrics(params.getAll("m"));
   const [isMarking, setMarking] = useState(false);
   const [grain, setGrain] = useState<number>();
-  useAutoRange(metrics);
   return (
     <>
       <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking} {...(grain !== undefined && { grain })}>

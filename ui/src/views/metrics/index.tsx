@@ -2,18 +2,17 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
-import { type Metric, grainsOf } from "../../api/types";
+import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { formatCount } from "../../series/format";
-import { lastFor } from "../../series/range";
 import { linkTo, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { returns } from "../../http/client";
 import { identity } from "../../http/session";
-import { autoSeconds, livePeriod } from "../../state/time";
+import { suitRange } from "../../state/suit";
 import { Changes } from "./changes";
 import { Grid } from "./grid";
 
@@ -41,6 +40,7 @@ export function useListing(text: string, resource?: string): Listing & { more: (
     listMetrics({ text, marker, ...(resource && { resource }) }, controller.signal).then(
       (page: Page) => {
         running.current = null;
+        if (!marker) suitRange(page.metrics);
         setListing((before) => ({
           text,
           metrics: marker ? before.metrics.concat(page.metrics) : page.metrics,
@@ -64,32 +64,12 @@ export function useListing(text: string, resource?: string): Listing & { more: (
   return { ...listing, more };
 }
 
-/** Granularities finer than this move fast enough to be looked at every other second. */
-const FAST_GRAIN_S = 10;
-
-/** Shows at first as much time as the metrics' finest points fill. */
-export function useAutoRange(metrics: Metric[]): void {
-  const first = metrics[0];
-  useEffect(() => {
-    if (!first) return;
-    const counts = new Map<number, number>();
-    for (const metric of metrics.slice(0, 200)) {
-      const finest = grainsOf(metric.archive_policy)[0]?.seconds ?? 300;
-      counts.set(finest, (counts.get(finest) ?? 0) + 1);
-    }
-    const [usual] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? [300];
-    autoSeconds.set(lastFor(usual));
-    livePeriod.set(usual <= FAST_GRAIN_S ? 2000 : 5000);
-  }, [first?.id]);
-}
-
 export function Metrics() {
   const { params } = useAddress();
   const text = params.get("q") ?? "";
   const settings = useSettings();
   const listing = useListing(text);
   const [isMarking, setMarking] = useState(false);
-  useAutoRange(listing.metrics);
   const { metrics, marker, error, isLoading } = listing;
   const count = `${formatCount(metrics.length, "metric")}${marker ? " and more" : ""}`;
   return (

@@ -11,7 +11,7 @@ import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";
 import { linkTo } from "../../state/address";
 import { show } from "../../state/time";
-import { useAutoRange } from "../metrics";
+import { suitRange } from "../../state/suit";
 import { Changes } from "../metrics/changes";
 import { Grid } from "../metrics/grid";
 import { type Revision, revisionsOf } from "./revisions";
@@ -38,7 +38,7 @@ function useResource(type: string, id: string): Loaded {
     const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/metric`;
     getResource(type, id, signal).then((resource) => put({ resource }), fail);
     getHistory(type, id, signal).then((history) => put({ history }), fail);
-    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
+    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (suitRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
     return () => controller.abort();
   }, [type, id]);
   return loaded;
@@ -48,7 +48,6 @@ export function OneResource({ type, id }: { type: string; id: string }) {
   const { resource, history, metrics, errors } = useResource(type, id);
   const settings = useSettings();
   const [isMarking, setMarking] = useState(false);
-  useAutoRange(metrics);
   const attributes = Object.entries(resource ?? {}).filter(([name]) => !OWN.has(name));
   return (
     <div class="one">
