@@ -23,6 +23,7 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await server.stop();
   await page.getByText(/The server has not answered since/).waitFor({ timeout: 15_000 });
   assert.equal(await page.locator(".card .value").first().textContent(), value, "what was there stays");
+  await waitDrawn(page, 9);
   await picture(page, "server-gone");
   await server.start();
   await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
-import { explain } from "../http/errors";
+import { GoneError, explain } from "../http/errors";
 import { appended } from "./columns";
 import { returns } from "../http/client";
 import { useCell } from "../state/cell";
@@ -48,6 +48,8 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
       },
       (error: unknown) => {
         own.isBusy = false;
+        // What was there stays to be seen: the top of the page says that the server is gone.
+        if (error instanceof GoneError && isTail) return;
         if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
       },
     );

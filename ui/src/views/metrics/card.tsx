@@ -5,6 +5,7 @@ import type { Metric } from "../../api/types";
 import { Plot } from "../../chart/plot";
 import { markChange, type Settings } from "../../chart/settings";
 import { useMetricChart } from "../../chart/use_metric_chart";
+import { prefixOf } from "./groups";
 import { Owner } from "../../parts/owner";
 import { format } from "../../series/format";
 import { inWords } from "../../series/range";
@@ -34,13 +35,15 @@ export function Card({ metric, settings, pixels, isMarking = false, note }: Card
     if (value.current && !isUnder.current) value.current.textContent = last;
   }, [last]);
   const name = metric.name ?? metric.id;
+  const prefix = `${prefixOf(name)}.`;
+  const common = name.startsWith(prefix) ? prefix : "";
   const label = describe(name, chart.summary, chart.unit);
   return (
     <article class={`card${chart.isLoading && !chart.found ? " loading" : ""}`} data-metric={metric.id}>
       <header>
         <h3>
           <a href={linkTo(["chart"], { m: metric.id, ...kept(settings) })} title={name}>
-            <bdi>{name}</bdi>
+            <bdi><span class="common">{common}</span>{name.slice(common.length)}</bdi>
           </a>
         </h3>
         <output ref={value} class="value" />
