@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
+.PHONY: help build page run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -22,20 +22,34 @@ PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-build: ## compile gnudi and gnudi-benchmark (target/release)
+build: page ## compile the page, gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
 	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-run: ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
+run: page ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
 	$(CARGO) build --release --locked -p gnudi
 	scripts/split-debug-lines target/release/gnudi
 	target/release/gnudi serve
 
+# What the binary shows to browsers: crates/page embeds what lies in its dist/.
+PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
+
+page: crates/page/dist/index.html ## compile the page alone (crates/page/dist)
+
+crates/page/dist/index.html: ui/node_modules/.installed $(PAGE_SOURCES)
+	node ui/build.mjs
+
+ui/node_modules/.installed: ui/package-lock.json ui/package.json
+	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null || { echo "missing: node 18 or newer and npm" >&2; exit 1; }
+	cd ui && npm ci --ignore-scripts --silent
+	touch $@
+
 # What takes seconds comes first.
-check: target/tools/bin/cargo-deny ## format, house rules, licences, lints
+check: target/tools/bin/cargo-deny page ## format, house rules, licences, types, lints
 	$(CARGO) fmt --all -- --check
 	scripts/check-house-rules
 	target/tools/bin/cargo-deny --locked check licenses bans sources
+	ui/node_modules/.bin/tsc --noEmit -p ui
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Both suites run to their end, so that one run shows all failures.

@@ -91,6 +91,7 @@ NOBODY_AND_OTHERS = (401, 401, 401, 403, 403, 403, 403)
 
 ROWS = [
     Row("GET", "/"),
+    Row("GET", "/page/{file}", "/page/none", own=(404,) * 8, why="gnudi's own"),
     Row("GET", "/healthcheck"),
     Row("GET", "/metrics", own=(200,) * 8, why="gnudi's own"),
     Row("GET", "/debug/cluster", own=(*NOBODY_AND_OTHERS, 200), why="gnudi's own"),

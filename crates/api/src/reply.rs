@@ -44,6 +44,12 @@ impl ReplyBody {
     }
 }
 
+impl From<&'static [u8]> for ReplyBody {
+    fn from(bytes: &'static [u8]) -> Self {
+        ReplyBody::Whole((!bytes.is_empty()).then(|| Bytes::from_static(bytes)))
+    }
+}
+
 impl From<Vec<u8>> for ReplyBody {
     fn from(bytes: Vec<u8>) -> Self {
         ReplyBody::Whole((!bytes.is_empty()).then(|| bytes.into()))

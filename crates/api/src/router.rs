@@ -118,10 +118,11 @@ fn routes() -> Vec<Route> {
     use Guard::{Caller, Deferred, Items, Metric, Open};
     use routes::{
         aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
-        metric, prometheus, resource, resource_type, root, search, status,
+        metric, page, prometheus, resource, resource_type, root, search, status,
     };
     routes! {
         "/" Nothing [ANY Open, root::versions];
+        "/page/:file" Nothing [BARE GET Open, page::file];
         "/v1" Nothing [ANY Open, root::index];
         "/v1/openapi.json" Nothing [GET Open, root::openapi_document];
         "/healthcheck" Nothing [ANY Open, root::healthcheck];

@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub(crate) use condition::{Condition, Scope, Test};
 pub use condition::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, PATTERN_BYTES_MAX};
 pub(crate) use field::{Field, FieldKind};
-pub(crate) use like::Pattern;
+pub use like::Pattern;
 pub use order::SORTS_MAX;
 pub(crate) use order::{FieldSort, compare, invalid_marker, order_of};
 

@@ -31,7 +31,7 @@ pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use defaults::create_default_archive_policies;
 pub use error::{IndexerError, Result};
 pub use feed::{Feed, FeedEntry};
-pub use filter::{Comparison, Filter, FilterValue};
+pub use filter::{Comparison, Filter, FilterValue, Pattern};
 /// Where an index lies.
 pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};
 pub use memory::MemoryIndexer;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use crate::{IndexerError, Result};
+use crate::{IndexerError, Result, filter::Pattern};
 
 /// What a new metric is made of; its id is chosen by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +22,14 @@ pub struct NewMetric {
     pub created_at: Timestamp,
 }
 
-/// Equality filters and a scope, all of which hold.
+/// Equality filters, a pattern and a scope, all of which hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {
     pub id: Option<MetricId>,
     pub creator: Option<String>,
     pub name: Option<String>,
+    /// Of the name; metrics without one match none.
+    pub name_like: Option<Pattern>,
     pub unit: Option<String>,
     pub archive_policy_name: Option<String>,
     pub resource_id: Option<Uuid>,

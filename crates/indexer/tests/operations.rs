@@ -6,7 +6,8 @@ mod playing;
 use std::collections::BTreeSet;
 
 use gnudi_indexer::{
-    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page, PolicyChange,
+    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page, Pattern,
+    PolicyChange,
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
@@ -117,21 +118,27 @@ fn listing() -> impl Strategy<Value = MetricListing> {
     let filter = (
         prop::option::weighted(0.1, id()),
         prop::option::weighted(0.2, creator()),
-        prop::option::weighted(0.2, metric_name()),
+        (
+            prop::option::weighted(0.2, metric_name()),
+            prop::option::weighted(0.2, "[%_cpu.]{0,4}".prop_map(|text| Pattern::read(&text).unwrap())),
+        ),
         prop::option::weighted(0.2, unit()),
         prop::option::weighted(0.2, policy_name()),
         status,
         prop::option::weighted(0.4, scope()),
     )
-        .prop_map(|(id, creator, name, unit, archive_policy_name, status, scope)| MetricFilter {
-            id,
-            creator,
-            name,
-            unit,
-            archive_policy_name,
-            resource_id: None,
-            status,
-            scope,
+        .prop_map(|(id, creator, (name, name_like), unit, archive_policy_name, status, scope)| {
+            MetricFilter {
+                id,
+                creator,
+                name,
+                name_like,
+                unit,
+                archive_policy_name,
+                resource_id: None,
+                status,
+                scope,
+            }
         });
     let sort =
         "(id|creator|name|unit|archive_policy_name|resource_id|status)(:(asc|desc)(-nulls(first|last))?)?";

@@ -55,6 +55,11 @@ impl KeystoneAuth {
         KeystoneAuth { validator, options, challenge, own }
     }
 
+    /// Where clients get their tokens.
+    pub(crate) fn www_authenticate_uri(&self) -> &str {
+        &self.options.www_authenticate_uri
+    }
+
     /// Whom the token speaks for.
     ///
     /// # Errors

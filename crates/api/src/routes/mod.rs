@@ -10,6 +10,7 @@ pub mod capabilities;
 pub mod debug;
 pub mod influxdb;
 pub mod metric;
+pub mod page;
 pub mod prometheus;
 pub mod resource;
 pub mod resource_type;

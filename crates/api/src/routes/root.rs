@@ -6,6 +6,7 @@ use hyper::{
     header::{ACCEPT, HeaderValue, LOCATION},
 };
 
+use super::page;
 use crate::{accept::acceptable, openapi, routes::prelude::*};
 
 /// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.
@@ -27,8 +28,11 @@ const SECTIONS: [&str; 12] = [
     "status",
 ];
 
-/// `/`
+/// `/`: the page for a client that would rather have HTML than JSON, as browsers say; the versions for any other.
 pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    if page::is_wanted(call.parts) {
+        return page::index(call);
+    }
     let link = Value::object([("rel", "self".into()), ("href", call.links().to("/v1/").into())]);
     let version = Value::object([
         ("status", "CURRENT".into()),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{create, create_generic, create_low, id, new_metric, new_resource, policy};
 use crate::{
     Creators, Indexer, IndexerError, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric,
-    NewResource, Page, SortDirection, SortKey,
+    NewResource, Page, Pattern, SortDirection, SortKey,
 };
 
 const KEYS: [SortKey; 7] = [
@@ -126,6 +126,21 @@ pub(super) async fn filters(indexer: &dyn Indexer) {
     let disks = expect(&|metric| metric.name.as_deref() == Some("disk"));
     assert!(!disks.is_empty());
     assert_eq!(list(indexer, filter, all()).await, disks);
+    for pattern in ["disk", "%is%", "d_sk", "%"] {
+        let filter = MetricFilter { name_like: Pattern::read(pattern), ..none.clone() };
+        let likely = |name: &str| {
+            if pattern == "%" {
+                true
+            } else if pattern == "%is%" {
+                name.contains("is")
+            } else {
+                name == "disk"
+            }
+        };
+        let expected = expect(&|metric| metric.name.as_deref().is_some_and(likely));
+        assert!(expected.len() >= disks.len());
+        assert_eq!(list(indexer, filter, all()).await, expected, "{pattern}");
+    }
     let filter = MetricFilter { name: text(""), ..none.clone() };
     assert_eq!(list(indexer, filter, all()).await, expect(&|metric| metric.name.as_deref() == Some("")));
     let filter = MetricFilter { unit: text("%"), creator: text("Zoe"), ..none.clone() };
@@ -141,6 +156,7 @@ pub(super) async fn filters(indexer: &dyn Indexer) {
         MetricFilter { id: Some(id(5)), ..none.clone() },
         MetricFilter { creator: text("ADMIN"), ..none.clone() },
         MetricFilter { name: text("dis%"), ..none.clone() },
+        MetricFilter { name_like: Pattern::read("DIS%"), ..none.clone() },
     ] {
         assert_eq!(list(indexer, nothing, all()).await, []);
     }

@@ -244,7 +244,7 @@ impl Reader<'_> {
         if *value == FilterValue::Null || field.kind() != FieldKind::Text {
             return Err(refuse());
         }
-        Ok(Condition::Test(field, Test::Like(pattern_of(&value.to_python_text()).ok_or_else(refuse)?)))
+        Ok(Condition::Test(field, Test::Like(Pattern::read(&value.to_python_text()).ok_or_else(refuse)?)))
     }
 }
 
@@ -258,15 +258,8 @@ fn creator_pattern(name: &str, value: &FilterValue) -> Option<String> {
 }
 
 fn creator_like(pattern: &str, name: &str, value: &FilterValue) -> Result<Condition> {
-    let pattern = pattern_of(pattern).ok_or_else(|| invalid(value.to_python_text(), name))?;
+    let pattern = Pattern::read(pattern).ok_or_else(|| invalid(value.to_python_text(), name))?;
     Ok(Condition::Test(Field::Creator, Test::Like(pattern)))
-}
-
-fn pattern_of(text: &str) -> Option<Pattern> {
-    if text.len() > PATTERN_BYTES_MAX {
-        return None;
-    }
-    Pattern::parse(text)
 }
 
 fn invalid(value: String, field: &str) -> IndexerError {

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use super::PATTERN_BYTES_MAX;
+
 /// A pattern that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Token>);
+pub struct Pattern(Vec<Token>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
@@ -14,6 +16,11 @@ enum Token {
 }
 
 impl Pattern {
+    /// `None` where it has more than [`PATTERN_BYTES_MAX`] bytes, or ends with a backslash, which escapes nothing.
+    pub fn read(text: &str) -> Option<Self> {
+        if text.len() > PATTERN_BYTES_MAX { None } else { Self::parse(text) }
+    }
+
     /// `None` where the pattern ends with a backslash, which escapes nothing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut tokens = Vec::with_capacity(text.len());

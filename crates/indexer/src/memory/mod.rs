@@ -279,12 +279,24 @@ impl Tables {
     }
 
     fn accepts(&self, filter: &MetricFilter, metric: &Metric) -> bool {
-        let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope } =
-            filter;
+        let MetricFilter {
+            id,
+            creator,
+            name,
+            name_like,
+            unit,
+            archive_policy_name,
+            resource_id,
+            status,
+            scope,
+        } = filter;
         metric.status == status.unwrap_or(MetricStatus::Active)
             && id.is_none_or(|id| metric.id == id)
             && creator.as_ref().is_none_or(|creator| metric.creator == *creator)
             && name.as_deref().is_none_or(|name| metric.name.as_deref() == Some(name))
+            && name_like
+                .as_ref()
+                .is_none_or(|pattern| metric.name.as_ref().is_some_and(|name| pattern.matches(name)))
             && unit.as_deref().is_none_or(|unit| metric.unit.as_deref() == Some(unit))
             && resource_id.is_none_or(|id| metric.resource_id == Some(id))
             && archive_policy_name.as_ref().is_none_or(|name| metric.archive_policy_name == *name)

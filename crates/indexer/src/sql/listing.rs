@@ -9,6 +9,7 @@ use gnudi_sql::Value;
 use super::{
     Dialect, SqlIndexer, Statement,
     metric::{COLUMNS, status_code},
+    pattern::push_matches,
     pieces::Piece,
     scope::push_scope,
 };
@@ -57,7 +58,8 @@ fn statement(
     limit: usize,
     dialect: Dialect,
 ) -> Statement {
-    let MetricFilter { id, creator, name, unit, archive_policy_name, resource_id, status, scope } = filter;
+    let MetricFilter { id, creator, name, name_like, unit, archive_policy_name, resource_id, status, scope } =
+        filter;
     // Statuses are written out, so that the planner may use an index made for one of them.
     let status = status_code(status.unwrap_or(MetricStatus::Active));
     let mut query = Statement::new(dialect, format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
@@ -67,6 +69,10 @@ fn statement(
         if let Some(wanted) = wanted {
             query.push(format_args!(" AND {column} = ")).push_bind(wanted);
         }
+    }
+    if let Some(pattern) = name_like {
+        query.push(" AND ");
+        push_matches(&mut query, "name", true, pattern);
     }
     if let Some(id) = id {
         query.push(" AND id = ").push_bind(id.0);
@@ -130,7 +136,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{ArchivePolicies, Metrics, NewMetric, SqliteOptions};
+    use crate::{ArchivePolicies, Metrics, NewMetric, Pattern, SqliteOptions};
 
     async fn populated() -> (tempfile::TempDir, SqlIndexer) {
         let folder = tempfile::tempdir().unwrap();
@@ -165,6 +171,7 @@ mod tests {
         let none = MetricFilter::default();
         let creator = MetricFilter { creator: Some("creator1".to_owned()), ..none.clone() };
         let name = MetricFilter { name: Some("name7".to_owned()), ..none.clone() };
+        let like = MetricFilter { name_like: Pattern::read("%ame7%"), ..none.clone() };
         let both = MetricFilter { name: name.name.clone(), ..creator.clone() };
         let policy = MetricFilter { archive_policy_name: Some("low".to_owned()), ..none.clone() };
         let deleted = MetricFilter { status: Some(MetricStatus::Delete), ..none.clone() };
@@ -175,6 +182,7 @@ mod tests {
             (&name, &[], "ix_metric_name"),
             (&both, &[], "ix_metric_name"),
             (&policy, &[], "ix_metric_policy"),
+            (&like, &["name"], "ix_metric_name"),
             (&none, &["name"], "ix_metric_name"),
             (&none, &["name:desc", "id:desc"], "ix_metric_name"),
             (&none, &["creator"], "ix_metric_creator"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_engine::LastMeasure;
-use gnudi_indexer::{MetricFilter, MetricListing};
+use gnudi_indexer::{MetricFilter, MetricListing, Pattern};
 use gnudi_model::{Metric, MetricId, MetricStatus, python::parse_uuid};
 use hyper::header::LINK;
 
@@ -73,6 +73,11 @@ fn filter(query: &Query) -> Checked<MetricFilter> {
             "project_id" => project = Some(value?),
             "creator" => filter.creator = Some(value?),
             "name" => filter.name = Some(value?),
+            // Of gnudi alone: what the page searches by.
+            "name_like" => {
+                let pattern = Pattern::read(&value?).ok_or_else(|| refuse("not a valid value"))?;
+                filter.name_like = Some(pattern);
+            }
             "unit" => filter.unit = Some(value?),
             "archive_policy_name" => filter.archive_policy_name = Some(value?),
             "id" => {

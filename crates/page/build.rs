@@ -1,0 +1,58 @@
+//! Lists the files of `dist/`, which `make` builds of `ui/`, as Rust. Without them the binary has a page that says so: Rust alone is
+//! enough to build gnudi.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Beside a file, its compressed forms.
+const COMPRESSED: [&str; 2] = ["gz", "br"];
+
+const INDEX: &str = "index.html";
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let dist = root.join("dist");
+    // A folder that is there at all times: cargo builds anew whenever a path that it should watch is missing.
+    println!("cargo::rerun-if-changed=dist");
+    println!("cargo::rerun-if-changed=unbuilt.html");
+    let index = dist.join(INDEX);
+    let is_built = index.exists();
+    let index = if is_built { index } else { root.join("unbuilt.html") };
+    let mut text = format!("pub const INDEX: &str = include_str!({:?});\n", path_text(&index));
+    writeln!(text, "pub const IS_BUILT: bool = {is_built};").expect("a string takes all");
+    text.push_str("pub const FILES: &[File] = &[\n");
+    let mut files = if is_built { names(&dist) } else { Vec::new() };
+    files.sort();
+    for name in files {
+        let form = |extension: &str| path_text(&dist.join(format!("{name}{extension}"))).to_owned();
+        writeln!(
+            text,
+            "    File {{ name: {name:?}, plain: include_bytes!({:?}), gzip: include_bytes!({:?}), brotli: include_bytes!({:?}) }},",
+            form(""), form(".gz"), form(".br"),
+        ).expect("a string takes all");
+    }
+    text.push_str("];\n");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    fs::write(out.join("files.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// The files that pages ask for: all but the page itself and the compressed forms.
+fn names(dist: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dist).expect("dist is a folder");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_asset = |name: &String| {
+        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+        !name.starts_with('.')
+            && name != INDEX
+            && extension.is_some_and(|extension| !COMPRESSED.contains(&extension))
+    };
+    names.filter(is_asset).collect()
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("the path of the sources is UTF-8")
+}

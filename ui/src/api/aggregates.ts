@@ -1,0 +1,92 @@
+// Queries across metrics: operations over all resources that a filter finds, in groups or not.
+
+import { type Cost, type Options, post } from "../http/client";
+import { isRecord } from "../http/errors";
+import { type Columns, columnsOf } from "../series/columns";
+import type { Measure } from "./types";
+
+export interface Query {
+  operations: unknown;
+  /** With a type, metrics are meant by name among its resources; without, by id. */
+  type?: string;
+  search?: Record<string, unknown> | string;
+  groupBy?: string[];
+  grain?: number | null;
+  from?: number;
+  to?: number;
+  fill?: string | null;
+  useHistory?: boolean;
+}
+
+export interface Result {
+  /** Of what: the group's values, the resource, the metric, the aggregate, as far as the answer names them. */
+  names: string[];
+  columns: Columns;
+  /** Seconds, as the points say; 0 where the calendar decides. */
+  grain: number;
+}
+
+export interface Answer {
+  results: Result[];
+  cost: Cost;
+  points: number;
+}
+
+export function requestOf(query: Query): { path: string; options: Options } {
+  const { type, search, groupBy, grain, from, to, fill, useHistory } = query;
+  return {
+    path: "v1/aggregates",
+    options: {
+      query: {
+        granularity: grain ?? null,
+        start: from === undefined ? null : from.toFixed(3),
+        stop: to === undefined ? null : to.toFixed(3),
+        groupby: groupBy?.length ? groupBy : null,
+        fill: fill ?? null,
+        use_history: useHistory ? "true" : null,
+      },
+      body: { operations: query.operations, ...(type && { resource_type: type, search: search || {} }) },
+    },
+  };
+}
+
+interface Group {
+  group: Record<string, unknown>;
+  measures: { measures: unknown };
+}
+
+export async function aggregates(query: Query, signal?: AbortSignal): Promise<Answer> {
+  const { path, options } = requestOf(query);
+  const { value, cost } = await post<{ measures: unknown } | Group[]>(path, { ...options, signal });
+  const results: Result[] = [];
+  if (Array.isArray(value)) {
+    for (const { group, measures } of value) collect(measures.measures, [Object.values(group).map((one) => String(one ?? "none")).join(", ")], results);
+  } else {
+    collect(value.measures, [], results);
+  }
+  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
+}
+
+/** Series lie at the ends of the tree, under the names that lead there. */
+function collect(tree: unknown, names: string[], into: Result[]): void {
+  if (Array.isArray(tree)) {
+    const measures = tree as Measure[];
+    for (const [grain, part] of byGrain(measures)) into.push({ names, columns: columnsOf(part), grain });
+    if (measures.length === 0) into.push({ names, columns: { times: [], values: [] }, grain: 0 });
+  } else if (isRecord(tree)) {
+    for (const [name, branch] of Object.entries(tree)) collect(branch, name === "aggregated" ? names : [...names, name], into);
+  }
+}
+
+/** Without a granularity an answer has all of them, one after the other: the finest makes the line. */
+function byGrain(measures: Measure[]): [number, Measure[]][] {
+  const grains = new Map<number, Measure[]>();
+  for (const measure of measures) {
+    const grain = typeof measure[1] === "number" ? measure[1] : 0;
+    const part = grains.get(grain);
+    if (part) part.push(measure);
+    else grains.set(grain, [measure]);
+  }
+  const finest = Math.min(...grains.keys());
+  return grains.size ? [[finest, grains.get(finest) as Measure[]]] : [];
+}

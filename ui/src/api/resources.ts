@@ -1,0 +1,92 @@
+// Resources, their types and their revisions.
+
+import { type Options, get, post } from "../http/client";
+import type { Resource, ResourceType } from "./types";
+
+export async function listTypes(signal?: AbortSignal): Promise<ResourceType[]> {
+  const { value } = await get<ResourceType[]>("v1/resource_type", { signal });
+  return value.sort((a, b) => a.name.localeCompare(b.name));
+}
+
+export interface ResourcePage {
+  resources: Resource[];
+  marker: string | null;
+}
+
+/** A filter of the search language: as JSON, or as text. */
+export type Filter = Record<string, unknown> | string;
+
+export async function searchResources(
+  type: string,
+  filter: Filter,
+  options: { limit?: number; marker?: string | null; details?: boolean; signal?: AbortSignal; sort?: string } = {},
+): Promise<ResourcePage> {
+  const query: Options["query"] = {
+    limit: options.limit ?? 100,
+    marker: options.marker,
+    details: options.details ? "true" : null,
+    sort: options.sort,
+    ...(typeof filter === "string" && { filter }),
+  };
+  const { value, headers } = await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, {
+    query,
+    signal: options.signal,
+    ...(typeof filter === "string" ? {} : { body: filter }),
+  });
+  const hasMore = /rel="?next"?/.test(headers.get("Link") ?? "");
+  return { resources: value, marker: hasMore ? (value[value.length - 1]?.id ?? null) : null };
+}
+
+export async function getResource(type: string, id: string, signal?: AbortSignal): Promise<Resource> {
+  return (await get<Resource>(`v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}`, { signal })).value;
+}
+
+export async function getHistory(type: string, id: string, signal?: AbortSignal): Promise<Resource[]> {
+  const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/history`;
+  return (await get<Resource[]>(path, { query: { sort: "revision_start:desc", limit: 200 }, signal })).value;
+}
+
+/** How people call a resource. */
+export function nameOf(resource: Resource): string {
+  for (const key of ["display_name", "name", "host_name"]) {
+    const value = resource[key];
+    if (typeof value === "string" && value) return value;
+  }
+  return resource.original_resource_id || resource.id;
+}
+
+const known = new Map<string, Promise<Resource | null>>();
+let wanted = new Map<string, (resource: Resource | null) => void>();
+const GATHER_MS = 5;
+const IDS_MAX = 100;
+
+/** One resource of any type, with all its attributes: those asked for within a moment are looked up together. */
+export function lookUp(id: string): Promise<Resource | null> {
+  let found = known.get(id);
+  if (!found) {
+    found = new Promise((resolve) => {
+      if (wanted.size === 0) window.setTimeout(() => void lookUpAll(), GATHER_MS);
+      wanted.set(id, resolve);
+    });
+    known.set(id, found);
+  }
+  return found;
+}
+
+async function lookUpAll(): Promise<void> {
+  const all = [...wanted];
+  wanted = new Map();
+  for (let at = 0; at < all.length; at += IDS_MAX) {
+    const part = all.slice(at, at + IDS_MAX);
+    try {
+      const page = await searchResources("generic", { in: { id: part.map(([id]) => id) } }, { details: true, limit: IDS_MAX });
+      const byId = new Map(page.resources.map((resource) => [resource.id, resource]));
+      for (const [id, resolve] of part) resolve(byId.get(id) ?? null);
+    } catch {
+      for (const [id, resolve] of part) {
+        known.delete(id); // Asked for again when somebody looks again.
+        resolve(null);
+      }
+    }
+  }
+}

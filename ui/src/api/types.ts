@@ -1,0 +1,72 @@
+// The documents of the API, as far as the page reads them.
+
+export interface Definition {
+  /** As Python prints a timedelta: `0:01:00`, `30 days, 0:00:00`. */
+  granularity: string;
+  timespan: string | null;
+  points: number | null;
+}
+
+export interface ArchivePolicy {
+  name: string;
+  back_window: number;
+  definition: Definition[];
+  aggregation_methods: string[];
+}
+
+export interface Metric {
+  id: string;
+  name: string | null;
+  unit: string | null;
+  creator: string;
+  resource_id?: string | null;
+  resource?: Resource | null;
+  archive_policy: ArchivePolicy;
+}
+
+export interface Resource {
+  id: string;
+  original_resource_id: string;
+  type: string;
+  creator: string;
+  project_id: string | null;
+  user_id: string | null;
+  started_at: string;
+  ended_at: string | null;
+  revision_start: string;
+  revision_end: string | null;
+  metrics?: Record<string, string>;
+  [attribute: string]: unknown;
+}
+
+export interface ResourceType {
+  name: string;
+  attributes: Record<string, { type: string; required?: boolean }>;
+}
+
+/** A time, a granularity in seconds (or a name, of calendar months and years), a value. */
+export type Measure = [string, number | string, number | null];
+
+/** How many aggregates of a policy a chart can use, by what it calls itself. */
+export interface Grain {
+  seconds: number;
+  /** How long it is kept; infinite where the policy names no end. */
+  spanSeconds: number;
+}
+
+/** Seconds of a timedelta as Python prints it. */
+export function secondsOf(text: string): number {
+  const found = /^(?:(\d+) days?, )?(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(text);
+  if (!found) return Number(text) || 0;
+  const [, days, hours, minutes, seconds] = found;
+  return Number(days ?? 0) * 86400 + Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds);
+}
+
+/** A policy's granularities, the finest first. */
+export function grainsOf(policy: ArchivePolicy): Grain[] {
+  const grains = policy.definition.map(({ granularity, timespan }) => ({
+    seconds: secondsOf(granularity),
+    spanSeconds: timespan === null ? Infinity : secondsOf(timespan),
+  }));
+  return grains.sort((a, b) => a.seconds - b.seconds);
+}

@@ -1,0 +1,226 @@
+// How charts look and what they answer to, as uPlot wants it said.
+
+import uPlot from "uplot";
+import { format, isBytes } from "../series/format";
+import { colour } from "../state/theme";
+import type { Line, PlotProps } from "./plot";
+
+/** What a plot must be made anew for. */
+export interface Shape {
+  lines: Pick<Line, "label" | "colour" | "role">[];
+  unit: string | null;
+  isSmall: boolean;
+  isLogarithmic: boolean;
+}
+
+/** All charts have one cursor. */
+const CURSOR = "time";
+
+let family = "";
+
+/** A drag of fewer pixels is a click. */
+const DRAG_MIN_PX = 4;
+
+export function optionsOf(shape: Shape, width: number, height: number, props: () => PlotProps): uPlot.Options {
+  const axis = colour("muted");
+  const grid = { stroke: colour("grid"), width: 1 };
+  family ||= getComputedStyle(document.body).fontFamily;
+  const fontSize = shape.isSmall ? 10.5 : 11.5;
+  const font = `${fontSize}px ${family}`;
+  let isMarking = false;
+  return {
+    width,
+    height,
+    padding: shape.isSmall ? [6, 16, 0, 0] : [10, 20, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { time: true },
+      y: { range: rangeOfValues(shape), distr: shape.isLogarithmic ? 3 : 1 },
+    },
+    axes: [
+      {
+        stroke: axis, font, grid: { show: !shape.isSmall, ...grid }, ticks: { show: false },
+        size: shape.isSmall ? 22 : 28, gap: 4, space: shape.isSmall ? 64 : 80, values: timesOf,
+      },
+      {
+        stroke: axis, font, grid, ticks: { show: false }, gap: 5, space: shape.isSmall ? 30 : 40,
+        size: (_, values) => widthOf(values, fontSize),
+        values: (_, splits) => labelsOf(splits, axisUnit(shape.unit)),
+        ...(isBytes(shape.unit) && { incrs: POWERS }),
+      },
+    ],
+    series: [{}, ...shape.lines.map((line) => seriesOf(line, shape.isSmall))],
+    bands: bandsOf(shape),
+    cursor: {
+      y: false,
+      points: { size: 7, width: 2 },
+      drag: { x: true, y: false, setScale: false, dist: DRAG_MIN_PX },
+      sync: { key: CURSOR, setSeries: false, scales: ["x", null] },
+      bind: {
+        mousedown: (_self, _target, handler) => (event) => {
+          isMarking = event.shiftKey || props().isMarking === true;
+          return handler(event);
+        },
+        dblclick: () => () => null,
+      },
+    },
+    hooks: {
+      setSelect: [(self) => selected(self, isMarking, props())],
+      setCursor: [(self) => tell(self, props())],
+      drawClear: [(self) => drawMark(self, props().mark ?? null)],
+      ready: [(self) => followWheel(self, props)],
+    },
+  };
+}
+
+function seriesOf({ label, colour: stroke, role }: Shape["lines"][number], isSmall: boolean): uPlot.Series {
+  if (role === "low" || role === "high") return { label, stroke: "transparent", width: 0, points: { show: false }, spanGaps: false };
+  const isBeside = role === "beside";
+  return {
+    label,
+    stroke,
+    width: isSmall ? 1.5 : 1.75,
+    spanGaps: false,
+    ...(isBeside && { dash: [5, 4], alpha: 0.75 }),
+    points: { size: 4.5, fill: stroke, filter: onlyAlone },
+  };
+}
+
+/** Points without neighbours, which make no line. */
+const onlyAlone: uPlot.Series.Points.Filter = (self, at, _show, gaps) => {
+  const column = self.data[at] as (number | null | undefined)[];
+  const [first, last] = (self.series[at] as uPlot.Series).idxs ?? [0, column.length - 1];
+  const alone: number[] = [];
+  let [before, beforeAlone] = [false, -1];
+  for (let place = first as number; place <= (last as number); place++) {
+    const value = column[place];
+    if (value === undefined) continue;
+    if (value === null) {
+      if (beforeAlone >= 0) alone.push(beforeAlone);
+      [before, beforeAlone] = [false, -1];
+    } else {
+      beforeAlone = before ? -1 : place;
+      before = true;
+    }
+  }
+  if (beforeAlone >= 0) alone.push(beforeAlone);
+  return alone.length ? alone : gaps ? [] : null;
+};
+
+/** The edges of a band stand behind its line, low then high. */
+function bandsOf({ lines }: Shape): uPlot.Band[] {
+  const bands: uPlot.Band[] = [];
+  lines.forEach(({ role, colour: fill }, at) => {
+    if (role === "high" && lines[at - 1]?.role === "low") bands.push({ series: [at + 1, at], fill: translucent(fill) });
+  });
+  return bands;
+}
+
+export function translucent(hex: string, alpha = 0.17): string {
+  const value = parseInt(hex.slice(1), 16);
+  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${alpha})`;
+}
+
+/** From nought where nought is near, so that heights can be compared; else close around the line. */
+function rangeOfValues(shape: Shape): uPlot.Scale.Range {
+  return (_self, min, max) => {
+    if (min == null || max == null) return [0, 1];
+    if (shape.isLogarithmic) return [Math.max(min, 1e-9) / 1.2, max * 1.2 || 1];
+    if (shape.unit === "%" && min >= 0 && max <= 100 && max > 40) return [0, Math.max(max * 1.05, max > 90 ? 100 : 0)];
+    if (min === max) return min === 0 ? [0, 1] : min > 0 ? [0, max * 1.25] : [min * 1.25, 0];
+    const room = (max - min) * 0.08;
+    const low = min >= 0 && min < (max - min) * 1.5 ? 0 : min - room;
+    const high = max <= 0 && -max < (max - min) * 1.5 ? 0 : max + room;
+    return [low, high];
+  };
+}
+
+/** Steps of bytes are powers of two, whatever prefix they are shown with. */
+const POWERS = Array.from({ length: 80 }, (_, at) => 2 ** (at - 20));
+
+/** Short units stand at each number, long ones nowhere: the value above the chart has them. */
+const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
+
+/** As few digits as tell the labels from each other. */
+function labelsOf(splits: (number | null)[], unit: string | null): string[] {
+  for (let digits = 3; ; digits++) {
+    const labels = splits.map((value) => (value == null ? "" : format(value, unit, digits)));
+    if (new Set(labels).size === labels.length || digits >= 7) return labels;
+  }
+}
+
+/** Digits have one width; to measure each text costs more than to draw it. */
+const CHARACTER_WIDTH = 0.6;
+
+function widthOf(values: string[] | null, sizePx: number): number {
+  const longest = Math.max(0, ...(values ?? []).map((value) => value.length));
+  return Math.ceil(longest * sizePx * CHARACTER_WIDTH) + 12;
+}
+
+const two = (number: number): string => String(number).padStart(2, "0");
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** Hours and minutes, with the day where it begins. */
+function timesOf(_self: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
+  return splits.map((seconds) => {
+    const date = new Date(seconds * 1000);
+    const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
+    if (step >= 86400 * 300) return String(date.getFullYear());
+    if (step >= 86400 || isMidnight) return `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+    const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
+    return step < 60 ? `${minutes}:${two(date.getSeconds())}` : minutes;
+  });
+}
+
+function selected(self: uPlot, isMarking: boolean, props: PlotProps): void {
+  const { left, width } = self.select;
+  if (width < DRAG_MIN_PX) return;
+  const chosen = { from: self.posToVal(left, "x"), to: self.posToVal(left + width, "x") };
+  self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  if (isMarking && props.onMark) props.onMark(chosen);
+  else props.onZoom?.(chosen);
+}
+
+function tell(self: uPlot, props: PlotProps): void {
+  if (!props.onCursor) return;
+  const at = self.cursor.idx;
+  const time = at == null || (self.cursor.left ?? -1) < 0 ? null : (self.data[0][at] ?? null);
+  props.onCursor({ time, values: props.lines.map((_, line) => (time === null ? null : nearest(self, line + 1, at as number))) });
+}
+
+/** The line's value at the cursor, or just before: lines with other times have none at this very one. */
+function nearest(self: uPlot, series: number, at: number): number | null {
+  const column = self.data[series] as (number | null | undefined)[] | undefined;
+  for (let back = 0; column && back <= 8 && at - back >= 0; back++) {
+    const value = column[at - back];
+    if (value !== undefined) return value;
+  }
+  return null;
+}
+
+function drawMark(self: uPlot, mark: { from: number; to: number } | null): void {
+  if (!mark) return;
+  const [left, right] = [self.valToPos(mark.from, "x", true), self.valToPos(mark.to, "x", true)];
+  const { left: first, top, width, height } = self.bbox;
+  const begin = Math.max(left, first);
+  const end = Math.min(right, first + width);
+  if (end <= begin) return;
+  self.ctx.save();
+  self.ctx.fillStyle = colour("mark");
+  self.ctx.fillRect(begin, top, end - begin, height);
+  self.ctx.restore();
+}
+
+/** With Ctrl, so that the wheel still scrolls the page. */
+function followWheel(self: uPlot, props: () => PlotProps): void {
+  self.over.addEventListener(
+    "wheel",
+    (event) => {
+      const { onWheel } = props();
+      if (!onWheel || !event.ctrlKey) return;
+      event.preventDefault();
+      onWheel(event.deltaY > 0 ? 1.25 : 0.8, self.posToVal(event.offsetX, "x"));
+    },
+    { passive: false },
+  );
+}

@@ -1,0 +1,109 @@
+// One chart: lines over time on a canvas, by uPlot. It draws what it is given, and tells what the pointer does.
+
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { type Columns, joined } from "../series/columns";
+import type { Range } from "../series/range";
+import { useCell } from "../state/cell";
+import { theme } from "../state/theme";
+import { type Shape, optionsOf } from "./options";
+
+export interface Line {
+  label: string;
+  colour: string;
+  columns: Columns;
+  /** `low` and `high` are the edges of a band around the line before them; `beside` is another time's line. */
+  role: "line" | "low" | "high" | "beside";
+}
+
+export interface Values {
+  time: number | null;
+  /** One for each line. */
+  values: (number | null)[];
+}
+
+export interface PlotProps {
+  lines: Line[];
+  range: Range;
+  unit: string | null;
+  height: number;
+  /** Where it is known; else it is measured, which makes the browser lay out the page. */
+  width?: number;
+  isSmall?: boolean;
+  /** For those who cannot see it. */
+  label: string;
+  /** A window that is marked. */
+  mark?: Range | null;
+  /** Dragging marks, instead of zooming. */
+  isMarking?: boolean;
+  isLogarithmic?: boolean;
+  onZoom?: (range: Range) => void;
+  onMark?: (range: Range) => void;
+  onWheel?: (factor: number, at: number) => void;
+  /** What is under the cursor, of this chart or of any other. */
+  onCursor?: (values: Values) => void;
+}
+
+export function Plot(props: PlotProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const drawnMark = useRef<Range | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const look = useCell(theme);
+  const { lines, range, unit, height, isSmall = false, isLogarithmic = false } = props;
+  const data = useMemo(() => {
+    const all = joined(lines.map((line) => line.columns));
+    return [all.times, ...all.columns] as uPlot.AlignedData;
+  }, [lines]);
+  const shape: Shape = {
+    lines: lines.map(({ label, colour, role }) => ({ label, colour, role })),
+    unit,
+    isSmall,
+    isLogarithmic,
+  };
+  const shapeKey = JSON.stringify([shape, look]);
+
+  useLayoutEffect(() => {
+    const parent = box.current;
+    if (!parent || shape.lines.length === 0) return;
+    const width = Math.round(latest.current.width ?? parent.clientWidth) || 300;
+    const made = new uPlot(optionsOf(shape, width, height, () => latest.current), data, parent);
+    made.setScale("x", scaleOf(latest.current.range));
+    drawnMark.current = latest.current.mark ?? null;
+    plot.current = made;
+    const observer = new ResizeObserver(([entry]) => {
+      const next = Math.round(entry?.contentRect.width ?? 0);
+      if (next > 0 && next !== made.width) made.setSize({ width: next, height: latest.current.height });
+    });
+    observer.observe(parent);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shapeKey, height]);
+
+  useEffect(() => {
+    const made = plot.current;
+    if (!made) return;
+    const { min, max } = made.scales["x"] as uPlot.Scale;
+    const isSameData = made.data === data;
+    if (isSameData && min === range.from && max === range.to) return;
+    made.batch(() => {
+      if (!isSameData) made.setData(data, false);
+      made.setScale("x", scaleOf(range));
+    });
+  }, [data, range.from, range.to]);
+
+  const mark = props.mark ?? null;
+  useEffect(() => {
+    if (drawnMark.current?.from === mark?.from && drawnMark.current?.to === mark?.to) return;
+    drawnMark.current = mark;
+    plot.current?.redraw(false);
+  }, [mark?.from, mark?.to]);
+
+  return <div ref={box} class={`plot${isSmall ? " small" : ""}${props.isMarking ? " marking" : ""}`} role="img" aria-label={props.label} style={{ height: `${height}px` }} />;
+}
+
+const scaleOf = ({ from, to }: Range) => ({ min: from, max: to });

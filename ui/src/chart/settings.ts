@@ -1,0 +1,45 @@
+// How charts are shown, as the address says it.
+
+import { useMemo } from "preact/hooks";
+import { secondsOfShort } from "../series/range";
+import { momentOf, printMoment, type Range } from "../series/range";
+import { type Changes, useAddress } from "../state/address";
+
+export interface Settings {
+  /** The aggregate; `null` for what suits the metric. */
+  method: string | null;
+  /** Seconds; `null` for what suits the pixels. */
+  grain: number | null;
+  /** `low,high`, "none", or `null` for what suits the method. */
+  band: string | null;
+  /** The same time so many seconds ago, beside it. */
+  besideSeconds: number;
+  rate: "auto" | "on" | "off";
+  mark: Range | null;
+  isLogarithmic: boolean;
+}
+
+export function settingsOf(params: URLSearchParams): Settings {
+  const rate = params.get("rate");
+  const grain = Number(params.get("gran"));
+  const [from, to] = (params.get("mark") ?? "").split(",").map(momentOf);
+  return {
+    method: params.get("agg"),
+    grain: grain > 0 ? grain : null,
+    band: params.get("band"),
+    besideSeconds: secondsOfShort(params.get("beside") ?? "") ?? 0,
+    rate: rate === "on" || rate === "off" ? rate : "auto",
+    mark: from != null && to != null && to > from ? { from, to } : null,
+    isLogarithmic: params.get("scale") === "log",
+  };
+}
+
+export function useSettings(): Settings {
+  const { params } = useAddress();
+  const key = ["agg", "gran", "band", "beside", "rate", "mark", "scale"].map((name) => params.get(name)).join("|");
+  return useMemo(() => settingsOf(params), [key]);
+}
+
+export const markChange = (mark: Range | null): Changes => ({
+  mark: mark && `${printMoment(mark.from)},${printMoment(mark.to)}`,
+});

@@ -1,0 +1,102 @@
+// A metric as lines: its aggregate, the band around it, another day beside it.
+
+import { useMemo } from "preact/hooks";
+import { type Metric, grainsOf } from "../api/types";
+import { type Band, bandsOf, mainMethod } from "../series/aggregation";
+import { type Columns, EMPTY, isCounter, rate, shifted, summary, type Summary, withGaps } from "../series/columns";
+import { perSecond } from "../series/format";
+import { chooseGrain } from "../series/grain";
+import { type Range, inWords } from "../series/range";
+import { useColumns } from "../series/use_columns";
+import type { Found } from "../api/measures";
+import { useCell } from "../state/cell";
+import { lineColour, theme } from "../state/theme";
+import { isLive, range as shownRange } from "../state/time";
+import type { Line } from "./plot";
+import type { Settings } from "./settings";
+
+export interface MetricChart {
+  lines: Line[];
+  range: Range;
+  method: string;
+  grain: number;
+  band: Band | null;
+  unit: string | null;
+  isRate: boolean;
+  summary: Summary | null;
+  /** As stored, of the method. */
+  columns: Columns;
+  found: Found | null;
+  error: string | null;
+  isLoading: boolean;
+}
+
+/** Of an aggregate that has a middle, the first band there is; the others have none unless asked for. */
+function bandOf(methods: string[], method: string, wished: string | null): Band | null {
+  if (wished === "none") return null;
+  const bands = bandsOf(methods);
+  if (wished) return bands.find(({ low, high }) => `${low},${high}` === wished) ?? null;
+  return ["mean", "median", "last"].includes(method) ? (bands[0] ?? null) : null;
+}
+
+/** Where more points share a pixel the line itself is as wide as the band. */
+const BAND_POINTS_PER_PIXEL_MAX = 1.5;
+
+const NOTHING_YET = { lines: [] as Line[], isRate: false, columns: EMPTY, summary: null };
+
+export function useMetricChart(metric: Metric, settings: Settings, pixels: number, colourAt = 0, isWanted = true): MetricChart {
+  const range = useCell(shownRange);
+  const live = useCell(isLive);
+  const look = useCell(theme);
+  const policy = metric.archive_policy;
+  const grains = useMemo(() => grainsOf(policy), [policy]);
+  const method = mainMethod(policy.aggregation_methods, settings.method);
+  const wished = grains.find(({ seconds }) => seconds === settings.grain)?.seconds;
+  const now = Date.now() / 1000;
+  const grain = wished ?? chooseGrain(grains, range, pixels, now);
+  const isDense = (range.to - range.from) / grain > pixels * BAND_POINTS_PER_PIXEL_MAX;
+  const band = isDense && settings.band === null ? null : bandOf(policy.aggregation_methods, method, settings.band);
+  const main = useColumns(metric.id, [method], grain, range, live, isWanted);
+  const edges = useColumns(metric.id, band ? [band.low, band.high] : [], grain, range, live, isWanted && band !== null && main.found !== null);
+  const { besideSeconds } = settings;
+  const past = { from: range.from - besideSeconds, to: range.to - besideSeconds };
+  const pastGrain = wished ?? chooseGrain(grains, past, pixels, now);
+  const beside = useColumns(metric.id, [method], pastGrain, past, live, isWanted && besideSeconds > 0);
+
+  const made = useMemo(() => {
+    if (!main.found) return NOTHING_YET;
+    const stored = main.found[method] ?? EMPTY;
+    const isRate = settings.rate === "on" || (settings.rate === "auto" && !method.startsWith("rate:") && isCounter(stored, metric.unit));
+    const shownOf = (columns: Columns, step: number) => withGaps(isRate ? rate(columns) : columns, step);
+    const colour = lineColour(colourAt);
+    const shown = shownOf(stored, main.grain);
+    const lines: Line[] = [{ label: method, colour, columns: shown, role: "line" }];
+    // The band comes later than its line, to a chart that has a place for it.
+    if (band && !isRate) {
+      lines.push({ label: band.low, colour, columns: withGaps(edges.found?.[band.low] ?? EMPTY, edges.grain), role: "low" });
+      lines.push({ label: band.high, colour, columns: withGaps(edges.found?.[band.high] ?? EMPTY, edges.grain), role: "high" });
+    }
+    if (besideSeconds > 0) {
+      const columns = shifted(shownOf(beside.found?.[method] ?? EMPTY, beside.grain), besideSeconds);
+      lines.push({ label: `${inWords(besideSeconds)} before`, colour: lineColour(colourAt + 1), columns, role: "beside" });
+    }
+    return { lines, isRate, columns: shown, summary: summary(shown) };
+  }, [main.found, edges.found, beside.found, method, band?.low, band?.high, settings.rate, besideSeconds, look, colourAt, metric.unit]);
+
+  return {
+    ...made,
+    range,
+    method,
+    grain,
+    band: made.isRate ? null : band,
+    unit: made.isRate ? perSecond(metric.unit) : unitOf(metric.unit, method),
+    found: main.found,
+    error: main.error ?? edges.error ?? beside.error,
+    isLoading: main.isLoading,
+  };
+}
+
+/** A number of points has not the unit of their values. */
+function unitOf(unit: string | null, method: string): string | null {
+  return method === "count" || method === "rate:count" ? null : unit;
+}

@@ -1,0 +1,75 @@
+// What went wrong, in words for the place where it shows.
+
+export class HttpError extends Error {
+  constructor(
+    readonly status: number,
+    /** The server's text. */
+    override readonly message: string,
+    /** What the server says beside it, as JSON. */
+    readonly description: unknown = null,
+  ) {
+    super(message);
+  }
+
+  /** Where in the text that was sent the error is, in characters from 0, if the server says. */
+  get at(): number | null {
+    const found = /\(at char (\d+)\)/.exec(this.message);
+    return found ? Number(found[1]) : null;
+  }
+}
+
+/** No answer at all. */
+export class GoneError extends Error {
+  constructor() {
+    super("The server does not answer.");
+  }
+}
+
+export function isAborted(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** The error of an answer with its body, which is JSON (`{code, title, description}`) wherever gnudi itself answers. */
+export function errorOf(status: number, body: string): HttpError {
+  let description: unknown = null;
+  try {
+    const parsed: unknown = JSON.parse(body);
+    description = isRecord(parsed) ? (parsed["description"] ?? parsed["title"] ?? null) : null;
+    if (isRecord(parsed) && isRecord(parsed["error"])) description = parsed["error"]["message"];
+  } catch {
+    // A proxy's page, for example: its status says enough.
+  }
+  return new HttpError(status, textOf(description) || titleOf(status), description);
+}
+
+const TITLES: Record<number, string> = {
+  401: "Log in first.",
+  403: "You may not see this.",
+  404: "There is no such thing.",
+  429: "Too many requests for the moment.",
+  503: "The server cannot answer that now.",
+};
+
+function titleOf(status: number): string {
+  return TITLES[status] ?? `The server answered ${status}.`;
+}
+
+function textOf(description: unknown): string {
+  if (typeof description === "string") return description;
+  if (!isRecord(description)) return "";
+  const parts = [description["cause"], description["reason"], detailText(description["detail"])];
+  return parts.filter((part) => typeof part === "string" && part).join(": ");
+}
+
+function detailText(detail: unknown): string {
+  if (typeof detail === "string") return detail;
+  return detail == null ? "" : JSON.stringify(detail).slice(0, 300);
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function explain(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

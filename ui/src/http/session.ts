@@ -1,0 +1,163 @@
+// Who the user is: what to send with each request, and when to ask him. Passwords and tokens are in memory only.
+
+import { Cell } from "../state/cell";
+import { GoneError, HttpError, errorOf } from "./errors";
+
+export type Auth =
+  | { mode: "basic"; passwords: boolean }
+  | { mode: "remoteuser" }
+  | { mode: "keystone"; uri: string };
+
+export interface Settings {
+  version: string;
+  auth: Auth;
+}
+
+export interface KeystoneLogin {
+  uri: string;
+  user: string;
+  password: string;
+  userDomain: string;
+  project: string;
+  projectDomain: string;
+}
+
+/** What the server wrote into the page. */
+export function settingsOf(page: Document): Settings {
+  const text = page.querySelector('meta[name="gnudi"]')?.getAttribute("content") ?? "";
+  try {
+    return JSON.parse(text) as Settings;
+  } catch {
+    return { version: "", auth: { mode: "basic", passwords: true } };
+  }
+}
+
+export const settings = settingsOf(document);
+
+interface Identity {
+  name: string;
+  headers: Record<string, string>;
+}
+
+/** Without passwords a name is enough, and this one sees everything. */
+const FIRST_USER = "admin";
+
+const first = (): Identity | null => {
+  if (settings.auth.mode === "remoteuser") return { name: "", headers: {} };
+  const free = settings.auth.mode === "basic" && !settings.auth.passwords;
+  return free ? basic(FIRST_USER, "") : null;
+};
+
+/** Who asks now; `null` until he has logged in. */
+export const identity = new Cell<Identity | null>(first());
+
+/** Why the user is asked again, if he is: the page stays as it is meanwhile. */
+export const asked = new Cell<string | null>(identity.value ? null : "");
+
+function basic(user: string, password: string): Identity {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  return { name: user, headers: { Authorization: `Basic ${btoa(binary)}` } };
+}
+
+function become(next: Identity): void {
+  identity.set(next);
+  asked.set(null);
+}
+
+/** The server refused who asked. Later requests wait until somebody has logged in. */
+export function refused(who: Identity | null, reason: string): void {
+  if (who !== identity.value) return; // Of a request that began before the last log-in.
+  identity.set(null);
+  asked.set(reason);
+}
+
+/** Waits until somebody has logged in. */
+export function someone(signal?: AbortSignal): Promise<Identity> {
+  if (identity.value) return Promise.resolve(identity.value);
+  return new Promise((resolve, reject) => {
+    const stop = identity.follow((value) => {
+      if (!value) return;
+      stop();
+      resolve(value);
+    });
+    signal?.addEventListener("abort", () => {
+      stop();
+      reject(new DOMException("", "AbortError"));
+    });
+  });
+}
+
+export function logOut(): void {
+  identity.set(null);
+  asked.set("");
+}
+
+/** Tries the name and password on the server. */
+export async function logInBasic(user: string, password: string): Promise<void> {
+  const next = basic(user, password);
+  await probe(next);
+  become(next);
+}
+
+/** A token that somebody has got elsewhere, by `openstack token issue`. */
+export async function logInToken(token: string): Promise<void> {
+  const next = { name: "token", headers: { "X-Auth-Token": token.trim() } };
+  await probe(next);
+  become(next);
+}
+
+async function probe(next: Identity): Promise<void> {
+  const headers = { Accept: "application/json", ...next.headers };
+  const answer = await reached(fetch("v1/metric?limit=1", { headers, credentials: "omit", cache: "no-store" }));
+  if (!answer.ok) throw errorOf(answer.status, await answer.text());
+}
+
+export async function logInKeystone(login: KeystoneLogin): Promise<void> {
+  const { token, name } = await issueToken(login);
+  const next = { name, headers: { "X-Auth-Token": token } };
+  await probe(next);
+  become(next);
+}
+
+async function issueToken(login: KeystoneLogin): Promise<{ token: string; name: string }> {
+  const uri = login.uri.replace(/\/+$/, "");
+  const body = {
+    auth: {
+      identity: {
+        methods: ["password"],
+        password: { user: { name: login.user, password: login.password, domain: { name: login.userDomain } } },
+      },
+      ...(login.project && { scope: { project: { name: login.project, domain: { name: login.projectDomain } } } }),
+    },
+  };
+  let answer: Response;
+  try {
+    answer = await fetch(`${uri}${/\/v3$/.test(uri) ? "" : "/v3"}/auth/tokens`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      credentials: "omit",
+    });
+  } catch {
+    throw new Error(
+      `Keystone at ${uri} does not answer this page. It must allow the origin ${location.origin} ([cors] allowed_origin in its configuration); a token from "openstack token issue" works without that.`,
+    );
+  }
+  if (!answer.ok) throw errorOf(answer.status, await answer.text());
+  const token = answer.headers.get("X-Subject-Token");
+  if (!token) {
+    throw new Error("Keystone keeps the token from this page: X-Subject-Token must be among [cors] expose_headers.");
+  }
+  return { token, name: login.project ? `${login.user}, ${login.project}` : login.user };
+}
+
+async function reached(answer: Promise<Response>): Promise<Response> {
+  try {
+    return await answer;
+  } catch {
+    throw new GoneError();
+  }
+}
+
+export { HttpError };

@@ -1,0 +1,7 @@
+// Begins.
+
+import { render } from "preact";
+import { App } from "./app";
+
+const place = document.getElementById("app");
+if (place) render(<App />, place);

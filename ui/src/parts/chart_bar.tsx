@@ -1,0 +1,80 @@
+// What can be chosen for all charts of a view: aggregate, resolution, band, another time beside it, marking.
+
+import type { ComponentChildren } from "preact";
+import { type Metric, grainsOf } from "../api/types";
+import { type Settings, markChange, useSettings } from "../chart/settings";
+import { bandsOf, mainMethod } from "../series/aggregation";
+import { inWords } from "../series/range";
+import { type Changes, change } from "../state/address";
+
+interface ChartBarProps {
+  metrics: Metric[];
+  isMarking: boolean;
+  onMarking: (isMarking: boolean) => void;
+  /** The granularity in use, where one stands for all. */
+  grain?: number;
+  children?: ComponentChildren;
+}
+
+export function ChartBar({ metrics, isMarking, onMarking, grain, children }: ChartBarProps) {
+  const settings = useSettings();
+  const methods = [...new Set(metrics.flatMap(({ archive_policy }) => archive_policy.aggregation_methods))].sort();
+  return (
+    <div class="bar" role="toolbar" aria-label="How charts are shown">
+      {children}
+      <span class="spring" />
+      <Choice label="Aggregate" value={settings.method ?? ""} options={methodOptions(methods)} name="agg" />
+      <Choice label="Resolution" value={settings.grain ? String(settings.grain) : ""} options={grainOptions(metrics, grain)} name="gran" />
+      <Choice label="Band" value={settings.band ?? ""} options={bandOptions(methods, settings)} name="band" />
+      <Choice label="Beside" value={besideOf(settings)} options={BESIDES} name="beside" />
+      <Choice label="Values" value={settings.rate === "auto" ? "" : settings.rate} options={RATES} name="rate" />
+      {settings.mark ? (
+        <button type="button" class="on" onClick={() => change(markChange(null))}>Unmark</button>
+      ) : (
+        <button type="button" aria-pressed={isMarking} class={isMarking ? "on" : ""} title="Then drag over a chart (or hold Shift while dragging): which metrics changed most there?" onClick={() => onMarking(!isMarking)}>
+          {isMarking ? "Drag over a chart…" : "What changed?"}
+        </button>
+      )}
+    </div>
+  );
+}
+
+type Option = [value: string, label: string];
+
+const RATES: Option[] = [["", "auto"], ["off", "as stored"], ["on", "per second"]];
+const BESIDES: Option[] = [["", "nothing"], ["1h", "an hour ago"], ["1d", "yesterday"], ["1w", "last week"]];
+
+function besideOf({ besideSeconds }: Settings): string {
+  const known: Record<number, string> = { 0: "", 3600: "1h", 86400: "1d", 604800: "1w" };
+  return known[besideSeconds] ?? `${besideSeconds}s`;
+}
+
+function methodOptions(methods: string[]): Option[] {
+  return [["", `auto${methods.length ? ` (${mainMethod(methods)})` : ""}`], ...methods.map((method): Option => [method, method])];
+}
+
+function grainOptions(metrics: Metric[], used: number | undefined): Option[] {
+  const all = new Set(metrics.flatMap(({ archive_policy }) => grainsOf(archive_policy).map(({ seconds }) => seconds)));
+  const sorted = [...all].sort((a, b) => a - b);
+  return [["", `auto${used ? ` (${inWords(used)})` : ""}`], ...sorted.map((seconds): Option => [String(seconds), inWords(seconds)])];
+}
+
+function bandOptions(methods: string[], { band }: Settings): Option[] {
+  const bands = bandsOf(methods);
+  const options: Option[] = [["", "auto"], ["none", "none"], ...bands.map(({ low, high, label }): Option => [`${low},${high}`, label])];
+  if (band && !options.some(([value]) => value === band)) options.push([band, band.replace(",", " to ")]);
+  return options;
+}
+
+function Choice({ label, value, options, name }: { label: string; value: string; options: Option[]; name: string }) {
+  const isSet = value !== "";
+  return (
+    <label class={`choice${isSet ? " on" : ""}`}>
+      <span>{label}</span>
+      <select name={name} value={value} onChange={(event) => change({ [name]: event.currentTarget.value } as Changes)}>
+        {options.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+        {!options.some(([key]) => key === value) && <option value={value}>{value}</option>}
+      </select>
+    </label>
+  );
+}

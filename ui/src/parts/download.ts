@@ -1,0 +1,64 @@
+// What a chart shows, as files and as a command.
+
+import { identity, settings } from "../http/session";
+import { urlOf, type Options } from "../http/client";
+import type { Columns } from "../series/columns";
+import { joined } from "../series/columns";
+
+export interface Named {
+  label: string;
+  columns: Columns;
+}
+
+const time = (seconds: number): string => new Date(Math.round(seconds * 1000)).toISOString();
+
+/** One row for each time, one column for each series. */
+export function csvOf(all: Named[]): string {
+  const { times, columns } = joined(all.map((series) => series.columns));
+  const rows = [["time", ...all.map(({ label }) => label)].map(quoted)];
+  times.forEach((seconds, at) => {
+    const values = columns.map((column) => column[at]);
+    if (values.some((value) => value != null)) rows.push([time(seconds), ...values.map((value) => (value == null ? "" : String(value)))]);
+  });
+  return `${rows.map((row) => row.join(",")).join("\r\n")}\r\n`;
+}
+
+/** A cell that begins like a formula is one to spreadsheets: the apostrophe keeps it a text. */
+function quoted(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+}
+
+export function jsonOf(all: Named[]): string {
+  const documents = all.map(({ label, columns }) => ({
+    name: label,
+    measures: columns.times.map((seconds, at) => [time(seconds), columns.values[at] ?? null]).filter(([, value]) => value !== null),
+  }));
+  return `${JSON.stringify(documents, null, 1)}\n`;
+}
+
+export function save(name: string, type: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name.replace(/[^\w.-]+/g, "_");
+  link.click();
+  window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** The request as a command for a shell. It asks for the password, and takes the token from the environment. */
+export function curlOf(method: string, path: string, options: Options = {}): string {
+  const url = new URL(urlOf(path, options.query), document.baseURI).href;
+  const words = ["curl", "-sS", ...authWords()];
+  if (method !== "GET") words.push("-X", method);
+  if (options.body !== undefined) words.push("-H", shell("Content-Type: application/json"), "-d", shell(JSON.stringify(options.body)));
+  return [...words, shell(url)].join(" ");
+}
+
+function authWords(): string[] {
+  if (settings.auth.mode === "keystone") return ["-H", '"X-Auth-Token: $OS_TOKEN"'];
+  if (settings.auth.mode === "remoteuser") return [];
+  const name = identity.value?.name ?? "";
+  return ["-u", shell(settings.auth.passwords ? name : `${name}:`)];
+}
+
+const shell = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);

@@ -1,0 +1,124 @@
+// Several series in one chart, with a legend whose entries can be hidden. Of very many the largest are drawn, and it is said.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import { type Line, Plot, type Values } from "../chart/plot";
+import { type Columns, summary, withGaps } from "../series/columns";
+import { format, formatCount, formatTime } from "../series/format";
+import type { Range } from "../series/range";
+import { change } from "../state/address";
+import { useCell } from "../state/cell";
+import { lineColour, theme } from "../state/theme";
+import { show, zoom } from "../state/time";
+import { markChange } from "../chart/settings";
+
+export interface Series {
+  key: string;
+  label: string;
+  columns: Columns;
+  grain: number;
+}
+
+/** Lines that a person can still tell apart, with the eye on the pointer. */
+export const LINES_MAX = 40;
+
+interface ManyLinesProps {
+  series: Series[];
+  range: Range;
+  unit: string | null;
+  height: number;
+  label: string;
+  /** How many there are, where `series` is a choice of them already. */
+  total?: number;
+  mark?: Range | null;
+  isLogarithmic?: boolean;
+}
+
+export function ManyLines({ series, range, unit, height, label, total = series.length, mark = null, isLogarithmic = false }: ManyLinesProps) {
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const look = useCell(theme);
+  const readout = useRef<HTMLUListElement>(null);
+  const chosen = useMemo(() => largest(series), [series]);
+  const lines = useMemo(
+    () =>
+      chosen
+        .map(({ key, label: name, columns, grain }, at): [string, Line] => [key, { label: name, colour: lineColour(at), columns: withGaps(columns, grain), role: "line" }])
+        .filter(([key]) => !hidden.has(key)),
+    [chosen, hidden, look],
+  );
+  const toggle = (key: string) => {
+    const next = new Set(hidden);
+    if (!next.delete(key)) next.add(key);
+    setHidden(next);
+  };
+  const tell = ({ time, values }: Values) => {
+    lines.forEach(([key], at) => {
+      const place = readout.current?.querySelector(`[data-key="${CSS.escape(key)}"] output`);
+      const columns = lines[at]?.[1].columns.values;
+      if (place) place.textContent = format(time === null ? lastOf(columns ?? []) : values[at], unit);
+    });
+  };
+  return (
+    <figure class="many">
+      {total > chosen.length && (
+        <p class="note" role="status">
+          {formatCount(total, "series", "series")}: the {chosen.length} with the largest values are drawn. A filter or another grouping makes fewer.
+        </p>
+      )}
+      <Plot
+        lines={lines.map(([, line]) => line)}
+        range={range}
+        unit={unit}
+        height={height}
+        label={`${label}: ${formatCount(total, "series", "series")}`}
+        mark={mark}
+        isLogarithmic={isLogarithmic}
+        onZoom={show}
+        onMark={(window) => change(markChange(window))}
+        onWheel={zoom}
+        onCursor={tell}
+      />
+      <ul class="legend" ref={readout}>
+        {chosen.map(({ key, label: name, columns }, at) => (
+          <li key={key} data-key={key}>
+            <button type="button" aria-pressed={!hidden.has(key)} class={hidden.has(key) ? "off" : ""} onClick={() => toggle(key)}>
+              <span class="swatch" style={{ background: lineColour(at) }} />
+              <bdi>{name}</bdi>
+            </button>
+            <output>{format(lastOf(columns.values), unit)}</output>
+          </li>
+        ))}
+      </ul>
+    </figure>
+  );
+}
+
+function lastOf(values: (number | null)[]): number | null {
+  for (let at = values.length - 1; at >= 0; at--) if (values[at] != null) return values[at] as number;
+  return null;
+}
+
+function largest(series: Series[]): Series[] {
+  if (series.length <= LINES_MAX) return series;
+  const height = new Map(series.map((one) => [one, summary(one.columns)?.max ?? -Infinity]));
+  return [...series].sort((a, b) => (height.get(b) as number) - (height.get(a) as number)).slice(0, LINES_MAX);
+}
+
+/** The numbers behind a chart, for those who would rather read them, or hear them. */
+export function Table({ series, unit }: { series: Series[]; unit: string | null }) {
+  const ROWS_MAX = 200;
+  const shown = series.slice(0, 8);
+  const times = [...new Set(shown.flatMap(({ columns }) => columns.times))].sort((a, b) => b - a).slice(0, ROWS_MAX);
+  const values = shown.map(({ columns }) => new Map(columns.times.map((time, at) => [time, columns.values[at]])));
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="The values as a table">
+      <table>
+        <thead><tr><th>Time</th>{shown.map(({ key, label }) => <th key={key} class="number">{label}</th>)}</tr></thead>
+        <tbody>
+          {times.map((time) => (
+            <tr key={time}><td>{formatTime(time)}</td>{values.map((column, at) => <td key={at} class="number">{format(column.get(time), unit, 6)}</td>)}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

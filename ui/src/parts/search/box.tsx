@@ -1,0 +1,147 @@
+// The search box: results appear with each key, and the keyboard goes through them.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { explain, isAborted } from "../../http/errors";
+import { change, go, parse } from "../../state/address";
+import { useAddress } from "../../state/address";
+import { type Hit, find } from "./find";
+import { OwnerName } from "../owner";
+
+interface Results {
+  hits: Hit[];
+  /** For which text. */
+  text: string;
+  error: string | null;
+}
+
+/** Preact's types allow the role with a `<datalist>` only. */
+const COMBOBOX = { type: "search", role: "combobox" };
+
+const NONE: Results = { hits: [], text: "", error: null };
+
+const KINDS: Record<Hit["kind"], string> = { all: "", metric: "Metrics", resource: "Resources", type: "Resource types" };
+
+export function SearchBox() {
+  const { path, params } = useAddress();
+  const isOnGrid = (path[0] ?? "metrics") === "metrics";
+  const [text, setText] = useState(params.get("q") ?? "");
+  const [results, setResults] = useState<Results>(NONE);
+  const [isOpen, setOpen] = useState(false);
+  const [chosen, setChosen] = useState(-1);
+  const input = useRef<HTMLInputElement>(null);
+  const query = params.get("q") ?? "";
+
+  // A link or the browser's "back" changes what is searched for; on other views the text stays as it was typed.
+  useEffect(() => {
+    if (isOnGrid && query !== text.trim()) setText(query);
+  }, [query, isOnGrid]);
+
+  useEffect(() => {
+    const wanted = text.trim();
+    if (!wanted || !isOpen) {
+      setResults(NONE);
+      return;
+    }
+    const controller = new AbortController();
+    find(wanted, controller.signal, (hits) => setResults({ hits, text: wanted, error: null })).catch((error: unknown) => {
+      if (!isAborted(error)) setResults({ hits: [], text: wanted, error: explain(error) });
+    });
+    return () => controller.abort();
+  }, [text, isOpen]);
+
+  useEffect(() => {
+    const focus = () => {
+      input.current?.focus();
+      input.current?.select();
+    };
+    window.addEventListener("gnudi-search", focus);
+    return () => window.removeEventListener("gnudi-search", focus);
+  }, []);
+
+  const type = (next: string) => {
+    setText(next);
+    setOpen(true);
+    setChosen(-1);
+    if (isOnGrid) change({ q: next.trim() || null }, "replace");
+  };
+  const take = (hit: Hit) => {
+    setOpen(false);
+    input.current?.blur();
+    go(parse(hit.href));
+  };
+  const key = (event: KeyboardEvent) => {
+    const { hits } = results;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      setChosen((chosen + step + hits.length + 1) % (hits.length + 1 || 1));
+      if (chosen + step >= hits.length) setChosen(-1);
+      event.preventDefault();
+    } else if (event.key === "Enter") {
+      const hit = hits[Math.max(chosen, 0)];
+      if (chosen < 0 && isOnGrid) setOpen(false);
+      else if (hit) take(hit);
+    } else if (event.key === "Escape") {
+      if (isOpen && results.text) setOpen(false);
+      else type("");
+    }
+  };
+  const isShown = isOpen && results.text !== "";
+  return (
+    <div
+      class="search"
+      role="search"
+      onFocusOut={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOpen(false);
+      }}
+    >
+      <input
+        ref={input}
+        {...(COMBOBOX as object)}
+        name="search"
+        value={text}
+        placeholder="Search metrics, resources, ids…"
+        aria-label="Search metrics, resources, types and ids"
+        aria-expanded={isShown}
+        aria-controls="search-results"
+        aria-autocomplete="list"
+        aria-activedescendant={isShown && chosen >= 0 ? `hit-${chosen}` : undefined}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => type(event.currentTarget.value)}
+        onFocus={() => setOpen(true)}
+        onKeyDown={key}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <div id="search-results" class={isShown ? "hits" : "hits hidden"} role="listbox" aria-label="What was found" data-for={results.text}>
+        {isShown && results.hits.map((hit, at) => (
+          <a
+            key={hit.kind + hit.key}
+            id={`hit-${at}`}
+            href={hit.href}
+            role="option"
+            tabIndex={-1}
+            aria-selected={at === chosen}
+            class={`hit ${hit.kind}`}
+            data-kind={at === 0 || results.hits[at - 1]?.kind !== hit.kind ? KINDS[hit.kind] : ""}
+            onClick={(event) => {
+              event.preventDefault();
+              take(hit);
+            }}
+          >
+            <span class="title">{emphasised(hit.title, results.text)}</span>
+            <small>{hit.resource && <OwnerName id={hit.resource} />}{hit.note}</small>
+          </a>
+        ))}
+        {isShown && results.hits.length === 0 && !results.error && <p class="empty" role="option" aria-selected="false" aria-disabled="true">Nothing found</p>}
+        {results.error && <p class="problem" role="option" aria-selected="false" aria-disabled="true">{results.error}</p>}
+      </div>
+    </div>
+  );
+}
+
+function emphasised(title: string, text: string) {
+  const at = title.toLowerCase().indexOf(text.toLowerCase());
+  if (at < 0) return title;
+  return <>{title.slice(0, at)}<mark>{title.slice(at, at + text.length)}</mark>{title.slice(at + text.length)}</>;
+}
+

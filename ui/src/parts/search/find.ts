@@ -1,0 +1,115 @@
+// What a search finds: metrics by name or id, resources by name, id or attribute, and resource types.
+
+import { getMetric, isId, likeText, listMetrics } from "../../api/metrics";
+import { getResource, listTypes, nameOf, searchResources } from "../../api/resources";
+import type { Metric, Resource, ResourceType } from "../../api/types";
+import { isAborted } from "../../http/errors";
+import { linkTo } from "../../state/address";
+
+export interface Hit {
+  kind: "metric" | "resource" | "type" | "all";
+  key: string;
+  title: string;
+  note: string;
+  href: string;
+  /** Of a metric: shown by its name. */
+  resource?: string | null;
+}
+
+const METRICS_MAX = 8;
+const RESOURCES_MAX = 6;
+const TYPES_MAX = 4;
+/** Types whose attributes are looked through. */
+const TYPES_SEARCHED_MAX = 20;
+
+let types: Promise<ResourceType[]> | null = null;
+
+function typesOnce(): Promise<ResourceType[]> {
+  types ??= listTypes().catch((error: unknown) => {
+    types = null;
+    throw error;
+  });
+  return types;
+}
+
+/** `tell` is called with each part as it comes, in the order in which it shows. */
+export async function find(text: string, signal: AbortSignal, tell: (hits: Hit[]) => void): Promise<void> {
+  const parts: Hit[][] = [[], [], []];
+  const put = (at: number) => (hits: Hit[]) => {
+    parts[at] = hits;
+    if (!signal.aborted) tell(parts.flat());
+  };
+  const none = (error: unknown): Hit[] => {
+    if (isAborted(error)) throw error;
+    return [];
+  };
+  await Promise.all([
+    metrics(text, signal).then(put(0)),
+    resources(text, signal).catch(none).then(put(1)),
+    typesOnce().then((all) => typeHits(all, text)).catch(none).then(put(2)),
+  ]);
+}
+
+async function metrics(text: string, signal: AbortSignal): Promise<Hit[]> {
+  if (isId(text)) {
+    const [metric, resource] = await Promise.all([
+      getMetric(text.trim(), signal).then(metricHit, () => null),
+      getResource("generic", text.trim(), signal).then(resourceHit, () => null),
+    ]);
+    return [metric, resource].filter((hit) => hit !== null);
+  }
+  const { metrics: found } = await listMetrics({ text, limit: METRICS_MAX }, signal);
+  const all: Hit = {
+    kind: "all", key: "all", title: `All metrics with “${text.trim()}”`, note: "as charts", href: linkTo(["metrics"], { q: text.trim() }),
+  };
+  return found.length > 1 ? [all, ...found.map(metricHit)] : found.map(metricHit);
+}
+
+function metricHit(metric: Metric): Hit {
+  return {
+    kind: "metric",
+    key: metric.id,
+    title: metric.name ?? metric.id,
+    note: metric.archive_policy.name,
+    resource: metric.resource_id ?? metric.resource?.id ?? null,
+    href: linkTo(["chart"], { m: metric.id }),
+  };
+}
+
+/** By the name that it was given, by its project and user, and by each text that its type says of it. */
+async function resources(text: string, signal: AbortSignal): Promise<Hit[]> {
+  if (isId(text)) return [];
+  const pattern = `%${likeText(text)}%`;
+  const like = (field: string) => ({ like: { [field]: pattern } });
+  const texts = (type: ResourceType) => Object.entries(type.attributes).filter(([, { type: kind }]) => kind === "string").map(([name]) => name);
+  const withTexts = (await typesOnce()).filter((type) => texts(type).length > 0).slice(0, TYPES_SEARCHED_MAX);
+  const general = searchResources("generic", { or: ["original_resource_id", "project_id", "user_id"].map(like) }, { limit: RESOURCES_MAX, details: true, signal });
+  const typed = withTexts.map((type) => searchResources(type.name, { or: texts(type).map(like) }, { limit: RESOURCES_MAX, signal }));
+  const pages = await Promise.all([general, ...typed]);
+  const found = new Map(pages.flatMap((page) => page.resources).map((resource) => [resource.id, resource]));
+  return [...found.values()].slice(0, RESOURCES_MAX).map((resource) => resourceHit(resource, text));
+}
+
+function resourceHit(resource: Resource, text = ""): Hit {
+  const words = text.trim();
+  const matching = Object.entries(resource).find(([name, value]) => words && name !== "original_resource_id" && typeof value === "string" && value.includes(words));
+  return {
+    kind: "resource",
+    key: resource.id,
+    title: nameOf(resource),
+    note: [resource.type, matching && `${matching[0]} ${String(matching[1])}`].filter(Boolean).join(" · "),
+    href: linkTo(["resources", resource.type, resource.id]),
+  };
+}
+
+function typeHits(all: ResourceType[], text: string): Hit[] {
+  const wanted = text.trim().toLowerCase();
+  const matches = all.filter(({ name, attributes }) => [name, ...Object.keys(attributes)].some((word) => word.toLowerCase().includes(wanted)));
+  return matches.slice(0, TYPES_MAX).map(({ name, attributes }) => ({
+    kind: "type",
+    key: name,
+    title: name,
+    note: Object.keys(attributes).join(", ") || "resource type",
+    href: linkTo(["resources", name]),
+  }));
+}

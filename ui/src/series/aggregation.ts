@@ -1,0 +1,34 @@
+// Which of a policy's aggregates a chart shows.
+
+/** What stands for a series if there is no other wish: the first of these that the policy has. */
+const PREFERRED = ["mean", "last", "max", "sum", "median", "min", "first", "count"];
+
+export function mainMethod(methods: string[], wished: string | null = null): string {
+  if (wished && methods.includes(wished)) return wished;
+  return PREFERRED.find((method) => methods.includes(method)) ?? methods[0] ?? "mean";
+}
+
+export interface Band {
+  low: string;
+  high: string;
+  label: string;
+}
+
+const percent = (method: string): number => Number(/^(\d+(?:\.\d+)?)pct$/.exec(method)?.[1] ?? NaN);
+
+/** The bands that stored aggregates make: extremes, then percentiles from the outer to the inner. */
+export function bandsOf(methods: string[]): Band[] {
+  const bands: Band[] = [];
+  if (methods.includes("min") && methods.includes("max")) bands.push({ low: "min", high: "max", label: "min to max" });
+  const percents = methods.map(percent).filter((value) => value > 0).sort((a, b) => a - b);
+  for (const low of percents) {
+    if (low < 50 && percents.includes(100 - low)) {
+      bands.push({ low: `${low}pct`, high: `${100 - low}pct`, label: `${low}th to ${100 - low}th percentile` });
+    }
+  }
+  const highest = percents.filter((value) => value > 50).pop();
+  if (highest !== undefined && !percents.includes(100 - highest) && methods.includes("median")) {
+    bands.push({ low: "median", high: `${highest}pct`, label: `median to ${highest}th percentile` });
+  }
+  return bands;
+}

@@ -1,0 +1,80 @@
+// Numbers and times as people read them.
+
+const LARGE = ["", "k", "M", "G", "T", "P", "E"];
+const SMALL = ["", "m", "µ", "n"];
+
+/** Units of bytes, in bytes: they are shown by what fits. */
+const BYTES: Record<string, number> = { B: 1, byte: 1, bytes: 1, KB: 1024, KiB: 1024, kB: 1000, MB: 1024 ** 2, MiB: 1024 ** 2, GB: 1024 ** 3, GiB: 1024 ** 3 };
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Three significant digits are what the eye takes. */
+function digits(value: number, count = 3): string {
+  if (value === 0) return "0";
+  const magnitude = Math.floor(Math.log10(Math.abs(value)));
+  return Number(value.toFixed(Math.min(Math.max(count - 1 - magnitude, 0), 12))).toString();
+}
+
+function scaled(value: number, base: number, names: string[]): [number, string] {
+  let [at, rest] = [0, value];
+  while (Math.abs(rest) >= base * 0.9995 && at < names.length - 1) {
+    rest /= base;
+    at += 1;
+  }
+  return [rest, names[at] as string];
+}
+
+export const isBytes = (unit: string | null): boolean => splitUnit(unit)[0] in BYTES;
+
+/** The value with its unit. */
+export function format(value: number | null | undefined, unit: string | null = null, count = 3): string {
+  if (value == null || Number.isNaN(value)) return "–";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  const [plain, per] = splitUnit(unit);
+  const inBytes = BYTES[plain];
+  if (inBytes) {
+    const [number, name] = scaled(value * inBytes, 1024, BYTE_UNITS);
+    return `${digits(number, count)} ${name}${per}`;
+  }
+  const ending = `${plain === "%" ? " %" : plain ? ` ${plain}` : ""}${per}`;
+  if (plain === "%" && Math.abs(value) < 1000) return `${digits(value, count)}${ending}`;
+  const size = Math.abs(value);
+  if (size !== 0 && size < 0.001) {
+    let [at, rest] = [0, value];
+    while (Math.abs(rest) < 1 && at < SMALL.length - 1) [at, rest] = [at + 1, rest * 1000];
+    return `${digits(rest, count)} ${SMALL[at]}${ending.trimStart()}`;
+  }
+  if (size < 10_000) return `${digits(value, Math.max(count, size >= 1000 ? 4 : 3))}${ending}`;
+  const [number, prefix] = scaled(value, 1000, LARGE);
+  return `${digits(number, count)}${ending ? ` ${prefix}${ending.trimStart()}` : prefix ? ` ${prefix}` : ""}`;
+}
+
+function splitUnit(unit: string | null): [string, string] {
+  const text = unit ?? "";
+  return text.endsWith("/s") ? [text.slice(0, -2), "/s"] : [text, ""];
+}
+
+export const perSecond = (unit: string | null): string => `${unit ?? ""}/s`;
+
+const two = (number: number): string => String(number).padStart(2, "0");
+
+/** Local time, as long as needed: seconds where they matter. */
+export function formatTime(seconds: number, withDay = true): string {
+  const date = new Date(seconds * 1000);
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}${date.getSeconds() ? `:${two(date.getSeconds())}` : ""}`;
+  return withDay ? `${day} ${time}` : time;
+}
+
+/** The value of an `<input type=datetime-local>`. */
+export function localInput(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+export function formatCount(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en").replace(/,/g, "\u202f")} ${count === 1 ? one : many}`;
+}
+
+export function formatBytes(bytes: number): string {
+  return format(bytes, "B");
+}

@@ -1,0 +1,81 @@
+// Ranges of time: the last so long, up to now, or from one moment to another.
+
+export interface Range {
+  /** Seconds since 1970. */
+  from: number;
+  to: number;
+}
+
+/** How much is shown, as the address says it. */
+export type Span = { last: number } | Range | "auto";
+
+const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+
+/** Seconds of `15m`, `1h`, `2d`; `null` for what is none. */
+export function secondsOfShort(text: string): number | null {
+  const found = /^(\d+(?:\.\d+)?)\s*([smhdw])$/.exec(text.trim());
+  return found ? Number(found[1]) * (UNITS[found[2] ?? ""] ?? NaN) : null;
+}
+
+export function short(seconds: number): string {
+  for (const [unit, length] of Object.entries(UNITS).reverse()) {
+    if (seconds >= length && seconds % length === 0) return `${seconds / length}${unit}`;
+  }
+  return `${Number(seconds.toFixed(3))}s`;
+}
+
+const WORDS: [number, string][] = [[604800, "week"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+
+/** `1 hour`, `15 minutes`. */
+export function inWords(seconds: number): string {
+  for (const [length, word] of WORDS) {
+    if (seconds >= length && seconds % length === 0) {
+      const count = seconds / length;
+      return `${count} ${word}${count === 1 ? "" : "s"}`;
+    }
+  }
+  return `${Number(seconds.toFixed(3))} seconds`;
+}
+
+/** In the largest unit of which there are two at least, without a fraction. */
+export function roughly(seconds: number): string {
+  const [length, word] = WORDS.find(([one]) => seconds >= one * 2) ?? [1, "second"];
+  return `${Math.round(seconds / length)} ${word}s`;
+}
+
+/** What the menu offers. */
+export const LASTS = [300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400];
+
+/** So many points of the finest granularity are shown at first: minutes where each second is kept, a day where every five minutes are. */
+const POINTS_AT_FIRST = 300;
+
+export function lastFor(finestSeconds: number): number {
+  const wanted = finestSeconds * POINTS_AT_FIRST;
+  return LASTS.find((last) => last >= wanted) ?? 7 * 86400;
+}
+
+export function spanOf(params: URLSearchParams): Span {
+  const from = momentOf(params.get("from"));
+  const to = momentOf(params.get("to"));
+  if (from !== null && to !== null && to > from) return { from, to };
+  const last = secondsOfShort(params.get("last") ?? "");
+  return last ? { last } : "auto";
+}
+
+/** Seconds of ISO 8601 or of a number of seconds. */
+export function momentOf(text: string | null): number | null {
+  if (!text) return null;
+  const number = Number(text);
+  const seconds = Number.isFinite(number) ? number : Date.parse(text) / 1000;
+  return Number.isFinite(seconds) ? seconds : null;
+}
+
+/** As the address has it: to the millisecond, without what is nought. */
+export function printMoment(seconds: number): string {
+  return new Date(Math.round(seconds * 1000)).toISOString().replace(/(:00)?\.000Z$/, "Z");
+}
+
+export function rangeOf(span: Span, autoSeconds: number, now: number): Range {
+  if (span === "auto") return { from: now - autoSeconds, to: now };
+  return "last" in span ? { from: now - span.last, to: now } : span;
+}

@@ -1,0 +1,73 @@
+// A metric's points for a chart: fetched for the range, and while live only what has come since.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { measuresOf, type Found } from "../api/measures";
+import { GoneError, explain } from "../http/errors";
+import { appended } from "./columns";
+import { returns } from "../http/client";
+import { useCell } from "../state/cell";
+import type { Range } from "./range";
+
+export interface Loaded {
+  found: Found | null;
+  /** Of what `found` is. */
+  grain: number;
+  error: string | null;
+  isLoading: boolean;
+}
+
+interface Work {
+  key: string;
+  found: Found | null;
+  isBusy: boolean;
+}
+
+/** `isWanted` is false while nobody sees the chart. */
+export function useColumns(id: string, methods: string[], grain: number, range: Range, isLive: boolean, isWanted = true): Loaded {
+  const [loaded, setLoaded] = useState<Loaded>({ found: null, grain, error: null, isLoading: true });
+  const work = useRef<Work>({ key: "", found: null, isBusy: false });
+  const span = isLive ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
+  const returned = useCell(returns);
+  const key = `${id}|${methods.join(",")}|${grain}|${span}`;
+  useEffect(() => {
+    if (!isWanted || methods.length === 0) return;
+    const state = work.current;
+    const isSame = isLive && state.key === key;
+    if (isSame && state.isBusy) return; // The next tick asks for what this one would have.
+    const isTail = isSame && state.found !== null;
+    const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
+    work.current = own;
+    const from = isTail ? tailFrom(own.found as Found, range, grain) : range.from - grain;
+    if (!isTail) setLoaded((before) => ({ ...before, isLoading: true }));
+    measuresOf({ id, methods, grain, from, to: range.to }).then(
+      (next) => {
+        own.isBusy = false;
+        if (work.current !== own) return;
+        own.found = isTail ? merged(own.found as Found, next, range.from - grain) : next;
+        setLoaded({ found: own.found, grain, error: null, isLoading: false });
+      },
+      (error: unknown) => {
+        own.isBusy = false;
+        // What was there stays to be seen: the top of the page says that the server is gone.
+        if (error instanceof GoneError && isTail) return;
+        if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
+      },
+    );
+  }, [key, isWanted, returned, isLive ? range.to : 0]);
+  return loaded;
+}
+
+/** The last bucket may still grow; so may the one before, by points on their way. */
+function tailFrom(found: Found, range: Range, grain: number): number {
+  const lasts = Object.values(found).map(({ times }) => times[times.length - 1] ?? range.from);
+  return Math.max(range.from - grain, Math.min(...lasts) - grain);
+}
+
+function merged(old: Found, next: Found, from: number): Found {
+  const out: Found = {};
+  for (const [method, columns] of Object.entries(next)) {
+    const before = old[method];
+    out[method] = before ? appended(before, columns, from) : columns;
+  }
+  return out;
+}

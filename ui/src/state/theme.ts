@@ -1,0 +1,62 @@
+// Light or dark: as the system is, unless the user has chosen. The choice is the only thing that the page stores.
+
+import { Cell } from "./cell";
+
+export type Theme = "light" | "dark";
+export type Choice = Theme | "system";
+
+const KEY = "gnudi-theme";
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+let colours = new Map<string, string>();
+
+function stored(): Choice {
+  try {
+    const text = localStorage.getItem(KEY);
+    return text === "light" || text === "dark" ? text : "system";
+  } catch {
+    return "system"; // Storage may be forbidden.
+  }
+}
+
+export const choice = new Cell<Choice>(stored());
+export const theme = new Cell<Theme>(themeOf(choice.value));
+
+function themeOf(chosen: Choice): Theme {
+  return chosen === "system" ? (dark.matches ? "dark" : "light") : chosen;
+}
+
+function apply(): void {
+  colours = new Map();
+  document.documentElement.dataset["theme"] = themeOf(choice.value);
+  theme.set(themeOf(choice.value));
+}
+
+apply();
+dark.addEventListener("change", apply);
+
+export function choose(next: Choice): void {
+  choice.set(next);
+  try {
+    if (next === "system") localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, next);
+  } catch {
+    // Then it holds for this page only.
+  }
+  apply();
+}
+
+/** A colour of the style sheet. Charts ask for many, and the browser works each out anew. */
+export function colour(name: string): string {
+  let found = colours.get(name);
+  if (found === undefined) {
+    found = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    colours.set(name, found);
+  }
+  return found;
+}
+
+export const COLOURS = 10;
+
+/** The colour of the line with that number. */
+export const lineColour = (at: number): string => colour(`line-${(at % COLOURS) + 1}`);

@@ -1,0 +1,100 @@
+// The range of time that all charts show, and the clock that moves it while the page is live.
+
+import { Cell } from "./cell";
+import { address, change } from "./address";
+import { goneSince } from "../http/client";
+import { type Range, printMoment, rangeOf, secondsOfShort, short, spanOf } from "../series/range";
+
+/** What is shown where the address does not say: set by a view once it knows what the store keeps. */
+export const autoSeconds = new Cell(900);
+
+/** How often charts look for new points, in ms. */
+export const livePeriod = new Cell(2000);
+
+const now = () => Date.now() / 1000;
+
+export const isLive = new Cell(readLive());
+export const range = new Cell<Range>(readRange());
+
+function readLive(): boolean {
+  const { params } = address.value;
+  return params.get("live") !== "0" && !("from" in Object(spanOf(params)));
+}
+
+function readRange(): Range {
+  return rangeOf(spanOf(address.value.params), autoSeconds.value, now());
+}
+
+function update(): void {
+  isLive.set(readLive());
+  const next = readRange();
+  const { from, to } = range.value;
+  if (next.from !== from || next.to !== to) range.set(next);
+}
+
+let seen = "";
+address.follow(({ params }) => {
+  const key = ["last", "from", "to", "live"].map((name) => params.get(name)).join("|");
+  if (key !== seen) update();
+  seen = key;
+});
+autoSeconds.follow(() => {
+  if (spanOf(address.value.params) === "auto") update();
+});
+
+/** While the server does not answer it is asked less often. */
+const GONE_PERIOD_MS = 3000;
+
+function tick(): void {
+  const period = goneSince.value === null ? livePeriod.value : Math.max(livePeriod.value, GONE_PERIOD_MS);
+  window.setTimeout(tick, period);
+  if (isLive.value && !document.hidden) update();
+}
+window.setTimeout(tick, 1000);
+document.addEventListener("visibilitychange", () => {
+  if (isLive.value && !document.hidden) update();
+});
+
+/** Shows one range, from now on without moving. */
+export function show({ from, to }: Range): void {
+  change({ from: printMoment(from), to: printMoment(to), last: null, live: null });
+}
+
+export function showLast(seconds: number | null): void {
+  change({ last: seconds === null ? null : short(seconds), from: null, to: null, live: null });
+}
+
+const LENGTH_MIN_S = 2;
+const LENGTH_MAX_S = 20 * 365 * 86400;
+
+/** Around the middle, or around `at`. */
+export function zoom(factor: number, at?: number): void {
+  const { from, to } = range.value;
+  const length = Math.min(Math.max((to - from) * factor, LENGTH_MIN_S), LENGTH_MAX_S);
+  const span = spanOf(address.value.params);
+  if (at === undefined && !("from" in Object(span)) && isLive.value) {
+    showLast(Math.round(length));
+    return;
+  }
+  const pivot = at ?? (from + to) / 2;
+  const start = pivot - ((pivot - from) / (to - from)) * length;
+  show({ from: start, to: start + length });
+}
+
+/** By so much of what is shown. */
+export function pan(part: number): void {
+  const { from, to } = range.value;
+  const by = (to - from) * part;
+  show({ from: from + by, to: to + by });
+}
+
+export function toggleLive(): void {
+  if (isLive.value) {
+    const { from, to } = range.value;
+    show({ from, to });
+  } else {
+    const last = secondsOfShort(address.value.params.get("last") ?? "");
+    const { from, to } = range.value;
+    showLast(last ?? Math.max(1, Math.round(to - from)));
+  }
+}

@@ -1,0 +1,169 @@
+// The same metric of all resources of the type, a line for each value of an attribute.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Query, type Result, aggregates, requestOf } from "../../api/aggregates";
+import { listTypes, lookUp } from "../../api/resources";
+import { type Metric, type Resource, grainsOf } from "../../api/types";
+import type { Settings } from "../../chart/settings";
+import { explain, isAborted } from "../../http/errors";
+import { curlOf } from "../../parts/download";
+import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
+import { Problem } from "../../parts/problem";
+import { TakeAway } from "../../parts/take_away";
+import { rate } from "../../series/columns";
+import { perSecond } from "../../series/format";
+import { chooseGrain } from "../../series/grain";
+import type { Range } from "../../series/range";
+import { change } from "../../state/address";
+import { useCell } from "../../state/cell";
+import { isLive, range as shownRange } from "../../state/time";
+
+const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
+
+/** The resource's type and what its resources can be grouped by. */
+function useOwner(metric: Metric): { resource: Resource; attributes: string[] } | null {
+  const [owner, setOwner] = useState<{ resource: Resource; attributes: string[] } | null>(null);
+  useEffect(() => {
+    let isThere = true;
+    const find = async () => {
+      const resource = metric.resource_id ? await lookUp(metric.resource_id) : null;
+      if (!resource) return;
+      const types = await listTypes();
+      const own = types.find(({ name }) => name === resource.type);
+      if (isThere) setOwner({ resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] });
+    };
+    find().catch(() => undefined); // Without them there is nothing to group by, which the menu then says.
+    return () => void (isThere = false);
+  }, [metric.id]);
+  return owner;
+}
+
+export function GroupChoice({ metric, value }: { metric: Metric; value: string | null }) {
+  const owner = useOwner(metric);
+  if (!owner) return null;
+  return (
+    <label class={`choice${value ? " on" : ""}`}>
+      <span>Group all {owner.resource.type} by</span>
+      <select name="by" value={value ?? ""} onChange={(event) => change({ by: event.currentTarget.value })}>
+        <option value="">nothing</option>
+        {owner.attributes.map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+interface Found {
+  series: Series[];
+  total: number;
+}
+
+interface GroupsProps {
+  metric: Metric;
+  by: string;
+  method: string;
+  settings: Settings;
+  isRate: boolean;
+}
+
+/** Groups are all computed anew each time: not more often than this while live. */
+const LIVE_PERIOD_MIN_S = 5;
+
+export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
+  const owner = useOwner(metric);
+  const range = useCell(shownRange);
+  const live = useCell(isLive);
+  const [found, setFound] = useState<Found | null>(null);
+  const [error, setError] = useState("");
+  const lastAt = useRef(0);
+  const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
+  const now = Date.now() / 1000;
+  const grain = settings.grain ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
+  const how = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grain, coarse: coarsest(grains.map(({ seconds }) => seconds), range, grain) };
+  const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`);
+  const lastKey = useRef("");
+  useEffect(() => {
+    if (!how.type) return;
+    if (lastKey.current === key && range.to - lastAt.current < LIVE_PERIOD_MIN_S) return;
+    [lastKey.current, lastAt.current] = [key, range.to];
+    const controller = new AbortController();
+    fetchGroups(how, range, controller.signal).then(
+      (next) => (setFound(next), setError("")),
+      (failure: unknown) => {
+        if (!isAborted(failure)) setError(explain(failure));
+      },
+    );
+    return live ? undefined : () => controller.abort();
+  }, [key, live ? range.to : 0]);
+  const series = useMemo(
+    () => (found?.series ?? []).map((one) => (isRate ? { ...one, columns: rate(one.columns) } : one)),
+    [found, isRate],
+  );
+  const unit = isRate ? perSecond(metric.unit) : metric.unit;
+  const curl = () => {
+    const { path, options } = requestOf(queryOf(how, range, grain));
+    return curlOf("POST", path, options);
+  };
+  return (
+    <section class="groups" aria-label={`By ${by}`}>
+      <h2>{metric.name} by {by}</h2>
+      {error && <Problem text={error} />}
+      {found && (
+        <>
+          <ManyLines series={series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
+          <TakeAway name={`${metric.name ?? metric.id} by ${by}`} series={() => series} curl={curl} />
+        </>
+      )}
+      {!found && !error && <p class="note">Asking…</p>}
+    </section>
+  );
+}
+
+interface How {
+  type: string;
+  name: string;
+  by: string;
+  method: string;
+  grain: number;
+  coarse: number;
+}
+
+/** The longest granularity that still has a point in the range. */
+function coarsest(grains: number[], { from, to }: Range, grain: number): number {
+  return grains.filter((seconds) => seconds >= grain && seconds <= to - from).pop() ?? grain;
+}
+
+/** Wildcards in a metric's name would find its neighbours, too. */
+const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
+
+function queryOf(how: How, range: Range, grain: number, search: Record<string, unknown> = {}): Query {
+  return {
+    type: how.type,
+    search,
+    operations: ["aggregate", "mean", ["metric", nameOnly(how.name), how.method]],
+    groupBy: [how.by],
+    grain,
+    from: range.from - grain,
+    to: range.to + grain,
+    fill: "dropna",
+  };
+}
+
+/** Groups may be many: first all with few points, then the largest with all of theirs. */
+async function fetchGroups(how: How, range: Range, signal: AbortSignal): Promise<Found> {
+  const first = await aggregates(queryOf(how, range, how.coarse), signal);
+  if (how.coarse === how.grain) return { series: seriesOf(first.results), total: first.results.length };
+  let search: Record<string, unknown> = {};
+  if (first.results.length > LINES_MAX && how.by !== "creator") {
+    const largest = [...first.results].sort((a, b) => most(b) - most(a)).slice(0, LINES_MAX);
+    search = { in: { [how.by]: largest.map(({ names }) => names[0] ?? "").filter((name) => name !== "none") } };
+  }
+  const { results } = await aggregates(queryOf(how, range, how.grain, search), signal);
+  return { series: seriesOf(results), total: Math.max(first.results.length, results.length) };
+}
+
+const most = ({ columns }: Result): number => columns.values.reduce<number>((best, value) => Math.max(best, value ?? -Infinity), -Infinity);
+
+const seriesOf = (results: Result[]): Series[] =>
+  results
+    .map(({ names, columns, grain }) => ({ key: names.join(" "), label: names.join(" "), columns, grain }))
+    .sort((a, b) => a.label.localeCompare(b.label));

@@ -1,0 +1,96 @@
+// A small chart of one metric, with its name and its last value, or that under the cursor.
+
+import { useEffect, useRef } from "preact/hooks";
+import type { Metric } from "../../api/types";
+import { Plot } from "../../chart/plot";
+import { markChange, type Settings } from "../../chart/settings";
+import { useMetricChart } from "../../chart/use_metric_chart";
+import { prefixOf } from "./groups";
+import { Owner } from "../../parts/owner";
+import { format } from "../../series/format";
+import { inWords } from "../../series/range";
+import { change, linkTo } from "../../state/address";
+import { show, zoom } from "../../state/time";
+
+export const CARD_HEIGHT = 178;
+const PLOT_HEIGHT = 122;
+/** Padding and border of a card. */
+const SIDES_PX = 22;
+
+export interface CardProps {
+  metric: Metric;
+  settings: Settings;
+  pixels: number;
+  isMarking?: boolean;
+  /** Beside the name, if there is more to say. */
+  note?: string | null;
+}
+
+export function Card({ metric, settings, pixels, isMarking = false, note }: CardProps) {
+  const chart = useMetricChart(metric, settings, pixels);
+  const value = useRef<HTMLOutputElement>(null);
+  const last = format(chart.summary?.last, chart.unit);
+  const isUnder = useRef(false);
+  useEffect(() => {
+    if (value.current && !isUnder.current) value.current.textContent = last;
+  }, [last]);
+  const name = metric.name ?? metric.id;
+  const prefix = `${prefixOf(name)}.`;
+  const common = name.startsWith(prefix) ? prefix : "";
+  const label = describe(name, chart.summary, chart.unit);
+  return (
+    <article class={`card${chart.isLoading && !chart.found ? " loading" : ""}`} data-metric={metric.id}>
+      <header>
+        <h3>
+          <a href={linkTo(["chart"], { m: metric.id, ...kept(settings) })} title={name}>
+            <bdi><span class="common">{common}</span>{name.slice(common.length)}</bdi>
+          </a>
+        </h3>
+        <output ref={value} class="value" />
+      </header>
+      <p class="sub">
+        <Owner id={metric.resource_id ?? null} />
+        {note ? <span>{note}</span> : <span>{chart.isRate ? "per second" : chart.method} · {inWords(chart.grain)}</span>}
+      </p>
+      {chart.error ? (
+        <p class="problem" role="alert">{chart.error}</p>
+      ) : (
+        <Plot
+          lines={chart.lines}
+          range={chart.range}
+          unit={chart.unit}
+          height={PLOT_HEIGHT}
+          width={pixels - SIDES_PX}
+          isSmall
+          label={label}
+          mark={settings.mark}
+          isMarking={isMarking}
+          onZoom={show}
+          onMark={(mark) => change(markChange(mark))}
+          onWheel={zoom}
+          onCursor={({ time, values }) => {
+            isUnder.current = time !== null;
+            if (value.current) value.current.textContent = time === null ? last : format(values[0], chart.unit);
+          }}
+        />
+      )}
+      {!chart.error && chart.found && !chart.summary && <p class="nothing">no points in this time</p>}
+    </article>
+  );
+}
+
+/** What stays when a small chart is made large. */
+export function kept({ method, band, besideSeconds, rate, mark }: Settings) {
+  return {
+    agg: method,
+    band,
+    beside: besideSeconds ? `${besideSeconds}s` : null,
+    rate: rate === "auto" ? null : rate,
+    ...markChange(mark),
+  };
+}
+
+export function describe(name: string, summary: { min: number; max: number; last: number } | null, unit: string | null): string {
+  if (!summary) return `Chart of ${name}: no points`;
+  return `Chart of ${name}: last ${format(summary.last, unit)}, from ${format(summary.min, unit)} to ${format(summary.max, unit)}`;
+}

@@ -1,0 +1,110 @@
+// Which metrics changed most in the marked window: all that the search finds are compared with the time before it.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { type Page, listMetrics } from "../../api/metrics";
+import { measuresOf } from "../../api/measures";
+import { type Metric, grainsOf } from "../../api/types";
+import type { Settings } from "../../chart/settings";
+import { explain, isAborted } from "../../http/errors";
+import { Problem } from "../../parts/problem";
+import { mainMethod } from "../../series/aggregation";
+import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
+import { EMPTY, isCounter, rate } from "../../series/columns";
+import { format, formatCount, formatTime, perSecond } from "../../series/format";
+import { chooseGrain } from "../../series/grain";
+import { type Range, roughly } from "../../series/range";
+import { Grid } from "./grid";
+
+/** Metrics that are compared at most: those behind them must be searched for. */
+const COMPARED_MAX = 5000;
+const PAGE_METRICS = 1000;
+/** Shown at most. */
+const SHOWN_MAX = 60;
+/** Points of a series that the comparison looks at, in pixels of a chart that would have as many. */
+const PIXELS = 120;
+
+interface Ranked {
+  metric: Metric;
+  change: Change;
+  unit: string | null;
+}
+
+interface State {
+  ranked: Ranked[];
+  compared: number;
+  isDone: boolean;
+  error: string | null;
+}
+
+interface ChangesProps {
+  mark: Range;
+  settings: Settings;
+  /** Those to compare; or those with the text in their names. */
+  metrics?: Metric[];
+  text?: string;
+}
+
+export function Changes({ mark, text = "", metrics, settings }: ChangesProps) {
+  const state = useRanking(mark, text, metrics, settings.method);
+  const shown = useMemo(() => state.ranked.slice(0, SHOWN_MAX), [state.ranked]);
+  const byId = useMemo(() => new Map(shown.map((ranked) => [ranked.metric.id, ranked])), [shown]);
+  const noteOf = ({ id }: Metric) => {
+    const ranked = byId.get(id);
+    return ranked ? `${format(ranked.change.before, ranked.unit)} → ${format(ranked.change.within, ranked.unit)}` : null;
+  };
+  const length = mark.to - mark.from;
+  return (
+    <section aria-label="What changed">
+      <p class="lead" role="status">
+        What changed most in the {roughly(length)} from {formatTime(mark.from)}, against the {roughly(length * BASELINE_LENGTHS)} before:{" "}
+        {state.isDone ? `${formatCount(state.ranked.length, "metric")} of ${state.compared} did.` : `${state.compared} compared…`}
+        {state.compared >= COMPARED_MAX && " More are not compared: search for a part of the name."}
+      </p>
+      {state.error && <Problem text={state.error} />}
+      <Grid metrics={shown.map(({ metric }) => metric)} settings={settings} isMarking={false} hasSections={false} noteOf={noteOf} />
+    </section>
+  );
+}
+
+function useRanking(mark: Range, text: string, given: Metric[] | undefined, method: string | null): State {
+  const [state, setState] = useState<State>({ ranked: [], compared: 0, isDone: false, error: null });
+  useEffect(() => {
+    const controller = new AbortController();
+    const ranked: Ranked[] = [];
+    let compared = 0;
+    const tell = (isDone: boolean, error: string | null = null) => {
+      if (controller.signal.aborted) return;
+      ranked.sort((a, b) => b.change.score - a.change.score);
+      setState({ ranked: [...ranked], compared, isDone, error });
+    };
+    const work = async () => {
+      let marker: string | null = null;
+      do {
+        const page: Page = given ? { metrics: given, marker: null } : await listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
+        await Promise.all(page.metrics.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), () => null)));
+        controller.signal.throwIfAborted();
+        compared += page.metrics.length;
+        marker = page.marker;
+        tell(marker === null || compared >= COMPARED_MAX);
+      } while (marker !== null && compared < COMPARED_MAX);
+    };
+    setState({ ranked: [], compared: 0, isDone: false, error: null });
+    work().catch((error: unknown) => {
+      if (!isAborted(error)) tell(true, explain(error));
+    });
+    return () => controller.abort();
+  }, [mark.from, mark.to, text, method, given]);
+  return state;
+}
+
+async function compare(metric: Metric, mark: Range, wished: string | null): Promise<Ranked | null> {
+  const policy = metric.archive_policy;
+  const method = mainMethod(policy.aggregation_methods, wished);
+  const whole = { from: baselineOf(mark).from, to: mark.to };
+  const grain = chooseGrain(grainsOf(policy), whole, PIXELS, Date.now() / 1000);
+  const found = await measuresOf({ id: metric.id, methods: [method], grain, ...whole });
+  const stored = found[method] ?? EMPTY;
+  const isRate = isCounter(stored, metric.unit);
+  const change = changeOf(isRate ? rate(stored) : stored, mark);
+  return change && { metric, change, unit: isRate ? perSecond(metric.unit) : metric.unit };
+}

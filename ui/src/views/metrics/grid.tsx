@@ -1,0 +1,107 @@
+// The grid of small charts: only those rows are there that are on the screen, so that it holds any number.
+
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Metric } from "../../api/types";
+import type { Settings } from "../../chart/settings";
+import { formatCount } from "../../series/format";
+import { CARD_HEIGHT, Card } from "./card";
+import { type Row, rowsOf, sectionsOf } from "./groups";
+
+const CARD_WIDTH_MIN = 292;
+const GAP = 12;
+const HEADING_HEIGHT = 44;
+/** Rows beyond the edges of the screen, in pixels, so that a scroll finds them drawn. */
+const AHEAD_PX = 300;
+
+const heightOf = (row: Row): number => (row.kind === "heading" ? HEADING_HEIGHT : CARD_HEIGHT + GAP);
+
+interface GridProps {
+  metrics: Metric[];
+  settings: Settings;
+  isMarking: boolean;
+  hasSections?: boolean;
+  noteOf?: (metric: Metric) => string | null;
+  /** The end has come into sight. */
+  onEnd?: () => void;
+}
+
+export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf, onEnd }: GridProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  const [sight, setSight] = useState({ top: 0, bottom: window.innerHeight });
+  const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
+  const columns = Math.max(1, Math.floor((width + GAP) / (CARD_WIDTH_MIN + GAP)));
+  const rows = useMemo(() => {
+    if (!hasSections) return rowsOf([{ name: "", metrics }], columns, () => false).slice(1);
+    return rowsOf(sectionsOf(metrics), columns, (name) => folded.has(name));
+  }, [metrics, columns, folded, hasSections]);
+  const tops = useMemo(() => {
+    let top = 0;
+    const all = rows.map((row) => (top += heightOf(row)) - heightOf(row));
+    return { all, height: top };
+  }, [rows]);
+
+  useLayoutEffect(() => {
+    const look = () => {
+      const place = box.current?.getBoundingClientRect();
+      if (!place) return;
+      setWidth(place.width);
+      const next = { top: -place.top, bottom: window.innerHeight - place.top };
+      setSight((before) => (Math.abs(before.top - next.top) < 40 && Math.abs(before.bottom - next.bottom) < 40 ? before : next));
+    };
+    look();
+    const observer = new ResizeObserver(look);
+    if (box.current) observer.observe(box.current);
+    window.addEventListener("scroll", look, { passive: true });
+    window.addEventListener("resize", look);
+    return () => {
+      observer.disconnect();
+      window.removeEventListener("scroll", look);
+      window.removeEventListener("resize", look);
+    };
+  }, []);
+
+  const isAtEnd = sight.bottom + AHEAD_PX >= tops.height;
+  useLayoutEffect(() => {
+    if (isAtEnd && width > 0) onEnd?.();
+  }, [isAtEnd, metrics.length, width > 0]);
+
+  const cardWidth = (width - GAP * (columns - 1)) / columns;
+  const isSeen = (at: number) => {
+    const top = tops.all[at] as number;
+    return top + heightOf(rows[at] as Row) > sight.top - AHEAD_PX && top < sight.bottom + AHEAD_PX;
+  };
+  const toggle = (name: string) => {
+    const next = new Set(folded);
+    if (!next.delete(name)) next.add(name);
+    setFolded(next);
+  };
+  return (
+    <div class="grid" ref={box} style={{ height: `${tops.height}px` }}>
+      {width > 0 &&
+        rows.map((row, at) => {
+          if (!isSeen(at)) return null;
+          const top = tops.all[at] as number;
+          if (row.kind === "heading") {
+            const { name, metrics: members } = row.section;
+            return (
+              <h2 key={`heading ${name}`} class="section" style={{ transform: `translateY(${top}px)` }}>
+                <button type="button" aria-expanded={!folded.has(name)} onClick={() => toggle(name)}>
+                  <span class="fold" aria-hidden="true" /> {name} <small>{formatCount(members.length, "metric")}</small>
+                </button>
+              </h2>
+            );
+          }
+          return row.metrics.map((metric, column) => (
+            <div
+              key={metric.id}
+              class="cell"
+              style={{ width: `${cardWidth}px`, transform: `translate(${column * (cardWidth + GAP)}px, ${top}px)` }}
+            >
+              <Card metric={metric} settings={settings} pixels={cardWidth} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
+            </div>
+          ));
+        })}
+    </div>
+  );
+}

@@ -1,0 +1,96 @@
+// The first view: all metrics as small charts, or those that the search finds.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Page, listMetrics } from "../../api/metrics";
+import type { Metric } from "../../api/types";
+import { useSettings } from "../../chart/settings";
+import { explain, isAborted } from "../../http/errors";
+import { ChartBar } from "../../parts/chart_bar";
+import { Problem } from "../../parts/problem";
+import { formatCount } from "../../series/format";
+import { linkTo, useAddress } from "../../state/address";
+import { useCell } from "../../state/cell";
+import { returns } from "../../http/client";
+import { identity } from "../../http/session";
+import { suitRange } from "../../state/suit";
+import { Changes } from "./changes";
+import { Grid } from "./grid";
+
+interface Listing {
+  text: string;
+  metrics: Metric[];
+  marker: string | null;
+  error: string | null;
+  isLoading: boolean;
+}
+
+const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoading: true };
+
+/** The metrics whose names have the text, and more of them when asked for. */
+export function useListing(text: string, resource?: string): Listing & { more: () => void } {
+  const [listing, setListing] = useState<Listing>(BEGIN);
+  const who = useCell(identity);
+  const returned = useCell(returns);
+  const running = useRef<AbortController | null>(null);
+  const fetchPage = (marker: string | null) => {
+    running.current?.abort();
+    const controller = new AbortController();
+    running.current = controller;
+    setListing((before) => ({ ...before, text, isLoading: true }));
+    listMetrics({ text, marker, ...(resource && { resource }) }, controller.signal).then(
+      (page: Page) => {
+        running.current = null;
+        if (!marker) suitRange(page.metrics);
+        setListing((before) => ({
+          text,
+          metrics: marker ? before.metrics.concat(page.metrics) : page.metrics,
+          marker: page.marker,
+          error: null,
+          isLoading: false,
+        }));
+      },
+      (error: unknown) => {
+        if (!isAborted(error)) setListing((before) => ({ ...before, error: explain(error), isLoading: false }));
+      },
+    );
+  };
+  useEffect(() => {
+    fetchPage(null);
+    return () => running.current?.abort();
+  }, [text, who?.name, returned]);
+  const more = () => {
+    if (listing.marker && !running.current) fetchPage(listing.marker);
+  };
+  return { ...listing, more };
+}
+
+export function Metrics() {
+  const { params } = useAddress();
+  const text = params.get("q") ?? "";
+  const settings = useSettings();
+  const listing = useListing(text);
+  const [isMarking, setMarking] = useState(false);
+  const { metrics, marker, error, isLoading } = listing;
+  const count = `${formatCount(metrics.length, "metric")}${marker ? " and more" : ""}`;
+  return (
+    <>
+      <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking}>
+        <h1 class="title" aria-live="polite">{metrics.length || !isLoading ? count : "Metrics"}</h1>
+      </ChartBar>
+      {error && <Problem text={error} onRetry={() => location.reload()} />}
+      {settings.mark && <Changes mark={settings.mark} text={text} settings={settings} />}
+      {!settings.mark && <Grid metrics={metrics} settings={settings} isMarking={isMarking} onEnd={listing.more} />}
+      {!error && !isLoading && metrics.length === 0 && <NothingFound text={text} />}
+    </>
+  );
+}
+
+function NothingFound({ text }: { text: string }) {
+  if (text) return <p class="empty">No metric has “{text}” in its name. <a href={linkTo(["metrics"])}>Show all</a></p>;
+  return (
+    <div class="empty">
+      <h2>No metrics yet</h2>
+      <p>Metrics appear here as soon as somebody creates them, or this server collects its machine's own figures.</p>
+    </div>
+  );
+}

@@ -1,0 +1,201 @@
+// Operations over many metrics, typed with help, and their result with what it cost.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, type Query as Request, aggregates, requestOf } from "../../api/aggregates";
+import { listTypes } from "../../api/resources";
+import type { ResourceType } from "../../api/types";
+import { HttpError, explain, isAborted } from "../../http/errors";
+import * as filterLanguage from "../../language/filter";
+import * as operationLanguage from "../../language/operations";
+import { type Mistake, mistakeOf } from "../../language/problem";
+import { curlOf } from "../../parts/download";
+import { ManyLines, type Series, Table } from "../../parts/many_lines";
+import { Problem } from "../../parts/problem";
+import { TakeAway } from "../../parts/take_away";
+import { formatBytes, formatCount } from "../../series/format";
+import { change, useAddress } from "../../state/address";
+import { useCell } from "../../state/cell";
+import { isLive, range as shownRange } from "../../state/time";
+import { Editor } from "./editor";
+import { Examples } from "./examples";
+import { attributesOf, filterOffers, operationOffers } from "./offers";
+
+interface Draft {
+  operations: string;
+  filter: string;
+  type: string;
+  by: string;
+  fill: string;
+  grain: string;
+}
+
+const FILLS = ["", "0", "null", "dropna", "ffill", "bfill"];
+
+export function Query() {
+  const { params } = useAddress();
+  const [draft, setDraft] = useState<Draft>(() => draftOf(params));
+  const [types, setTypes] = useState<ResourceType[]>([]);
+  const [runs, setRuns] = useState(params.get("op") ? 1 : 0);
+  const outcome = useOutcome(draft, runs);
+  useEffect(() => void listTypes().then(setTypes, () => undefined), []);
+  const key = FIELDS.map(([, name]) => params.get(name)).join("|");
+  const own = useRef(key);
+  useEffect(() => {
+    // A link, or the browser's "back": not what was typed here.
+    if (own.current !== key) {
+      setDraft(draftOf(params));
+      setRuns((count) => count + 1);
+    }
+    own.current = key;
+  }, [key]);
+  const set = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const run = () => {
+    const changes = Object.fromEntries(FIELDS.map(([field, name]) => [name, draft[field].trim() || null]));
+    own.current = FIELDS.map(([field]) => draft[field].trim() || null).join("|");
+    change(changes);
+    setRuns(runs + 1);
+  };
+  const type = types.find(({ name }) => name === draft.type);
+  const attributes = attributesOf(type);
+  const marks = outcome.error && outcome.ran === textOf(draft) ? marksOf(outcome.error, draft) : { operations: [], filter: [], other: outcome.error ? explain(outcome.error) : "" };
+  return (
+    <div class="query">
+      <form class="box" onSubmit={(event) => (event.preventDefault(), run())}>
+        <h1>Query</h1>
+        <div class="fields">
+          <label class="choice"><span>Metrics of</span>
+            <select name="type" value={draft.type} onChange={(event) => set({ type: event.currentTarget.value })}>
+              <option value="">no resource: by id</option>
+              {types.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          </label>
+          <label class="choice"><span>Group by</span>
+            <select name="groupby" value={draft.by} disabled={!draft.type} onChange={(event) => set({ by: event.currentTarget.value })}>
+              <option value="">nothing</option>
+              {attributes.map((name) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          </label>
+          <label class="choice"><span>Fill</span>
+            <select name="fill" value={draft.fill} onChange={(event) => set({ fill: event.currentTarget.value })}>
+              {FILLS.map((fill) => <option key={fill} value={fill}>{fill || "only where all are"}</option>)}
+            </select>
+          </label>
+          <label class="choice"><span>Granularity</span>
+            <input name="granularity" size={7} value={draft.grain} placeholder="all" inputMode="decimal" onInput={(event) => set({ grain: event.currentTarget.value })} />
+          </label>
+        </div>
+        {draft.type && (
+          <Editor id="filter" label="Of which resources" rows={1} value={draft.filter} placeholder={"all of them; or: zone = 'north' and not flavor like 'm1%'"}
+            mistakes={[...filterLanguage.check(draft.filter, attributes), ...marks.filter]} onValue={(filter) => set({ filter })} onRun={run}
+            offersAt={(text, place) => filterOffers(text, place, type)} />
+        )}
+        <Editor id="operations" label="Operations" rows={4} value={draft.operations} placeholder={draft.type ? "(aggregate mean (metric cpu_util mean))" : "(rolling mean 10 (metric ID mean))"}
+          mistakes={[...operationLanguage.check(draft.operations), ...marks.operations]} onValue={(operations) => set({ operations })} onRun={run}
+          offersAt={(text, place) => operationOffers(text, place, draft.type !== "")} />
+        {marks.other && <Problem text={marks.other} />}
+        <div class="actions">
+          <button type="submit" class="main" disabled={!draft.operations.trim()}>Run</button>
+          <small>Ctrl+Enter</small>
+          <span class="spring" />
+          {outcome.isRunning && <small role="status">Running…</small>}
+        </div>
+      </form>
+      {!draft.operations && <Examples types={types} onChoose={(example) => (set(example))} />}
+      {outcome.answer && <Shown answer={outcome.answer} tookMs={outcome.tookMs} draft={draft} />}
+    </div>
+  );
+}
+
+/** The draft's fields, with their names in the address. */
+const FIELDS: [keyof Draft, string][] = [["operations", "op"], ["filter", "filter"], ["type", "type"], ["by", "by"], ["fill", "fill"], ["grain", "gran"]];
+
+function draftOf(params: URLSearchParams): Draft {
+  return Object.fromEntries(FIELDS.map(([field, name]) => [field, params.get(name) ?? ""])) as unknown as Draft;
+}
+
+const textOf = (draft: Draft): string => FIELDS.map(([field]) => draft[field]).join("\n");
+
+interface Outcome {
+  answer: Answer | null;
+  error: unknown;
+  /** The draft that it is of. */
+  ran: string;
+  tookMs: number;
+  isRunning: boolean;
+}
+
+const LIVE_PERIOD_MIN_S = 5;
+
+/** Runs the draft when asked to, and again as time goes on. */
+function useOutcome(draft: Draft, runs: number): Outcome {
+  const [outcome, setOutcome] = useState<Outcome>({ answer: null, error: null, ran: "", tookMs: 0, isRunning: false });
+  const range = useCell(shownRange);
+  const live = useCell(isLive);
+  const last = useRef({ runs: 0, at: 0 });
+  const ran = useRef<Draft>(draft);
+  useEffect(() => {
+    if (runs === 0) return;
+    const isNew = last.current.runs !== runs;
+    if (isNew) ran.current = draft;
+    else if (live && range.to - last.current.at < LIVE_PERIOD_MIN_S) return;
+    last.current = { runs, at: range.to };
+    const controller = new AbortController();
+    const began = performance.now();
+    if (isNew) setOutcome((before) => ({ ...before, isRunning: true }));
+    aggregates(requestFor(ran.current, range), controller.signal).then(
+      (answer) => setOutcome({ answer, error: null, ran: textOf(ran.current), tookMs: performance.now() - began, isRunning: false }),
+      (error: unknown) => {
+        if (!isAborted(error)) setOutcome((before) => ({ ...before, error, ran: textOf(ran.current), isRunning: false }));
+      },
+    );
+    return live ? undefined : () => controller.abort();
+  }, [runs, range.from, range.to]);
+  return outcome;
+}
+
+function requestFor(draft: Draft, { from, to }: { from: number; to: number }): Request {
+  return {
+    operations: draft.operations,
+    ...(draft.type && { type: draft.type, search: draft.filter.trim() || {}, groupBy: draft.by ? [draft.by] : [] }),
+    grain: Number(draft.grain) || null,
+    from,
+    to,
+    fill: draft.fill || null,
+  };
+}
+
+function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter: Mistake[]; other: string } {
+  const text = explain(error);
+  if (!(error instanceof HttpError) || ![400, 404].includes(error.status)) return { operations: [], filter: [], other: text };
+  const isFilter = /filter|attribute|search/i.test(text) && draft.filter.trim() !== "";
+  if (isFilter) return { operations: [], filter: [mistakeOf(text, draft.filter)], other: "" };
+  if (/operation|metric|aggregat/i.test(text)) return { operations: [mistakeOf(text, draft.operations)], filter: [], other: "" };
+  return { operations: [], filter: [], other: text };
+}
+
+function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draft: Draft }) {
+  const range = useCell(shownRange);
+  const [isTable, setTable] = useState(false);
+  const series: Series[] = answer.results.map(({ names, columns, grain }) => {
+    const label = names.join(" ") || "result";
+    return { key: label, label, columns, grain };
+  });
+  const { cost, points } = answer;
+  return (
+    <section class="box" aria-label="Result">
+      <p class="cost" role="status">
+        {formatCount(series.length, "series", "series")}, {formatCount(points, "point")}, {formatBytes(cost.bytes)} in {Math.round(tookMs)} ms:
+        {" "}{Math.round(cost.waitedMs)} ms until the server answered, {Math.round(cost.readMs)} ms to read it
+      </p>
+      {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
+      <div class="actions">
+        <TakeAway name="query" series={() => series} curl={() => {
+          const { path, options } = requestOf(requestFor(draft, range));
+          return curlOf("POST", path, options);
+        }} />
+        <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
+      </div>
+      {isTable && <Table series={series} unit={null} />}
+    </section>
+  );
+}

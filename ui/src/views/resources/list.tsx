@@ -1,0 +1,107 @@
+// The resources of a type, those that a filter finds, a page at a time.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { listTypes, nameOf, searchResources } from "../../api/resources";
+import type { Resource, ResourceType } from "../../api/types";
+import { HttpError, explain, isAborted } from "../../http/errors";
+import * as language from "../../language/filter";
+import { mistakeOf } from "../../language/problem";
+import { Problem } from "../../parts/problem";
+import { formatCount, formatTime } from "../../series/format";
+import { change, linkTo, useAddress } from "../../state/address";
+import { Editor } from "../query/editor";
+import { attributesOf, filterOffers } from "../query/offers";
+
+const PAGE = 100;
+const ATTRIBUTES_SHOWN_MAX = 6;
+
+interface Listing {
+  resources: Resource[];
+  marker: string | null;
+  error: unknown;
+  isLoading: boolean;
+}
+
+export function ResourceList({ type: name }: { type: string }) {
+  const { params } = useAddress();
+  const filter = params.get("filter") ?? "";
+  const [draft, setDraft] = useState(filter);
+  const [types, setTypes] = useState<ResourceType[]>([]);
+  const [typesError, setTypesError] = useState("");
+  useEffect(() => void listTypes().then(setTypes, (error: unknown) => setTypesError(explain(error))), []);
+  useEffect(() => setDraft(filter), [filter, name]);
+  const { resources, marker, error, isLoading, more } = useResources(name, filter);
+  const type = types.find((one) => one.name === name);
+  const run = () => change({ filter: draft.trim() || null });
+  const isRefused = error instanceof HttpError && error.status === 400 && draft === filter;
+  const shown = Object.keys(type?.attributes ?? {}).slice(0, ATTRIBUTES_SHOWN_MAX);
+  return (
+    <div class="resources">
+      <nav class="types" aria-label="Resource types">
+        {types.map((one) => (
+          <a key={one.name} href={linkTo(["resources", one.name])} aria-current={one.name === name ? "page" : undefined}>
+            {one.name}{one.name === "generic" && <small> all</small>}
+          </a>
+        ))}
+        {typesError && <p class="problem" role="alert">{typesError}</p>}
+      </nav>
+      <form class="box" onSubmit={(event) => (event.preventDefault(), run())}>
+        <Editor id="resource-filter" label={`Filter of ${name}`} rows={1} value={draft} placeholder="all of them; or: project_id = '…' and started_at > '2026-01-01'"
+          mistakes={[...language.check(draft, attributesOf(type)), ...(isRefused ? [mistakeOf(explain(error), draft)] : [])]}
+          onValue={setDraft} onRun={run} offersAt={(text, place) => filterOffers(text, place, type)} />
+        <div class="actions"><button type="submit" class="main">Search</button></div>
+      </form>
+      {error !== null && !isRefused && <Problem text={explain(error)} />}
+      <section class="box">
+        <h1 aria-live="polite">{isLoading && resources.length === 0 ? name : `${formatCount(resources.length, "resource")}${marker ? " and more" : ""}`}</h1>
+        {resources.length > 0 && (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Resources">
+            <table>
+              <thead>
+                <tr><th>Name</th>{name === "generic" && <th>Type</th>}{shown.map((attribute) => <th key={attribute}>{attribute}</th>)}<th>Project</th><th>Since</th><th>Until</th></tr>
+              </thead>
+              <tbody>
+                {resources.map((resource) => (
+                  <tr key={resource.id}>
+                    <td><a href={linkTo(["resources", resource.type, resource.id])}>{nameOf(resource)}</a></td>
+                    {name === "generic" && <td>{resource.type}</td>}
+                    {shown.map((attribute) => <td key={attribute}>{String(resource[attribute] ?? "")}</td>)}
+                    <td>{resource.project_id ?? ""}</td>
+                    <td>{formatTime(Date.parse(resource.started_at) / 1000)}</td>
+                    <td>{resource.ended_at ? formatTime(Date.parse(resource.ended_at) / 1000) : ""}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {!isLoading && resources.length === 0 && error === null && <p class="empty">{filter ? "The filter finds none." : `There are no resources of type ${name}.`}</p>}
+        {marker && <button type="button" disabled={isLoading} onClick={more}>More</button>}
+      </section>
+    </div>
+  );
+}
+
+function useResources(type: string, filter: string): Listing & { more: () => void } {
+  const [listing, setListing] = useState<Listing>({ resources: [], marker: null, error: null, isLoading: true });
+  const running = useRef<AbortController | null>(null);
+  const fetchPage = (marker: string | null) => {
+    running.current?.abort();
+    const controller = new AbortController();
+    running.current = controller;
+    setListing((before) => ({ ...before, isLoading: true }));
+    searchResources(type, filter.trim() || {}, { limit: PAGE, marker, details: type === "generic", signal: controller.signal }).then(
+      (page) =>
+        setListing((before) => ({ resources: marker ? before.resources.concat(page.resources) : page.resources, marker: page.marker, error: null, isLoading: false })),
+      (error: unknown) => {
+        // What was found before stays on the page.
+        if (!isAborted(error)) setListing((before) => ({ ...before, error, isLoading: false }));
+      },
+    );
+  };
+  useEffect(() => {
+    fetchPage(null);
+    return () => running.current?.abort();
+  }, [type, filter]);
+  return { ...listing, more: () => fetchPage(listing.marker) };
+}

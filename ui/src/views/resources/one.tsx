@@ -1,0 +1,102 @@
+// One resource: what it is, what it was, and what is measured of it.
+
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../../http/client";
+import { getHistory, getResource, nameOf } from "../../api/resources";
+import type { Metric, Resource } from "../../api/types";
+import { useSettings } from "../../chart/settings";
+import { explain, isAborted } from "../../http/errors";
+import { ChartBar } from "../../parts/chart_bar";
+import { Problem } from "../../parts/problem";
+import { formatCount, formatTime } from "../../series/format";
+import { linkTo } from "../../state/address";
+import { show } from "../../state/time";
+import { suitRange } from "../../state/suit";
+import { Changes } from "../metrics/changes";
+import { Grid } from "../metrics/grid";
+import { type Revision, revisionsOf } from "./revisions";
+
+interface Loaded {
+  resource: Resource | null;
+  history: Resource[];
+  metrics: Metric[];
+  errors: string[];
+}
+
+/** Not attributes of the thing, but of the record. */
+const OWN = new Set(["metrics", "id", "type", "original_resource_id", "revision_start", "revision_end", "started_at", "ended_at"]);
+
+function useResource(type: string, id: string): Loaded {
+  const [loaded, setLoaded] = useState<Loaded>({ resource: null, history: [], metrics: [], errors: [] });
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const put = (part: Partial<Loaded>) => setLoaded((before) => ({ ...before, ...part }));
+    const fail = (error: unknown) => {
+      if (!isAborted(error)) setLoaded((before) => ({ ...before, errors: [...new Set([...before.errors, explain(error)])] }));
+    };
+    const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/metric`;
+    getResource(type, id, signal).then((resource) => put({ resource }), fail);
+    getHistory(type, id, signal).then((history) => put({ history }), fail);
+    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (suitRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
+    return () => controller.abort();
+  }, [type, id]);
+  return loaded;
+}
+
+export function OneResource({ type, id }: { type: string; id: string }) {
+  const { resource, history, metrics, errors } = useResource(type, id);
+  const settings = useSettings();
+  const [isMarking, setMarking] = useState(false);
+  const attributes = Object.entries(resource ?? {}).filter(([name]) => !OWN.has(name));
+  return (
+    <div class="one">
+      {errors.map((error) => <Problem key={error} text={error} />)}
+      <div class="about">
+        <section class="box" aria-label="Attributes">
+          <p class="path"><a href={linkTo(["resources", type])}>{type}</a></p>
+          <h1>{resource ? nameOf(resource) : id}</h1>
+          {resource && (
+            <>
+              <p class="sub">
+                since {formatTime(Date.parse(resource.started_at) / 1000)}
+                {resource.ended_at && <span class="ended"> until {formatTime(Date.parse(resource.ended_at) / 1000)}</span>}
+              </p>
+              <dl class="attributes">
+                {attributes.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{textOf(value)}</dd></div>)}
+                <div><dt>id</dt><dd><code>{resource.id}</code></dd></div>
+                {resource.original_resource_id !== resource.id && <div><dt>original id</dt><dd>{resource.original_resource_id}</dd></div>}
+              </dl>
+            </>
+          )}
+        </section>
+        <section class="box" aria-label="Revisions">
+          <h2>Revisions</h2>
+          <ol class="revisions">{revisionsOf(history).map((revision) => <OneRevision key={revision.from} revision={revision} />)}</ol>
+        </section>
+      </div>
+      <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking}>
+        <h2 class="title">{formatCount(metrics.length, "metric")}</h2>
+      </ChartBar>
+      {settings.mark && <Changes mark={settings.mark} metrics={metrics} settings={settings} />}
+      {!settings.mark && <Grid metrics={metrics} settings={settings} isMarking={isMarking} hasSections={metrics.length > 12} />}
+    </div>
+  );
+}
+
+export const textOf = (value: unknown): string => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+
+function OneRevision({ revision: { from, to, changes } }: { revision: Revision }) {
+  const end = to ?? Date.now() / 1000;
+  return (
+    <li>
+      <button type="button" class="link" title="Show this time" onClick={() => show({ from, to: end })}>{formatTime(from)}{to === null ? " – now" : ""}</button>
+      {changes.length === 0 && <span class="sub">as it was created</span>}
+      <ul>
+        {changes.map(({ name, before, after }) => (
+          <li key={name}><b>{name}</b> <del>{textOf(before)}</del> → <ins>{textOf(after)}</ins></li>
+        ))}
+      </ul>
+    </li>
+  );
+}

@@ -1,0 +1,82 @@
+// Counts what there is by looking at every metric and resource: by policy, by type, and which metrics are silent.
+
+import { type Options, type Reply, get } from "../../http/client";
+import { listMetrics } from "../../api/metrics";
+import { measuresOf } from "../../api/measures";
+import { type Metric, grainsOf } from "../../api/types";
+import { mainMethod } from "../../series/aggregation";
+
+export interface Silent {
+  metric: Metric;
+  /** Seconds; `null` where there was nothing in all the time that was looked at. */
+  last: number | null;
+}
+
+export interface Census {
+  metrics: number;
+  byPolicy: Record<string, number>;
+  byType: Record<string, number>;
+  silent: Silent[];
+  isDone: boolean;
+  /** There are more, which nobody has asked for yet. */
+  isCut: boolean;
+}
+
+const PAGE = 1000;
+/** So many are looked at without being asked for. */
+export const UNASKED_MAX = 3000;
+/** A metric is silent that has had no point for so long, or for so many points of its finest granularity. */
+const SILENT_S = 3600;
+const SILENT_POINTS = 10;
+const LOOKED_AT_S = 86400;
+
+export async function takeCensus(most: number, signal: AbortSignal, tell: (census: Census) => void): Promise<void> {
+  const census: Census = { metrics: 0, byPolicy: {}, byType: {}, silent: [], isDone: false, isCut: false };
+  const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
+  const say = () => !signal.aborted && tell({ ...census, silent: [...census.silent] });
+  let marker: string | null = null;
+  do {
+    const page = await listMetrics({ marker, limit: PAGE }, signal);
+    for (const metric of page.metrics) count(census.byPolicy, metric.archive_policy.name);
+    census.metrics += page.metrics.length;
+    const found = await Promise.all(page.metrics.map(silence));
+    signal.throwIfAborted();
+    census.silent.push(...found.filter((one) => one !== null));
+    say();
+    marker = page.marker;
+  } while (marker !== null && census.metrics < most);
+  census.isCut = marker !== null;
+  await countTypes(census, most, signal, count);
+  census.isDone = true;
+  say();
+}
+
+async function countTypes(census: Census, most: number, signal: AbortSignal, count: (counts: Record<string, number>, name: string) => void): Promise<void> {
+  let marker: string | null = null;
+  let resources = 0;
+  do {
+    const options: Options = { query: { limit: PAGE, marker, attrs: ["id", "type"] }, signal };
+    const { value, headers }: Reply<{ id: string; type: string }[]> = await get("v1/resource/generic", options);
+    for (const { type } of value) count(census.byType, type);
+    resources += value.length;
+    marker = /rel="?next"?/.test(headers.get("Link") ?? "") ? (value[value.length - 1]?.id ?? null) : null;
+  } while (marker !== null && resources < most);
+  if (marker !== null) census.isCut = true;
+}
+
+async function silence(metric: Metric): Promise<Silent | null> {
+  const now = Math.floor(Date.now() / 60_000) * 60;
+  const grains = grainsOf(metric.archive_policy);
+  const fitting = grains.filter(({ seconds, spanSeconds }) => seconds <= SILENT_S && spanSeconds >= LOOKED_AT_S);
+  const grain = (fitting[fitting.length - 1] ?? grains[0])?.seconds ?? 60;
+  const method = mainMethod(metric.archive_policy.aggregation_methods);
+  try {
+    const found = await measuresOf({ id: metric.id, methods: [method], grain, from: now - LOOKED_AT_S, to: now + 60 });
+    const times = found[method]?.times ?? [];
+    const last = times[times.length - 1] ?? null;
+    const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
+    return last === null || last + grain < now - limit ? { metric, last } : null;
+  } catch {
+    return null; // Deleted meanwhile, or not to be read by who looks.
+  }
+}

@@ -1,0 +1,98 @@
+// What the store holds: policies and types by their size, and metrics that get no points any more.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../../http/client";
+import { type ArchivePolicy, secondsOf } from "../../api/types";
+import { explain, isAborted } from "../../http/errors";
+import { Problem } from "../../parts/problem";
+import { formatCount, formatTime } from "../../series/format";
+import { inWords } from "../../series/range";
+import { linkTo } from "../../state/address";
+import { Owner } from "../../parts/owner";
+import { type Census, UNASKED_MAX, takeCensus } from "./census";
+
+const SILENT_SHOWN_MAX = 100;
+
+/** `workers` and `requests` stand beside what there is. */
+export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
+  const [most, setMost] = useState(UNASKED_MAX);
+  const [census, setCensus] = useState<Census | null>(null);
+  const [policies, setPolicies] = useState<ArchivePolicy[]>([]);
+  const [error, setError] = useState("");
+  useEffect(() => {
+    const controller = new AbortController();
+    const fail = (failure: unknown) => !isAborted(failure) && setError(explain(failure));
+    setError("");
+    get<ArchivePolicy[]>("v1/archive_policy", { signal: controller.signal }).then(({ value }) => setPolicies(value), fail);
+    takeCensus(most, controller.signal, setCensus).catch(fail);
+    return () => controller.abort();
+  }, [most]);
+  const progress = census?.isDone ? "" : ", still counting";
+  return (
+    <>
+      {error && <Problem text={error} />}
+      <div class="columns">
+        <div class="stack">
+        {workers}
+        <section class="box" aria-label="Archive policies">
+          <h2>Archive policies {census && <small>{formatCount(census.metrics, "metric")}{census.isCut ? " of more" : ""}{progress}</small>}</h2>
+          <Sizes rows={sizes(policies.map(({ name }) => name), census?.byPolicy)} noteOf={(name) => keeps(policies.find((policy) => policy.name === name))} hrefOf={() => null} />
+        </section>
+        <section class="box" aria-label="Resource types">
+          <h2>Resource types</h2>
+          <Sizes rows={sizes([], census?.byType)} noteOf={() => ""} hrefOf={(name) => linkTo(["resources", name])} />
+          {census?.isDone && Object.keys(census.byType).length === 0 && <p class="note">There are no resources.</p>}
+        </section>
+        </div>
+        {requests}
+      </div>
+      {census?.isCut && <p class="lead"><button type="button" onClick={() => setMost(Infinity)}>Count all</button></p>}
+      <section class="box" aria-label="Silent metrics">
+        <h2>Silent metrics {census && <small>{formatCount(census.silent.length, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
+        {census && census.silent.length > 0 && (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Silent metrics">
+            <table>
+              <thead><tr><th>Metric</th><th>Resource</th><th>Policy</th><th>Last point</th></tr></thead>
+              <tbody>
+                {census.silent.slice(0, SILENT_SHOWN_MAX).map(({ metric, last }) => (
+                  <tr key={metric.id}>
+                    <td><a href={linkTo(["chart"], { m: metric.id })}>{metric.name ?? metric.id}</a></td>
+                    <td><Owner id={metric.resource_id ?? null} /></td>
+                    <td>{metric.archive_policy.name}</td>
+                    <td>{last === null ? "none in a day" : formatTime(last)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {census?.isDone && census.silent.length === 0 && <p class="note">None.</p>}
+      </section>
+    </>
+  );
+}
+
+type Size = [name: string, count: number];
+
+const sizes = (names: string[], counts: Record<string, number> = {}): Size[] =>
+  [...new Set([...names, ...Object.keys(counts)])].map((name): Size => [name, counts[name] ?? 0]).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
+
+/** `1 second for 1 hour, …` */
+const keeps = (policy: ArchivePolicy | undefined): string =>
+  (policy?.definition ?? []).map(({ granularity, timespan }) => `${inWords(secondsOf(granularity))} ${timespan ? `for ${inWords(secondsOf(timespan))}` : "for ever"}`).join(", ");
+
+function Sizes({ rows, noteOf, hrefOf }: { rows: Size[]; noteOf: (name: string) => string; hrefOf: (name: string) => string | null }) {
+  const most = Math.max(1, ...rows.map(([, count]) => count));
+  return (
+    <ul class="sizes">
+      {rows.map(([name, count]) => (
+        <li key={name}>
+          <span class="name">{hrefOf(name) ? <a href={hrefOf(name) ?? ""}>{name}</a> : name} <small>{noteOf(name)}</small></span>
+          <b>{count.toLocaleString("en")}</b>
+          <span class="meter" aria-hidden="true"><span style={{ width: `${(100 * count) / most}%` }} /></span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,94 @@
+// Usable by everybody: axe finds nothing on any view, light or dark, on a phone or wide; the keyboard reaches all.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { fillCloud } from "./support/data.mjs";
+import { Server } from "./support/server.mjs";
+
+const AXE = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const PHONE = { width: 390, height: 844 };
+const WIDE = { width: 1680, height: 1000 };
+
+let server, browser, views;
+before(async () => {
+  [server, browser] = await Promise.all([new Server({ hasHost: true }).start(), launch()]);
+  const cloud = await fillCloud(server, { days: 1 });
+  const cpu = cloud[2].metrics["cpu_util"];
+  const query = encodeURIComponent("(aggregate mean (metric cpu_util mean))");
+  views = [
+    ["metrics", "#/metrics?last=6h", 3],
+    ["chart", `#/chart?m=${cpu}&last=6h&beside=1d&by=zone`, 2],
+    ["query", `#/query?last=6h&type=instance&by=zone&gran=60&op=${query}`, 1],
+    ["resources", "#/resources/instance?last=6h", 0],
+    ["resource", `#/resources/instance/${cloud[0].id}?last=6h`, 3],
+    ["store", "#/store", 0],
+  ];
+});
+after(async () => {
+  await browser.close();
+  await server.remove();
+});
+
+async function violations(page) {
+  // By the debugger, which the page's policy does not hold for.
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`).slice(0, 3).join(" | ")}`);
+}
+
+for (const scheme of ["light", "dark"]) {
+  for (const [size, place] of [["phone", PHONE], ["wide", WIDE]]) {
+    test(`axe finds nothing: ${scheme}, ${size}`, async () => {
+      const page = await open(browser, server.url, { ...place, scheme });
+      for (const [name, hash, charts] of views) {
+        await page.goto(server.url + hash);
+        await page.locator("main > *").first().waitFor();
+        await waitDrawn(page, size === "phone" ? Math.min(charts, 1) : charts);
+        if (name === "store") await page.locator(".sizes li").first().waitFor();
+        if (name === "resources") await page.getByRole("link", { name: "web 0" }).waitFor();
+        assert.deepEqual(await violations(page), [], name);
+        const sideways = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(sideways <= 0, `${name} is ${sideways} px too wide`);
+        await picture(page, `${name}-${size}-${scheme}`);
+      }
+      await close(page);
+    });
+  }
+}
+
+test("the keyboard alone finds a metric and moves through time", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=6h`);
+  await waitDrawn(page, 3);
+  await page.keyboard.press("/");
+  await page.keyboard.type("cpu_util");
+  await page.locator(".hit.metric").first().waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "cpu_util" }).waitFor();
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForFunction(() => location.hash.includes("from="));
+  await page.keyboard.press("l");
+  assert.equal(await page.getByRole("button", { name: "Live" }).getAttribute("aria-pressed"), "true");
+  await page.keyboard.press("t");
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await picture(page, "keys");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.keyboard.press("3");
+  await page.getByRole("link", { name: "instance", exact: true }).waitFor();
+  await close(page);
+});
+
+test("charts say in words what they show", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=6h&q=cpu_util`);
+  await waitDrawn(page, 3);
+  const labels = await page.locator('[role="img"]').evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
+  assert.ok(labels.length >= 3 && labels.every((label) => /^Chart of cpu_util: last .* %, from .* to .* %$/.test(label)), labels[0]);
+  await close(page);
+});

@@ -1,0 +1,220 @@
+// Looking at metrics: search, grid, zoom, address, cursor, resolution, band, another day, what changed, taking data along.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { fillCloud } from "./support/data.mjs";
+import { Server } from "./support/server.mjs";
+
+let server, browser, cloud;
+before(async () => {
+  [server, browser] = await Promise.all([new Server().start(), launch()]);
+  cloud = await fillCloud(server);
+});
+after(async () => {
+  await browser.close();
+  await server.remove();
+});
+
+const cpuOf = (number) => cloud[number].metrics["cpu_util"];
+const chart = (number, more = "") => `${server.url}#/chart?m=${cpuOf(number)}${more}`;
+const hashParams = (page) => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")));
+const shownRange = async (page) => {
+  const { from, to } = await hashParams(page);
+  return [Date.parse(from) / 1000, Date.parse(to) / 1000];
+};
+
+/** Drags over the part of a chart from one share of its width to another. */
+async function drag(page, from, to, modifier) {
+  const box = await page.locator(".u-over").first().boundingBox();
+  const y = box.y + box.height / 2;
+  if (modifier) await page.keyboard.down(modifier);
+  await page.mouse.move(box.x + box.width * from, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((from + to) / 2), y, { steps: 3 });
+  await page.mouse.move(box.x + box.width * to, y, { steps: 3 });
+  await page.mouse.up();
+  if (modifier) await page.keyboard.up(modifier);
+}
+
+test("search finds names, resources, types, attributes and ids with each key", async () => {
+  const page = await open(browser, server.url, { mayFail: true }); // An id is looked for among metrics and resources.
+  const box = page.getByRole("combobox", { name: /Search/ });
+  await box.pressSequentially("memory");
+  const hits = page.getByRole("listbox", { name: "What was found" });
+  await hits.getByText("memory.usage").first().waitFor();
+  await page.locator(".title", { hasText: "6 metrics" }).waitFor(); // The grid follows.
+  await picture(page, "search");
+  await box.fill("web 3");
+  await hits.locator(".hit.resource", { hasText: "web 3" }).waitFor();
+  await box.fill("m1.huge");
+  await hits.locator(".hit.resource", { hasText: "flavor m1.huge" }).waitFor();
+  await box.fill("flav");
+  await hits.locator(".hit.type", { hasText: "instance" }).waitFor();
+  await box.fill(cpuOf(1));
+  await hits.locator(".hit.metric", { hasText: "cpu_util" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "cpu_util" }).waitFor();
+  await close(page);
+});
+
+test("a grid of small charts is there before any query, in sections", async () => {
+  const page = await open(browser, `${server.url}#/?last=6h`);
+  await waitDrawn(page, 6);
+  await page.locator(".title", { hasText: "18 metrics" }).waitFor();
+  for (const section of ["cpu_util", "disk.read", "memory"]) await page.getByRole("button", { name: new RegExp(`^${section}`) }).waitFor();
+  assert.equal(await page.locator(".card").first().getByRole("link", { name: "web 0" }).count(), 1);
+  // A counter is shown as what it grows by.
+  await page.locator('.card:has-text("disk.read.bytes")').first().getByText("per second").waitFor();
+  await page.getByRole("button", { name: /^cpu_util/ }).click();
+  assert.equal(await page.locator('.card:has-text("cpu_util")').count(), 0);
+  await picture(page, "metrics-cloud");
+  await close(page);
+});
+
+test("dragging zooms, and back, keys and buttons move", async () => {
+  const page = await open(browser, chart(0, "&last=6h"));
+  await waitDrawn(page);
+  await drag(page, 0.25, 0.5);
+  await page.waitForFunction(() => location.hash.includes("from="));
+  const [from, to] = await shownRange(page);
+  assert.ok(Math.abs(to - from - 5400) < 120, `a quarter of six hours, not ${to - from} s`);
+  await page.keyboard.press("ArrowRight");
+  const [later] = await shownRange(page);
+  assert.ok(Math.abs(later - from - 1350) < 30);
+  await page.keyboard.press("+");
+  const zoomed = await shownRange(page);
+  assert.ok(Math.abs(zoomed[1] - zoomed[0] - (to - from) / 2) < 5);
+  await page.getByRole("button", { name: "Zoom out" }).click();
+  await page.getByRole("button", { name: "Earlier" }).click();
+  await page.keyboard.press("Backspace");
+  await page.keyboard.press("Backspace");
+  await page.waitForFunction((wanted) => location.hash === wanted, await page.evaluate(() => location.hash));
+  for (let back = 0; back < 3; back++) await page.goBack();
+  await page.waitForFunction(() => location.hash.includes("last=6h"));
+  assert.equal(await page.getByRole("button", { name: "Live" }).getAttribute("aria-pressed"), "true");
+  await close(page);
+});
+
+test("the address holds all that is shown", async () => {
+  const page = await open(browser, chart(2, "&last=6h"));
+  await waitDrawn(page);
+  await page.getByLabel("Aggregate").selectOption("max");
+  await page.getByLabel("Resolution").selectOption("300");
+  await page.getByLabel("Beside").selectOption("1d");
+  await page.getByLabel("Band").selectOption("5pct,95pct");
+  await drag(page, 0.5, 0.9);
+  await page.waitForFunction(() => location.hash.includes("from="));
+  await page.mouse.move(5, 5);
+  await page.waitForTimeout(500);
+  const seen = await page.locator(".large").innerText();
+  const other = await open(browser, page.url());
+  await waitDrawn(other);
+  await other.locator(".figures dd").first().waitFor();
+  await other.waitForFunction((wanted) => document.querySelector(".large").innerText === wanted, seen);
+  assert.match(seen, /max, 5 minutes a point/);
+  await close(other);
+  await close(page);
+});
+
+test("one cursor goes over all charts", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=6h&q=cpu_util`);
+  await waitDrawn(page, 6);
+  const values = page.locator(".card .value");
+  const before = await values.allTextContents();
+  const box = await page.locator(".u-over").first().boundingBox();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 20);
+  await page.waitForFunction((before) => [...document.querySelectorAll(".card .value")].filter((value, at) => value.textContent !== before[at]).length >= 5, before);
+  const lefts = await page.locator(".u-cursor-x").evaluateAll((all) => all.map((line) => line.style.transform));
+  assert.ok(lefts.length >= 6 && lefts.every((left) => left && left !== "translate(-10px, 0px)"), lefts.join());
+  await page.mouse.move(5, 5);
+  await page.waitForFunction((before) => document.querySelector(".card .value").textContent === before, before[0]);
+  await close(page);
+});
+
+test("the resolution follows the pixels, is shown, and can be chosen", async () => {
+  const page = await open(browser, chart(0, "&last=6h"));
+  const said = page.locator(".large .sub");
+  await said.getByText("1 minute a point").waitFor();
+  assert.match(await page.getByLabel("Resolution").locator("option").first().textContent(), /auto \(1 minute\)/);
+  await page.goto(chart(0, "&last=30d"));
+  await said.getByText("1 hour a point").or(said.getByText("5 minutes a point")).waitFor();
+  await page.getByLabel("Resolution").selectOption("3600");
+  await said.getByText("1 hour a point").waitFor();
+  assert.deepEqual(await page.getByLabel("Resolution").locator("option").allTextContents().then((all) => all.slice(1)), ["1 minute", "5 minutes", "1 hour"]);
+  await close(page);
+});
+
+test("a band of the stored extremes or percentiles is around the mean", async () => {
+  const page = await open(browser, chart(0, "&last=12h&gran=300"));
+  await waitDrawn(page);
+  await page.locator(".legend", { hasText: "min to max" }).waitFor();
+  await page.getByLabel("Band").selectOption({ label: "5th to 95th percentile" });
+  await page.locator(".legend", { hasText: "5th to 95th percentile" }).waitFor();
+  await page.getByRole("button", { name: "Table" }).click();
+  const [time, mean, low, high] = await page.locator(".large tbody tr").nth(2).locator("td").allTextContents();
+  assert.match(time, /^\d{4}-\d\d-\d\d/);
+  assert.ok(parseFloat(low) <= parseFloat(mean) && parseFloat(mean) <= parseFloat(high), `${low} ${mean} ${high}`);
+  await picture(page, "chart-band");
+  await page.getByLabel("Band").selectOption("none");
+  await page.waitForFunction(() => !/percentile/.test(document.querySelector(".large .legend").textContent));
+  await close(page);
+});
+
+test("yesterday stands beside today", async () => {
+  const page = await open(browser, chart(0, "&last=3h&beside=1d"));
+  await waitDrawn(page);
+  await page.locator(".legend", { hasText: "1 day before" }).waitFor();
+  await page.getByRole("button", { name: "Table" }).click();
+  // The wave of a day is the same on each.
+  const cells = page.locator(".large tbody tr").nth(30).locator("td");
+  const mean = parseFloat(await cells.nth(1).textContent());
+  const column = await page.locator(".large thead th").allTextContents();
+  const before = parseFloat(await cells.nth(column.indexOf("1 day before")).textContent());
+  assert.ok(Number.isNaN(before) || Math.abs(mean - before) < 12, `${mean} and ${before}`);
+  await close(page);
+});
+
+test("a marked window shows which metrics changed most in it", async () => {
+  const page = await open(browser, chart(2, "&last=3h"));
+  await waitDrawn(page);
+  await page.getByRole("button", { name: "What changed?" }).click();
+  // The incident was from 60 to 40 minutes ago.
+  await drag(page, 0.68, 0.77);
+  await page.getByRole("link", { name: /Which metrics changed most/ }).click();
+  await page.getByText(/metrics? of 18 did/).waitFor();
+  const first = page.locator(".card").first();
+  assert.equal(await first.getAttribute("data-metric"), cpuOf(2));
+  assert.match(await first.locator(".sub").textContent(), /→/);
+  await waitDrawn(page, 1);
+  await picture(page, "what-changed");
+  await page.getByRole("button", { name: "Unmark" }).click();
+  await page.locator(".title", { hasText: "18 metrics" }).waitFor();
+  await close(page);
+});
+
+test("what is shown can be taken along as CSV, JSON and as a command", async () => {
+  const minute = Math.floor(Date.now() / 300_000) * 300;
+  const page = await open(browser, chart(1, `&from=${minute - 3600}&to=${minute}&gran=300`));
+  await waitDrawn(page);
+  const taken = async (name) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name, exact: true }).click()]);
+    return [download.suggestedFilename(), readFileSync(await download.path(), "utf8")];
+  };
+  const [name, csv] = await taken("CSV");
+  assert.equal(name, "cpu_util.csv");
+  const [head, ...rows] = csv.trim().split("\r\n");
+  assert.equal(head, "time,cpu_util mean,cpu_util min,cpu_util max");
+  assert.ok(rows.length >= 11 && rows.every((row) => /^\d{4}-\d\d-\d\dT[\d:.]+Z(,[\d.]+){3}$/.test(row)), rows[0]);
+  const [, json] = await taken("JSON");
+  assert.equal(JSON.parse(json)[0].measures.length, rows.length);
+  await page.getByRole("button", { name: "curl" }).click();
+  const command = await page.locator(".command pre").textContent();
+  const { execFileSync } = await import("node:child_process");
+  const answer = JSON.parse(execFileSync("bash", ["-c", command], { encoding: "utf8" }));
+  const values = new Set(JSON.parse(json)[0].measures.map(([, value]) => value));
+  assert.ok(answer.filter(([, , value]) => values.has(value)).length >= rows.length - 2, `${answer.length} points`);
+  await close(page);
+});

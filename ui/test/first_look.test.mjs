@@ -1,0 +1,57 @@
+// What a newcomer sees: this machine's own figures, at once and without asking for anything.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { Server, sleep } from "./support/server.mjs";
+
+let server, browser;
+before(async () => {
+  [server, browser] = await Promise.all([new Server({ hasHost: true }).start(), launch()]);
+  await sleep(6000); // Two rounds of figures make a line.
+});
+after(async () => {
+  await browser.close();
+  await server.remove();
+});
+
+test("charts of this machine appear without a log-in, and move on", async () => {
+  const page = await open(browser, server.url);
+  await waitDrawn(page, 2);
+  const count = await page.locator(".title").textContent();
+  assert.match(count, /^\d+ metrics$/);
+  assert.equal(await page.getByRole("button", { name: "Live" }).getAttribute("aria-pressed"), "true");
+  const value = page.locator('.card:has-text("hardware.memory.used") .value').or(page.locator(".card .value")).first();
+  assert.match(await value.textContent(), /\d/);
+  await picture(page, "metrics-first-look");
+  await close(page);
+});
+
+test("while live the charts stay, and only what is new is asked for", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=5m&q=hardware.cpu`);
+  await waitDrawn(page, 4);
+  await page.evaluate(() => document.querySelectorAll(".card canvas").forEach((canvas) => (canvas.isFirst = true)));
+  const values = () => page.locator(".card .value").allTextContents();
+  const [before, asked] = [await values(), []];
+  page.on("response", async (answer) => {
+    if (answer.url().includes("/v1/aggregates")) asked.push({ url: answer.url(), bytes: (await answer.body()).length });
+  });
+  const emptied = await page.evaluate(async () => {
+    let count = 0;
+    const until = performance.now() + 12_000;
+    while (performance.now() < until) {
+      await new Promise(requestAnimationFrame);
+      if ([...document.querySelectorAll(".card .value")].some((value) => value.textContent === "–" || value.textContent === "")) count += 1;
+    }
+    return count;
+  });
+  assert.equal(emptied, 0, "no value disappears for a frame");
+  assert.notDeepEqual(await values(), before);
+  assert.ok(await page.evaluate(() => [...document.querySelectorAll(".card canvas")].every((canvas) => canvas.isFirst)), "no chart is made anew");
+  assert.ok(asked.length >= 2);
+  for (const { url } of asked) {
+    const { start, stop } = Object.fromEntries(new URL(url).searchParams);
+    assert.ok(stop - start < 60, `${stop - start} s are asked for`);
+  }
+  await close(page);
+});

@@ -1,0 +1,97 @@
+// Who looks: by name and password, by Keystone, by a proxy; and a log-in that ends while the page is open.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture } from "./support/browser.mjs";
+import { Keystone } from "./support/keystone.mjs";
+import { Server, sleep } from "./support/server.mjs";
+
+const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../target/release/gnudi", import.meta.url).pathname);
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser.close());
+
+async function withServer(options, work) {
+  const server = await new Server(options).start();
+  try {
+    await work(server);
+  } finally {
+    await server.remove();
+  }
+}
+
+test("by name and password, kept in memory only; a wrong one loses nothing that was typed", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
+  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
+  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+    const page = await open(browser, `${server.url}#/query?op=(metric)`, { mayFail: true });
+    await page.getByRole("dialog").waitFor();
+    await picture(page, "login-basic");
+    await page.getByLabel("User", { exact: true }).fill("admin");
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByRole("alert").waitFor();
+    assert.equal(await page.getByLabel("User", { exact: true }).inputValue(), "admin");
+    await page.getByLabel("Password").fill("right");
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(await page.getByLabel("Operations").inputValue(), "(metric)");
+    assert.deepEqual(await page.evaluate(() => [document.cookie, Object.keys(localStorage), Object.keys(sessionStorage)]), ["", [], []]);
+    await close(page);
+  });
+});
+
+test("by Keystone; when the token ends the page asks again, and goes on where it was", async () => {
+  const keystone = await new Keystone().start();
+  try {
+    await withServer({ config: keystone.config() }, async (server) => {
+      const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
+      const logIn = async () => {
+        await page.getByLabel("User", { exact: true }).fill("alice");
+        await page.getByLabel("Password").fill("secret");
+        await page.getByLabel("Project", { exact: true }).fill("demo");
+        await page.getByRole("button", { name: "Log in" }).click();
+        await page.getByRole("dialog").waitFor({ state: "detached" }).catch(async () => assert.fail(await page.getByRole("dialog").innerText()));
+      };
+      await page.getByLabel("Keystone").waitFor();
+      assert.equal(await page.getByLabel("Keystone").inputValue(), keystone.uri);
+      await picture(page, "login-keystone");
+      keystone.lifetimeMs = 12_000;
+      await logIn();
+      await page.getByRole("button", { name: "alice, demo" }).waitFor();
+      await page.getByLabel("Operations").fill("(half typed");
+      await sleep(12_500);
+      keystone.lifetimeMs = 3_600_000;
+      await page.getByRole("combobox", { name: /Search/ }).fill("cpu");
+      await page.getByText("Your log-in has ended.").waitFor();
+      await picture(page, "login-ended");
+      await logIn();
+      assert.equal(await page.getByLabel("Operations").inputValue(), "(half typed");
+      assert.equal(keystone.issued, 2);
+      await close(page);
+    });
+  } finally {
+    await keystone.stop();
+  }
+});
+
+test("behind a proxy that names the user there is nothing to type", async () => {
+  await withServer({ config: "[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n" }, async (server) => {
+    const page = await open(browser, server.url, { mayFail: true });
+    await page.getByText("has named none for you").waitFor();
+    await close(page);
+    const context = await browser.newContext({ extraHTTPHeaders: { "X-Remote-User": "admin" } });
+    const named = await context.newPage();
+    await named.goto(server.url);
+    await named.getByRole("heading", { name: "No metrics yet" }).waitFor();
+    assert.equal(await named.getByRole("dialog").count(), 0);
+    await context.close();
+  });
+});

@@ -1,0 +1,87 @@
+// The editor for operations and filters: completion, mistakes at their place, time and work.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { fillCloud } from "./support/data.mjs";
+import { Server } from "./support/server.mjs";
+
+let server, browser;
+before(async () => {
+  [server, browser] = await Promise.all([new Server().start(), launch()]);
+  await fillCloud(server, { days: 1 });
+});
+after(async () => {
+  await browser.close();
+  await server.remove();
+});
+
+const wrong = (page, id) => page.locator(`.sheet:has(#${id}) .wrong`).allTextContents();
+
+test("completion offers operations, metrics, aggregates, attributes and values", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`);
+  await page.getByLabel("Metrics of").selectOption("instance");
+  const operations = page.getByLabel("Operations");
+  const offer = (text) => page.locator(".offers li").filter({ hasText: text }).first();
+  await operations.click();
+  await page.keyboard.type("(agg");
+  await offer("aggregate").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(" me");
+  await offer("mean").waitFor();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type(" (metric cpu");
+  await offer("cpu_util").waitFor();
+  await picture(page, "query-completion");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(" 95");
+  await offer("95pct").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("))");
+  assert.equal(await operations.inputValue(), "(aggregate mean (metric cpu_util 95pct))");
+  await page.getByLabel("Of which resources").click();
+  await page.keyboard.type("zo");
+  await offer("zone").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(" = ");
+  await offer("'north'").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".cost").waitFor();
+  await waitDrawn(page);
+  assert.match(await page.locator(".cost").textContent(), /^1 series, \d+ points?, .*B in \d+ ms: \d+ ms until the server answered/);
+  await picture(page, "query-result");
+  await close(page);
+});
+
+test("mistakes are marked at their place, by the page and by the server", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`, { mayFail: true });
+  await page.getByLabel("Metrics of").selectOption("instance");
+  const [operations, filter] = [page.getByLabel("Operations"), page.getByLabel("Of which resources")];
+  await operations.fill("(agregate mean (metric cpu_util mean))");
+  assert.deepEqual(await wrong(page, "operations"), ["agregate"]);
+  await filter.fill("colour = 'red'");
+  assert.deepEqual(await wrong(page, "filter"), ["colour"]);
+  // What only the server can know.
+  await filter.fill("");
+  await operations.fill("(aggregate mean (metric cpu_util median))");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".mistakes", { hasText: /aggregat/i }).waitFor();
+  assert.deepEqual(await wrong(page, "operations"), ["median"]);
+  await picture(page, "query-refused");
+  await operations.fill("(aggregate mean (metric cpu_util mean))");
+  await filter.fill("zone like 7 and");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.waitForFunction(() => document.querySelector("#filter-mistakes").textContent !== "");
+  assert.equal((await wrong(page, "filter")).length > 0, true);
+  assert.equal(await filter.inputValue(), "zone like 7 and", "nothing that was typed is lost");
+  await close(page);
+});
+
+test("a query is in the address, in groups, as a table", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h&type=instance&by=flavor&op=${encodeURIComponent("(aggregate max (metric cpu_util max))")}&gran=300`);
+  await page.locator(".legend").getByRole("button", { name: "m1.large" }).waitFor();
+  await page.getByRole("button", { name: "Table" }).click();
+  assert.deepEqual((await page.locator("thead th").allTextContents()).sort(), ["Time", "m1.huge", "m1.large", "m1.small"].sort());
+  await close(page);
+});

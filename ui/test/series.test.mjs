@@ -1,0 +1,99 @@
+// Points, granularities, changes and formats, as maths.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "./support/load.mjs";
+
+const [columns, grain, change, format, range, aggregation, types] = await Promise.all(
+  ["series/columns.ts", "series/grain.ts", "series/change.ts", "series/format.ts", "series/range.ts", "series/aggregation.ts", "api/types.ts"].map(load),
+);
+
+const of = (values, step = 1) => ({ times: values.map((_, at) => at * step), values });
+
+test("a gap is where points usually are and some are missing", () => {
+  const found = columns.withGaps({ times: [0, 60, 120, 600, 660], values: [1, 2, 3, 4, 5] }, 60);
+  assert.deepEqual(found, { times: [0, 60, 120, 360, 600, 660], values: [1, 2, 3, null, 4, 5] });
+  // Points every five minutes, of a granularity of one.
+  const sparse = { times: [0, 300, 600, 900], values: [1, 2, 3, 4] };
+  assert.deepEqual(columns.withGaps(sparse, 60), sparse);
+});
+
+test("counters are told from what grows for a while", () => {
+  assert.equal(columns.isCounter(of([10, 20, 30, 30, 45]), "B"), true);
+  assert.equal(columns.isCounter(of([10, 20, 30, 2, 5, 9, ...Array.from({ length: 40 }, (_, at) => 10 + at)]), "B"), true, "it began anew once");
+  assert.equal(columns.isCounter(of([10, 20, 15, 30]), "B"), false);
+  assert.equal(columns.isCounter(of([10, 20, 30, 40]), "%"), false);
+  assert.equal(columns.isCounter(of([10, 20, 30, 40]), null), false, "too little to say");
+  assert.equal(columns.isCounter(of([7, 7, 7, 7]), "B"), false);
+  assert.deepEqual(columns.rate(of([10, 30, 5, 15], 10)), { times: [10, 20, 30], values: [2, null, 1] });
+});
+
+test("new points take the place of old ones, and old ones go", () => {
+  const old = { times: [0, 1, 2, 3], values: [0, 1, 2, 3] };
+  assert.deepEqual(columns.appended(old, { times: [3, 4], values: [30, 40] }, 1), { times: [1, 2, 3, 4], values: [1, 2, 30, 40] });
+  assert.equal(columns.appended(old, { times: [], values: [] }, 0), old);
+  assert.deepEqual(columns.appended(old, { times: [], values: [] }, 9), { times: [], values: [] });
+});
+
+test("series on different times are joined without gaps of their own", () => {
+  const { times, columns: all } = columns.joined([{ times: [0, 2], values: [1, 2] }, { times: [1, 2], values: [5, null] }]);
+  assert.deepEqual([times, all], [[0, 1, 2], [[1, undefined, 2], [undefined, 5, null]]]);
+});
+
+test("the granularity is the finest that is kept and fits the pixels", () => {
+  const grains = types.grainsOf({
+    definition: [{ granularity: "1:00:00", timespan: "365 days, 0:00:00" }, { granularity: "0:00:01", timespan: "1:00:00" }, { granularity: "0:01:00", timespan: "7 days, 0:00:00" }],
+  });
+  assert.deepEqual(grains.map(({ seconds }) => seconds), [1, 60, 3600]);
+  const now = 1_000_000_000;
+  const last = (seconds, pixels) => grain.chooseGrain(grains, { from: now - seconds, to: now }, pixels, now);
+  assert.equal(last(300, 300), 1);
+  assert.equal(last(3600, 300), 60);
+  assert.equal(last(3600, 1300), 1);
+  assert.equal(last(86400, 1300), 60);
+  assert.equal(last(30 * 86400, 1300), 3600, "finer ones are gone by then");
+  assert.equal(last(1000 * 86400, 300), 3600);
+  assert.equal(grain.chooseGrain(grains, { from: now - 7200, to: now - 7100 }, 900, now), 60, "seconds are kept for an hour");
+});
+
+test("a shift counts more than noise, and what begins is named", () => {
+  const values = (middle) => Array.from({ length: 100 }, (_, at) => middle + (at % 5));
+  const mark = { from: 100, to: 120 };
+  const flat = change.changeOf(of(values(50).concat(values(50).slice(0, 30))), mark);
+  assert.equal(flat, null);
+  const shifted = change.changeOf(of(values(50).concat(values(90).slice(0, 30))), mark);
+  const slightly = change.changeOf(of(values(50).concat(values(54).slice(0, 30))), mark);
+  assert.ok(shifted.score > slightly.score && slightly.score > 0, `${shifted.score} ${slightly.score}`);
+  assert.deepEqual([shifted.before, shifted.within], [52, 92]);
+  const begun = change.changeOf({ times: [110], values: [3] }, mark);
+  assert.deepEqual([begun.before, begun.within], [null, 3]);
+  assert.equal(change.changeOf({ times: [], values: [] }, mark), null);
+});
+
+test("numbers are shown with what fits their unit", () => {
+  for (const [value, unit, expected] of [
+    [0, "%", "0 %"], [99.456, "%", "99.5 %"], [1536, "B", "1.5 KiB"], [3_800_000, "KB", "3.62 GiB"], [1234567, null, "1.23 M"], [0.00002, "s", "20 µs"],
+    [2048, "B/s", "2 KiB/s"], [12.5, "request/s", "12.5 request/s"], [null, "%", "–"], [-5, "°C", "-5 °C"], [1e9, "packet", "1 Gpacket"], [4321, null, "4321"],
+  ]) assert.equal(format.format(value, unit), expected, `${value} ${unit}`);
+});
+
+test("ranges are read from addresses and written back", () => {
+  const span = (text) => range.spanOf(new URLSearchParams(text));
+  assert.deepEqual(span("last=6h"), { last: 21600 });
+  assert.deepEqual(span("from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"), { from: 1767225600, to: 1767229200 });
+  for (const bad of ["", "last=-5h", "last=6y", "from=x&to=y", "from=10&to=5", "from=10"]) assert.equal(span(bad), "auto", bad);
+  assert.equal(range.printMoment(1767225600), "2026-01-01T00:00Z");
+  assert.equal(range.momentOf(range.printMoment(1767225601.25)), 1767225601.25);
+  assert.equal(range.roughly(969), "16 minutes");
+  assert.equal(range.lastFor(1), 300);
+  assert.equal(range.lastFor(300), 2 * 86400);
+});
+
+test("bands are what the policy stores", () => {
+  const labels = (methods) => aggregation.bandsOf(methods).map(({ label }) => label);
+  assert.deepEqual(labels(["mean", "min", "max", "5pct", "95pct", "25pct", "75pct"]), ["min to max", "5th to 95th percentile", "25th to 75th percentile"]);
+  assert.deepEqual(labels(["mean", "median", "95pct"]), ["median to 95th percentile"]);
+  assert.deepEqual(labels(["mean", "min"]), []);
+  assert.equal(aggregation.mainMethod(["count", "max"]), "max");
+  assert.equal(aggregation.mainMethod(["mean", "rate:mean"], "rate:mean"), "rate:mean");
+});

@@ -1,0 +1,65 @@
+// The store itself, and a resource.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { fillCloud, folded } from "./support/data.mjs";
+import { Server } from "./support/server.mjs";
+
+let server, browser, cloud;
+before(async () => {
+  [server, browser] = await Promise.all([new Server().start(), launch()]);
+  cloud = await fillCloud(server, { days: 1 });
+});
+after(async () => {
+  await browser.close();
+  await server.remove();
+});
+
+test("the store shows rates, backlog, owners, disk, policies, types, silent metrics and late points", async () => {
+  // Beyond the back window, which this policy does not have.
+  const metric = cloud[0].metrics["memory.usage"];
+  await server.post(`v1/metric/${metric}/measures`, [{ timestamp: Math.floor(Date.now() / 1000) - 7200, value: 1 }]);
+  const { id } = await server.post("v1/metric", { name: "nobody.measures.this", archive_policy_name: "cloud" });
+  await folded(server);
+  const page = await open(browser, `${server.url}#/store`);
+  const tile = (title) => page.locator(".tile", { has: page.getByRole("heading", { name: title, exact: true }) }).locator(".value");
+  await page.getByRole("heading", { name: "All is well" }).waitFor();
+  await page.getByText("Nothing waits to be processed.").waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll(".tile")].some((tile) => /Requests/.test(tile.textContent) && /\d\/s/.test(tile.textContent)));
+  assert.equal(await tile("Late measures dropped").textContent(), "1");
+  assert.match(await tile("Disk free").textContent(), /[GT]iB/);
+  assert.match(await tile("Memory").textContent(), /[MG]iB/);
+  assert.equal(await tile("Backlog").textContent(), "0");
+  await page.getByText(/owns all \d+ sacks/).waitFor();
+  await page.locator(".sizes li", { hasText: "cloud" }).getByText("19").waitFor();
+  await page.locator(".sizes li", { hasText: "instance" }).getByText("6").waitFor();
+  const silent = page.getByRole("region", { name: "Silent metrics" }).or(page.locator('[aria-label="Silent metrics"]'));
+  await silent.getByRole("link", { name: "nobody.measures.this" }).first().waitFor();
+  assert.match(await silent.getByRole("link", { name: "nobody.measures.this" }).first().getAttribute("href"), new RegExp(id));
+  await page.setViewportSize({ width: 1280, height: 1400 });
+  await page.waitForTimeout(4500);
+  await picture(page, "store");
+  await close(page);
+});
+
+test("a resource has its attributes, its revisions over time and its metrics", async () => {
+  const page = await open(browser, `${server.url}#/resources?last=6h`);
+  await page.getByRole("link", { name: "instance", exact: true }).first().click();
+  await page.getByLabel("Filter of instance").fill("zone = 'north' and flavor like 'm1.h%'");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "1 resource" }).waitFor();
+  await picture(page, "resources");
+  await page.getByRole("link", { name: "web 0" }).click();
+  await page.getByRole("heading", { level: 1, name: "web 0" }).waitFor();
+  assert.match(await page.locator(".attributes").innerText(), /flavor\s+m1\.huge/);
+  const revisions = page.locator(".revisions > li");
+  assert.equal(await revisions.count(), 2);
+  assert.match(await revisions.first().innerText(), /flavor m1\.small → m1\.huge/);
+  await waitDrawn(page, 3);
+  assert.equal(await page.locator(".card").count(), 3);
+  await picture(page, "resource");
+  await revisions.first().getByRole("button").click();
+  await page.waitForFunction(() => location.hash.includes("from="));
+  await close(page);
+});
