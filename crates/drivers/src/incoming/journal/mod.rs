@@ -17,7 +17,7 @@ mod writer;
 use std::{
     fs::File,
     path::Path,
-    sync::{Arc, OnceLock, atomic::Ordering},
+    sync::{Arc, OnceLock},
     thread::JoinHandle,
 };
 
@@ -139,18 +139,15 @@ impl Journal {
         // Only the last file can be torn; reading all would take longer with each day.
         let unread = numbers.last().map_or(0, |last| last - 1);
         let known = OwnerState { owner_tag: owner_tag(options.store), unread, ..OwnerState::default() };
-        let log = SegmentLog::open(Arc::clone(&disk), dir, segment_options, &quarantine, known, &mut |_| {})?;
-        let counters = Arc::new(Counters::default());
-        for number in numbers_on(&*disk, dir).map_err(OpenError::io(dir))? {
-            let path = dir.join(file_name(number));
-            let bytes = match number == log.active() {
-                // Just begun; the rest of it is reserved.
-                true => SEGMENT_HEADER_BYTES.into(),
-                false => disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?,
-            };
-            counters.bytes.fetch_add(bytes, Ordering::Relaxed);
-            counters.files.fetch_add(1, Ordering::Relaxed);
+        let (mut bytes, files) = (u64::from(SEGMENT_HEADER_BYTES), numbers.len() as u64 + 1);
+        for number in numbers.iter().rev().skip(1) {
+            let path = dir.join(file_name(*number));
+            bytes += disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
         }
+        let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {})?;
+        // The last file ends where its frames end now, and another one is begun.
+        bytes += u64::from(log.found_end().offset);
+        let counters = Arc::new(Counters { bytes: bytes.into(), files: files.into(), ..Counters::default() });
         let (queue, waiting) = mpsc::unbounded_channel();
         let poisoned = Arc::new(OnceLock::new());
         let writer = std::thread::Builder::new().name("gnudi-journal".into()).spawn({
