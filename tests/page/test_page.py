@@ -1,22 +1,11 @@
-"""The page in a real browser: each file of ui/test is run by node, on servers that it starts itself."""
-
-import os
-import pathlib
-import shutil
-import subprocess
+"""The page as a whole: its delivery, its speed, who may look, and whether everybody can use it."""
 
 import pytest
 
-from support import gnudi as program
-
-TESTS = pathlib.Path(__file__).resolve().parents[2] / "ui" / "test"
-TIMEOUT_S = 150
+from page import browser
+from page.test_views import VIEWS
 
 
-@pytest.mark.parametrize("path", sorted(TESTS.glob("*.test.mjs")), ids=lambda path: path.name)
-def test_in_a_browser(path):
-    node = shutil.which("node")
-    assert node, "missing: node 18 or newer and npm"
-    done = subprocess.run([node, "--test", str(path)], capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-                          env={**os.environ, "GNUDI_BIN": str(program.binary())})
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("name", [name for name in browser.names() if name not in VIEWS])
+def test_in_a_browser(name):
+    browser.run(name)

@@ -38,7 +38,7 @@ test("while live the charts stay, and only what is new is asked for", async () =
   });
   const emptied = await page.evaluate(async () => {
     let count = 0;
-    const until = performance.now() + 12_000;
+    const until = performance.now() + 8_000;
     while (performance.now() < until) {
       await new Promise(requestAnimationFrame);
       if ([...document.querySelectorAll(".card .value")].some((value) => value.textContent === "–" || value.textContent === "")) count += 1;

@@ -32,20 +32,17 @@ test("a metric of all resources is grouped by an attribute, with its values", as
 test("of 10,000 series the largest are drawn, and the page says so", async () => {
   const COUNT = 10_000;
   const now = Math.floor(Date.now() / 1000);
-  for (let at = 0; at < COUNT; at += 1000) {
-    const measures = {};
-    const made = [];
-    for (let number = at; number < at + 1000; number++) {
-      made.push(server.post("v1/resource/generic", { id: `small-${number}`, metrics: { noise: { archive_policy_name: "cloud" } } }));
-      measures[`small-${number}`] = { noise: [0, 1, 2, 3].map((back) => ({ timestamp: now - back * 60, value: number + back })) };
-    }
-    await Promise.all(made);
-    const byId = {};
-    for (const resource of await Promise.all(made)) byId[resource.metrics["noise"]] = measures[resource.original_resource_id]["noise"];
-    await server.post("v1/batch/metrics/measures", byId);
+  // Lines of InfluxDB make a resource for each host.
+  await server.request("POST", "v1/influxdb/query?q=create+database+many");
+  for (let at = 0; at < COUNT; at += 2500) {
+    const numbers = Array.from({ length: 2500 }, (_, more) => at + more);
+    const lines = numbers.flatMap((number) => [300, 0].map((back) => `noise,host=small-${number} value=${number} ${now - back}000000000`));
+    const headers = { Authorization: `Basic ${btoa("admin:")}` };
+    const answer = await fetch(`${server.url}v1/influxdb/write?db=many`, { method: "POST", headers, body: lines.join("\n") });
+    assert.equal(answer.status, 204, await answer.text());
   }
   await folded(server);
-  const [metric] = await server.get("v1/metric?name=noise&limit=1");
+  const [metric] = await server.get("v1/metric?name=noise.value&limit=1");
   const page = await open(browser, `${server.url}#/chart?m=${metric.id}&last=3h&by=original_resource_id`);
   await page.getByText(/10.000 series: the 40 with the largest values are drawn/).waitFor({ timeout: 30_000 });
   await page.locator(".groups").getByRole("button", { name: "small-9999" }).waitFor();

@@ -63,11 +63,11 @@ test("by Keystone; when the token ends the page asks again, and goes on where it
       await page.getByLabel("Keystone").waitFor();
       assert.equal(await page.getByLabel("Keystone").inputValue(), keystone.uri);
       await picture(page, "login-keystone");
-      keystone.lifetimeMs = 12_000;
+      keystone.lifetimeMs = 8_000;
       await logIn();
       await page.getByRole("button", { name: "alice, demo" }).waitFor();
       await page.getByLabel("Operations").fill("(half typed");
-      await sleep(12_500);
+      await sleep(8_500);
       keystone.lifetimeMs = 3_600_000;
       await page.getByRole("combobox", { name: /Search/ }).fill("cpu");
       await page.getByText("Your log-in has ended.").waitFor();

@@ -80,15 +80,22 @@ async function within(name, limitMs, before) {
 
 async function timed(hash, height, count, name) {
   const found = [];
+  const busy = [];
   for (let round = 0; round < TRIES; round++) {
     const context = await browser.newContext({ viewport: { width: 1600, height } });
     const page = await context.newPage();
     await page.addInitScript(watchCharts, count);
+    const debug = await context.newCDPSession(page);
+    await debug.send("Performance.enable", { timeDomain: "threadTicks" });
     await page.goto(`${server.url}${hash}`);
     await page.waitForFunction((name) => window[name] !== undefined, name, { timeout: 20_000 });
     found.push(await page.evaluate((name) => window[name], name));
+    const { metrics } = await debug.send("Performance.getMetrics");
+    busy.push(1000 * metrics.find(({ name: one }) => one === "TaskDuration").value);
     await context.close();
   }
+  // What the page's own thread computed, which others on the machine cannot lengthen.
+  figures[name.replace("Ms", "ProcessorMs")] = Math.round(Math.min(...busy));
   return Math.min(...found);
 }
 
@@ -96,12 +103,14 @@ test("the first chart is there at once, with a cold cache", async () => {
   const slow = await slowness();
   figures.firstChartMs = await timed("#/metrics?last=1d", 900, 1, "firstChartMs");
   await within("firstChartMs", FIRST_CHART_MS, slow);
+  assert.ok(figures.firstChartProcessorMs < FIRST_CHART_MS * PATIENCE, `${figures.firstChartProcessorMs} ms of processor time`);
 });
 
 test("a hundred charts of 1,440 points are drawn within a second", async () => {
   const slow = await slowness();
   figures.hundredChartsMs = await timed("#/metrics?last=1d&gran=60", 5200, 100, "allChartsMs");
   await within("hundredChartsMs", HUNDRED_CHARTS_MS, slow);
+  assert.ok(figures.allChartsProcessorMs < HUNDRED_CHARTS_MS * PATIENCE, `${figures.allChartsProcessorMs} ms of processor time`);
 });
 
 test("no frame is dropped while a hundred charts are live", async () => {

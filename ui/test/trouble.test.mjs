@@ -1,7 +1,7 @@
 // What goes wrong while the page is open is said where it happens, and nothing that was typed is lost.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before, beforeEach, test } from "node:test";
 import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
 import { Server } from "./support/server.mjs";
@@ -10,6 +10,9 @@ let server, browser, cloud;
 before(async () => {
   [server, browser] = await Promise.all([new Server().start(), launch()]);
   cloud = await fillCloud(server, { days: 1, instances: 3 });
+});
+beforeEach(async () => {
+  if (server.process.exitCode !== null) await server.start(); // Left so by a test that failed.
 });
 after(async () => {
   await browser.close();

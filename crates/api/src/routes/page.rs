@@ -30,10 +30,10 @@ pub(super) fn is_wanted(parts: &Parts) -> bool {
 }
 
 /// `/`, as HTML; without the slash at its end, a redirection to it, since all addresses in the page are relative.
-pub(super) fn index(call: &Call<'_>) -> Answer {
+pub(super) fn index(call: &Call<'_>) -> Response {
     if !call.parts.uri.path().ends_with('/') {
         let to_slash = reply::with_header(reply::bare(StatusCode::FOUND), LOCATION, &call.links().to("/"));
-        return Ok(reply::with_header(to_slash, VARY, "Accept"));
+        return reply::with_header(to_slash, VARY, "Accept");
     }
     let auth_mode = &call.app.options().auth_mode;
     let settings = escaped(&settings(auth_mode).to_json());
@@ -54,7 +54,7 @@ pub(super) fn index(call: &Call<'_>) -> Answer {
     ] {
         answer = reply::with_header(answer, name, value);
     }
-    Ok(guarded(answer))
+    guarded(answer)
 }
 
 /// `/page/<file>`

@@ -31,7 +31,7 @@ const SECTIONS: [&str; 12] = [
 /// `/`: the page for a client that would rather have HTML than JSON, as browsers say; the versions for any other.
 pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     if page::is_wanted(call.parts) {
-        return page::index(call);
+        return Ok(page::index(call));
     }
     let link = Value::object([("rel", "self".into()), ("href", call.links().to("/v1/").into())]);
     let version = Value::object([
