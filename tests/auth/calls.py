@@ -19,8 +19,9 @@ FIELDS = ["id", "project_id", "creator", "user_id", "flavor", "original_resource
 class Tenant:
     """What a tenant draws from: own things and those of others, mixed."""
 
-    def __init__(self, random, resources, metrics, names, projects, texts):
+    def __init__(self, random, resources, metrics, names, projects, texts, annotations=()):
         self.random = random
+        self.annotations = annotations or [(resources[0], str(uuid.UUID(int=1)))]
         self.resources, self.metrics, self.names, self.projects = resources, metrics, names, projects
         self.texts = [*texts, *projects, *resources, *names]
         self.number = 0
@@ -94,14 +95,17 @@ def query(**arguments):
 
 def _list_metrics(t):
     arguments = t.any([{}, {"name": t.name()}, {"id": t.metric()}, {"project_id": t.any(t.projects)}, {"sort": "name:desc"},
-                       {"creator": f"x:{t.any(t.projects)}"}, {"limit": 2}, {"marker": t.metric()}, {"status": "delete"}])
+                       {"creator": f"x:{t.any(t.projects)}"}, {"limit": 2}, {"marker": t.metric()}, {"status": "delete"},
+                       {"last_measure": "true"}, {"sort": "last_measure:desc", "last_measure": "true"}, {"silent_since": "2100-01-01"},
+                       {"sort": "last_measure", "marker": t.metric()}])
     return "GET", "/v1/metric" + query(**arguments), None
 
 
 def _list_resources(t):
     arguments = t.any([{}, {"details": "true"}, {"history": "true"}, {"limit": 2}, {"marker": t.resource()},
                        {"history": "true", "marker": f"{t.resource()}@2026-01-01"}, {"attrs": ["id", "flavor"]},
-                       {"history": "true", "details": "true", "sort": "revision_end:asc"}, {"sort": "creator:asc"}])
+                       {"history": "true", "details": "true", "sort": "revision_end:asc"}, {"sort": "creator:asc"},
+                       {"silent_since": "2100-01-01"}, {"silent_since": "2100-01-01", "limit": 1, "details": "true"}])
     return "GET", f"/v1/resource/{t.kind()}" + query(**arguments), None
 
 
@@ -124,7 +128,9 @@ def _aggregates(t):
 def _aggregates_by_resource(t):
     arguments = {"needed_overlap": 0} | t.any([{}, {"details": "true"}, {"groupby": t.any(FIELDS)},
                                                {"groupby": ["project_id", "flavor"]},
-                                               {"groupby": t.some(FIELDS), "use_history": "true"}])
+                                               {"groupby": t.some(FIELDS), "use_history": "true"},
+                                               {"groupby": ["time:hour", t.any(FIELDS)]}, {"groupby": "time:weekday"},
+                                               {"empty": "true", "groupby": t.any(FIELDS)}])
     if t.random.random() < 0.3:
         arguments |= {"start": "2026-01-01", "stop": "2100-01-01"}
     if "use_history" in arguments and t.random.random() < 0.5:
@@ -153,9 +159,17 @@ def _read_things(t):
     resource = f"/v1/resource/{t.kind()}/{t.resource()}"
     metric = f"/v1/metric/{t.metric()}"
     path = t.any([resource, f"{resource}/history", f"{resource}/history?details=true", f"{resource}/metric",
+                  f"{metric}?last_measure=true", f"{resource}/metric/{t.name()}?last_measure=true",
                   f"{resource}/metric/{t.name()}", f"{resource}/metric/{t.name()}/measures", metric,
                   f"{metric}/measures", f"{metric}/measures?aggregation=max&refresh=true"])
     return "GET", path, None
+
+
+def _read_annotations(t):
+    resource, annotation = t.any(t.annotations)
+    path = f"/v1/resource/{t.kind()}/{t.any([resource, t.resource()])}"
+    return "GET", path + t.any(["/annotation", f"/annotation/{annotation}", "/history?annotations=true",
+                                f"/annotation?marker={annotation}", "/annotation?start=2026-01-01"]), None
 
 
 def _read_the_rest(t):
@@ -164,7 +178,7 @@ def _read_the_rest(t):
 
 
 READS = [_list_metrics, _list_resources, _search_resources, _search_metrics, _aggregates, _aggregates_by_resource,
-         _aggregation_of_metrics, _aggregation_of_resources, _read_things, _read_the_rest]
+         _aggregation_of_metrics, _aggregation_of_resources, _read_things, _read_annotations, _read_the_rest]
 
 
 def _create_metric(t):
@@ -242,6 +256,12 @@ def _change_the_rest(t):
     ])
 
 
+def _annotate(t):
+    resource, annotation = t.any(t.annotations)
+    path = f"/v1/resource/{t.kind()}/{t.any([resource, t.resource()])}/annotation"
+    return t.any([("POST", path, {"text": t.new()}), ("DELETE", f"{path}/{annotation}", None)])
+
+
 def _write_lines(t):
     line = f"m,host={t.any(['zebra-host', t.resource(), t.new()])} f=1"
     return "POST", "/v1/influxdb/write?db=t", line.encode()
@@ -253,4 +273,4 @@ def _write_remotely(t):
 
 
 WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _post_batch,
-          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _write_lines, _write_remotely]
+          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely]

@@ -57,7 +57,7 @@ class Estate:
 
     def __init__(self, world, caller, project, mark, value):
         """`mark` begins each name and text; `value` is the first measure's, the others follow."""
-        self.resources, self.metrics, self.names, self.texts, self.values = [], [], [], [], []
+        self.resources, self.metrics, self.names, self.texts, self.values, self.annotations = [], [], [], [], [], []
         maker, service = world[caller], world["service"]
         for number, owner in enumerate([maker, maker, service]):
             id = str(uuid.uuid4())
@@ -67,9 +67,11 @@ class Estate:
                     "metrics": {name: {"archive_policy_name": "p"} for name in names}}
             made = owner.post("/v1/resource/t", body).expect(201).json()
             owner.patch(f"/v1/resource/t/{id}", {"flavor": flavor + "-now"}).expect(200)
+            note = {"text": f"{mark}-note-{number}"}
+            self.annotations.append((id, owner.post(f"/v1/resource/t/{id}/annotation", note).expect(201).json()["id"]))
             self.resources.append(id)
             self.names += names
-            self.texts += [flavor, f"{mark}-user"]
+            self.texts += [flavor, f"{mark}-user", note["text"]]
             self.metrics += made["metrics"].values()
         host = maker.post("/v1/resource/t", {"id": f"{mark}-host", "project_id": project.id}).expect(201).json()
         self.resources.append(host["id"])
@@ -83,14 +85,15 @@ class Estate:
 
     def marks(self):
         """Texts that show that an answer speaks of it. Not the names: others may give their own things the same ones."""
-        return {*self.resources, *self.metrics, *self.values, *self.texts}
+        annotations = {annotation for _, annotation in self.annotations}
+        return {*self.resources, *self.metrics, *self.values, *self.texts, *annotations}
 
     def seen_by(self, client):
         """All that there is to know of it."""
         seen = {}
         for id in self.resources:
             path = f"/v1/resource/t/{id}"
-            for suffix in ["", "/history?details=true", "/metric"]:
+            for suffix in ["", "/history?details=true&annotations=true", "/metric", "/annotation"]:
                 seen[path + suffix] = client.get(path + suffix).expect(200).json()
         for id in self.metrics:
             path = f"/v1/metric/{id}"
@@ -133,8 +136,9 @@ def play(world, alpha, beta, projects, seed, rounds):
     mixed = calls.Tenant(
         dice, [*alpha.resources, *beta.resources, str(uuid.UUID(int=1))], [*alpha.metrics, *beta.metrics],
         sorted({*alpha.names, *beta.names}), [project.id for project in projects], [*alpha.texts, *beta.texts],
+        [*alpha.annotations, *beta.annotations],
     )
-    aimed = calls.Tenant(dice, beta.resources, beta.metrics, beta.names, mixed.projects, beta.texts)
+    aimed = calls.Tenant(dice, beta.resources, beta.metrics, beta.names, mixed.projects, beta.texts, beta.annotations)
     marks, leaks, successes = beta.marks(), [], 0
     for _ in range(rounds):
         make = dice.choice(calls.READS if dice.random() < 0.6 else calls.WRITES)
@@ -221,7 +225,7 @@ def test_the_same_requests_would_show_much_to_others(make_world, everybody, rule
     clients = make_world(RULES[rules])
     alpha = Estate(clients, "maker", everybody.alpha, "apple", 1000.5)
     beta = Estate(clients, "other project", everybody.beta, "zebra", 66600000.5)
-    tenant = calls.Tenant(random.Random(seed), beta.resources, beta.metrics, beta.names, [everybody.beta.id], beta.texts)
+    tenant = calls.Tenant(random.Random(seed), beta.resources, beta.metrics, beta.names, [everybody.beta.id], beta.texts, beta.annotations)
     marks = beta.marks()
     blind = []
     for make in calls.READS:

@@ -76,7 +76,7 @@ fn all_have_series(operation: &Operation) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, max_global_rejects: 10_000, ..ProptestConfig::default() })]
 
     #[test]
     fn only_what_has_nothing_changes(
