@@ -9,6 +9,7 @@ import random
 import struct
 import time
 
+import pyarrow.ipc
 import pytest
 
 from inputs.remote_write import label, sample, series, snappy
@@ -202,5 +203,10 @@ def test_ends_of_series_are_kept_and_are_no_values(gnudi):
     client.request("POST", "/v1/prometheus/write", body).expect(202)
     metric = client.get("/v1/metric").expect(200).json()[0]["id"]
     assert [math.isnan(value) for _, value in read_raw(client, metric)] == [False, True, False]
+    # Arrow has the values bit for bit.
+    answer = client.get(f"/v1/metric/{metric}/measures?aggregation=raw", headers={"Accept": "application/vnd.apache.arrow.stream"})
+    table = pyarrow.ipc.open_stream(answer.expect(200).body).read_all()
+    assert [struct.pack("<d", value) for value in table["value"].to_pylist()] == [struct.pack("<d", value) for value in (1.0, marker, 3.0)]
+    assert table["granularity"].to_pylist() == [0.0] * 3
     assert [value for _, value in read_rows(client, metric, "sum", HOUR)] == [4.0]
     assert [value for _, value in read_rows(client, metric, "count", HOUR)] == [2.0]

@@ -89,7 +89,13 @@ async fn get_raw_points(
         engine.refresh(&[metric], call.app.options().operation_timeout).await?;
     }
     let points = engine.raw_points(metric, policy, wanted.start, wanted.stop).await?;
-    let granularity = write::granularity(Resample::Span(points.granularity));
+    let granularity = Resample::Span(points.granularity);
+    if arrow::is_wanted(call.parts) {
+        let mut series = SeriesAnswer::new(&call.app.answers, []);
+        series.push(&[], seconds(granularity), Arc::new(points.timestamps), points.values)?;
+        return series.into_response(&call.query(), Form::Long);
+    }
+    let granularity = write::granularity(granularity);
     let column = Column::of_raw_points(granularity, points.timestamps, points.values);
     Ok(reply::ok_bytes(body_of(call, vec![column])?))
 }
