@@ -48,7 +48,7 @@ struct Group {
 
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
-    let fields = Fields::across_types(call, &asked.search.resource_type, asked.groupby).await?;
+    let fields = asked.fields(call).await?;
     let resources = fields.list(call, &asked.search.resource_type, filter, true).await?;
     check_count(call, resources.len())?;
     check_groups(asked.operations, resources.len())?;
