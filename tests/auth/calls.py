@@ -129,7 +129,7 @@ def _aggregates_by_resource(t):
     arguments = {"needed_overlap": 0} | t.any([{}, {"details": "true"}, {"groupby": t.any(FIELDS)},
                                                {"groupby": ["project_id", "flavor"]},
                                                {"groupby": t.some(FIELDS), "use_history": "true"},
-                                               {"groupby": ["time:hour", t.any(FIELDS)]}, {"groupby": "time:weekday"},
+                                               {"groupby": ["time:hour", t.any(FIELDS)], "across_types": "true"}, {"groupby": "time:weekday"},
                                                {"empty": "true", "groupby": t.any(FIELDS)}])
     if t.random.random() < 0.3:
         arguments |= {"start": "2026-01-01", "stop": "2100-01-01"}

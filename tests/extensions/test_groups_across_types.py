@@ -42,7 +42,7 @@ class World:
             self.resources.append({"type": kind, "number": number, "project_id": body["project_id"], **attributes})
 
     def groups(self, fields, search=None, resource_type="generic", more=""):
-        path = "/v1/aggregates?" + "&".join(f"groupby={field}" for field in fields) + more
+        path = "/v1/aggregates?across_types=true&" + "&".join(f"groupby={field}" for field in fields) + more
         body = {"resource_type": resource_type, "search": search or {}, "operations": SUM}
         return self.client.post(path, body)
 
@@ -89,6 +89,14 @@ def test_history_is_grouped_across_types_too(world):
 def test_what_no_type_has_is_refused(world, fields, resource_type):
     answer = world.groups(fields, resource_type=resource_type).expect(400).json()
     assert "Sort key supplied is invalid" in answer["description"] or "pagination" in answer["description"]
+
+
+def test_without_the_argument_groups_are_as_gnocchi_has_them(world):
+    body = {"resource_type": "generic", "search": {}, "operations": SUM}
+    for arguments in ["", "&across_types=false", "&use_history=true"]:
+        answer = world.client.post(f"/v1/aggregates?groupby=flavor{arguments}", body).expect(400).json()
+        assert answer["description"] == "Invalid pagination: `Sort key supplied is invalid: flavor'"
+    world.client.post("/v1/aggregates?groupby=flavor&across_types=perhaps", body).expect(400)
 
 
 def test_the_older_form_groups_by_fields_of_the_type_alone(world):

@@ -208,7 +208,8 @@ def chunks():
 
 def queries():
     """Arguments of requests that read."""
-    lists = ["/v1/metric", "/v1/resource/hostile", "/v1/resource/hostile/{resource}/history"]
+    lists = ["/v1/metric", "/v1/resource/hostile", "/v1/resource/hostile/{resource}/history",
+             "/v1/resource/hostile/{resource}/annotation"]
     for path in lists:
         for query in ("limit=0", "limit=-1", "limit=99999999999999999999", "limit=x", "limit=1e3", "sort=%00", "sort=a:b:c",
                       "sort=" + "id," * 3000, "marker=%ff", "marker=" + "x" * 5000):
@@ -242,7 +243,8 @@ def methods():
     for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule",
                    "/v1/archive_policy_rule/hostile", "/v1/metric", "/v1/metric/{metric}",
                    "/v1/metric/{metric}/measures", "/v1/resource/hostile", "/v1/resource/hostile/{resource}",
-                   "/v1/resource/hostile/{resource}/history",
+                   "/v1/resource/hostile/{resource}/history", "/v1/resource/hostile/{resource}/annotation",
+                   f"/v1/resource/hostile/{{resource}}/annotation/{MISSING}",
                    "/v1/resource/hostile/{resource}/metric", "/v1/resource/hostile/{resource}/metric/cpu",
                    "/v1/resource/hostile/{resource}/metric/cpu/measures",
                    "/v1/resource_type", "/v1/resource_type/hostile", "/v1/aggregates", "/v1/aggregation/metric",

@@ -79,7 +79,9 @@ impl Resources for MemoryIndexer {
         let mut over: Vec<_> = history.iter().filter(|(_, revision)| is_over(revision)).collect();
         over.sort_by_key(|(number, revision)| (revision.revision_end, **number));
         let numbers: Vec<i64> = over.into_iter().map(|(number, _)| *number).take(limit).collect();
-        numbers.iter().for_each(|number| drop(history.remove(number)));
+        for number in &numbers {
+            history.remove(number);
+        }
         Ok(numbers.len())
     }
 

@@ -32,6 +32,8 @@ pub(super) struct ResourcesQuery<'a> {
     pub arguments: Arguments,
     /// Sorted.
     pub groupby: &'a [String],
+    /// Whether resources of all types are grouped by attributes of any.
+    pub across_types: bool,
     /// Within these groups.
     pub by_time: Option<ByTime>,
     /// Whether the answer shows the resources.
@@ -46,6 +48,14 @@ impl ResourcesQuery<'_> {
         names.sort_unstable();
         names.dedup();
         ApiError::not_found(format!("Metric {} does not exist", Value::from(names).repr()))
+    }
+
+    /// What resources are grouped by.
+    pub async fn fields(&self, call: &Call<'_>) -> Result<Fields<'_>, ApiError> {
+        if self.across_types {
+            return Fields::across_types(call, &self.search.resource_type, self.groupby).await;
+        }
+        Ok(Fields::of_type(self.groupby))
     }
 
     /// What the operations come to where the search finds no metric.
@@ -145,7 +155,7 @@ impl<'a> ResourceGroups<'a> {
         asked: &'a ResourcesQuery<'a>,
     ) -> Result<(Fields<'a>, Vec<Arc<Resource>>), ApiError> {
         let filter = asked.search.filter.clone();
-        let fields = Fields::across_types(call, &asked.search.resource_type, asked.groupby).await?;
+        let fields = asked.fields(call).await?;
         let resources = fields.list(call, &asked.search.resource_type, filter, false).await?;
         check_count(call, resources.len())?;
         Ok((fields, resources))

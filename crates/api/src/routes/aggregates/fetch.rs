@@ -16,6 +16,7 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     let details = query.flag("details", false)?;
     let empty_answers = call.app.options().empty_answers;
     let arguments = Arguments::of(&query, call.app.now(), empty_answers)?.or_drop_gaps();
+    let across_types = query.flag("across_types", false)?;
     let mut groupby = groupby(&query);
     let by_time = ByTime::take(&mut groupby, &query)?;
     if by_time.is_some() && use_history {
@@ -50,6 +51,7 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
                 search,
                 arguments,
                 groupby: &groupby,
+                across_types,
                 by_time,
                 details,
             };

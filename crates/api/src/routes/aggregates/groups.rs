@@ -1,5 +1,5 @@
-//! Resources in groups by what they have in fields: those of their type, or, for resources of all types, attributes that any
-//! type has. A resource whose type lacks the attribute has null there; Gnocchi refuses such a group.
+//! Resources in groups by what they have in fields: those of their type, or (`across_types`, not Gnocchi's), for resources of all
+//! types, attributes that any type has. A resource whose type lacks the attribute has null there.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 

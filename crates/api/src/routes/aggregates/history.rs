@@ -104,7 +104,7 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
 
 async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>, ApiError> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
-    let fields = Fields::across_types(call, &asked.search.resource_type, asked.groupby).await?;
+    let fields = asked.fields(call).await?;
     let resources = fields.list(call, &asked.search.resource_type, filter, true).await?;
     check_count(call, resources.len())?;
     check_groups(asked.operations, resources.len())?;
