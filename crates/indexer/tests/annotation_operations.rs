@@ -20,12 +20,12 @@ calls! {
     Delete(resource_id: Uuid, id: Uuid) => index.delete_annotation(resource_id, id).await,
     ;
     async fn everything(index: &dyn Indexer) -> String {
-        let mut text = String::new();
+        let mut lists = Vec::new();
         for number in 0..RESOURCES {
             let all = index.list_annotations(&AnnotationListing::of(Uuid::from_u128(number))).await;
-            text += &format!("{all:?}\n");
+            lists.push(all);
         }
-        text
+        format!("{lists:?}")
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use gnudi_indexer::{Filter, IndexerError};
-use gnudi_model::{Resource, resource_type::GENERIC};
+use gnudi_model::{Resource, Text, resource_type::GENERIC};
 
 use super::by_resource::list;
 use crate::{
@@ -38,7 +38,7 @@ impl<'f> Fields<'f> {
         if resource_type == GENERIC {
             let types = call.app.engine().indexer().resource_types().await?;
             let attributes = types.iter().flat_map(|of| of.attributes.keys());
-            let attributes: BTreeSet<&str> = attributes.map(|name| name.as_str()).collect();
+            let attributes: BTreeSet<&str> = attributes.map(Text::as_str).collect();
             fields.of_some_types =
                 names.iter().filter(|name| attributes.contains(name.as_str())).cloned().collect();
         }

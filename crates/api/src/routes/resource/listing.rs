@@ -67,14 +67,13 @@ impl Listing {
             page: self.pagination.resource_page(self.history)?,
             now: call.resource_now(),
         };
-        let (resources, next) = match self.silent_since {
-            Some(since) => silent::page(call, listing, self.pagination.limit, since).await?,
-            None => {
-                let resources = call.app.engine().indexer().list_resources(&listing).await?;
-                let is_full = resources.len() >= self.pagination.limit;
-                let next = resources.last().filter(|_| is_full).map(|last| last.id);
-                (resources, next)
-            }
+        let (resources, next) = if let Some(since) = self.silent_since {
+            silent::page(call, listing, self.pagination.limit, since).await?
+        } else {
+            let resources = call.app.engine().indexer().list_resources(&listing).await?;
+            let is_full = resources.len() >= self.pagination.limit;
+            let next = resources.last().filter(|_| is_full).map(|last| last.id);
+            (resources, next)
         };
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
         let response = match &self.annotations {
