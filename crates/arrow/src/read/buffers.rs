@@ -82,7 +82,7 @@ pub fn row_count(batch: &RecordBatch<'_>) -> Result<usize> {
 pub struct Buffers<'s, 'b> {
     body: &'s [u8],
     nodes: flatbuffers::VectorIter<'b, FieldNode>,
-    buffers: flatbuffers::VectorIter<'b, arrow_ipc::Buffer>,
+    places: flatbuffers::VectorIter<'b, arrow_ipc::Buffer>,
     variadic: Option<flatbuffers::VectorIter<'b, i64>>,
     codec: Compression,
     rows: usize,
@@ -104,7 +104,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
         Ok(Buffers {
             body,
             nodes: batch.nodes().ok_or_else(missing)?.iter(),
-            buffers: batch.buffers().ok_or_else(missing)?.iter(),
+            places: batch.buffers().ok_or_else(missing)?.iter(),
             variadic: batch.variadicBufferCounts().map(|counts| counts.iter()),
             codec,
             rows,
@@ -139,7 +139,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
 
     /// The next buffer.
     pub fn next(&mut self, inflate: &mut Inflate, name: &str) -> Result<Cow<'s, [u8]>> {
-        let buffer = self.buffers.next();
+        let buffer = self.places.next();
         let buffer =
             buffer.ok_or_else(|| ReadError::Malformed(format!("A buffer of column '{name}' is missing")))?;
         let range = || {
@@ -183,7 +183,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
         let count = self.variadic.as_mut().and_then(Iterator::next);
         let count = count.and_then(|count| usize::try_from(count).ok());
         // What there is bounds it, whatever it says.
-        count.filter(|count| *count <= self.buffers.len()).ok_or_else(|| {
+        count.filter(|count| *count <= self.places.len()).ok_or_else(|| {
             ReadError::Malformed(format!("Column '{name}' does not say how many buffers its texts have"))
         })
     }

@@ -240,7 +240,7 @@ struct Read<'s> {
 /// The columns of one record batch.
 pub struct Columns<'s, 'd> {
     pub rows: usize,
-    columns: Vec<Read<'s>>,
+    read: Vec<Read<'s>>,
     dictionaries: &'d mut Dictionaries<'s>,
 }
 
@@ -277,20 +277,20 @@ impl<'s, 'd> Columns<'s, 'd> {
             };
             columns.push(Read { role: column.role, nulls, data });
         }
-        Ok(Columns { rows, columns, dictionaries })
+        Ok(Columns { rows, read: columns, dictionaries })
     }
 
     pub fn has(&self, role: Role) -> bool {
-        self.columns.iter().any(|column| column.role == role)
+        self.read.iter().any(|column| column.role == role)
     }
 
     fn find(&self, role: Role) -> &Read<'s> {
-        self.columns.iter().find(|column| column.role == role).expect("the schema has it")
+        self.read.iter().find(|column| column.role == role).expect("the schema has it")
     }
 
     /// The codes of all rows of a column of ids or names.
     pub fn codes(&mut self, role: Role, distinct: &mut dyn Distinct) -> Result<Codes> {
-        let column = self.columns.iter().find(|column| column.role == role).expect("the schema has it");
+        let column = self.read.iter().find(|column| column.role == role).expect("the schema has it");
         let mut codes = Vec::with_capacity(self.rows);
         match &column.data {
             Data::Keys(keys) => {

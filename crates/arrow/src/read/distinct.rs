@@ -28,22 +28,22 @@ pub struct Ids<F> {
     max: usize,
     id_of: F,
     codes: HashMap<Uuid, u32>,
-    ids: Vec<Uuid>,
+    known: Vec<Uuid>,
     /// What the first row had of each; none where it had it in binary.
     texts: Vec<Option<String>>,
 }
 
 impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
     pub fn new(name: &'static str, max: usize, id_of: F) -> Self {
-        Ids { name, max, id_of, codes: HashMap::new(), ids: Vec::new(), texts: Vec::new() }
+        Ids { name, max, id_of, codes: HashMap::new(), known: Vec::new(), texts: Vec::new() }
     }
 
     pub fn id(&self, code: u32) -> Uuid {
-        self.ids[code as usize]
+        self.known[code as usize]
     }
 
     pub fn into_named(self) -> Vec<NamedResource> {
-        let named = self.ids.into_iter().zip(self.texts);
+        let named = self.known.into_iter().zip(self.texts);
         let original = |(id, text): (Uuid, Option<String>)| NamedResource {
             id,
             original_id: text.unwrap_or_else(|| id.to_string()),
@@ -55,12 +55,12 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
         if let Some(code) = self.codes.get(&id) {
             return Ok(*code);
         }
-        if self.ids.len() >= self.max {
+        if self.known.len() >= self.max {
             return Err(too_many(self.max));
         }
-        let code = self.ids.len() as u32;
+        let code = self.known.len() as u32;
         self.codes.insert(id, code);
-        self.ids.push(id);
+        self.known.push(id);
         self.texts.push(text.map(str::to_owned));
         Ok(code)
     }

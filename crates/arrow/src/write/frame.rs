@@ -177,19 +177,15 @@ fn append(compression: Compression, buffer: Bytes, body: &mut Vec<Bytes>) -> usi
         body.push(buffer);
         return length;
     }
-    match compress(compression, &buffer) {
-        Some(packed) => {
-            let length = packed.len();
-            body.push(packed.into());
-            length
-        }
-        None => {
-            let length = 8 + buffer.len();
-            body.push(Bytes::copy_from_slice(&STORED.to_le_bytes()));
-            body.push(buffer);
-            length
-        }
+    if let Some(packed) = compress(compression, &buffer) {
+        let length = packed.len();
+        body.push(packed.into());
+        return length;
     }
+    let length = 8 + buffer.len();
+    body.push(Bytes::copy_from_slice(&STORED.to_le_bytes()));
+    body.push(buffer);
+    length
 }
 
 /// `None` where that makes it no shorter.

@@ -32,7 +32,7 @@ impl Cells {
             Cells::Texts(texts) => Arc::new(StringArray::from(texts)),
             Cells::Times(times) => {
                 let times = times.into_iter().map(|time| time.map(|time| time.0));
-                Arc::new(TimestampNanosecondArray::from_iter(times).with_timezone("UTC"))
+                Arc::new(times.collect::<TimestampNanosecondArray>().with_timezone("UTC"))
             }
             Cells::Numbers(numbers) => Arc::new(Float64Array::from(numbers)),
             Cells::Flags(flags) => Arc::new(BooleanArray::from(flags)),
@@ -77,7 +77,7 @@ impl Table {
             .expect("the features are there");
         let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options)
             .expect("writing to memory does not fail");
-        if arrays.first().is_some_and(|(_, array)| array.len() > 0) {
+        if arrays.first().is_some_and(|(_, array)| !array.is_empty()) {
             let arrays = arrays.into_iter().map(|(_, array)| array).collect();
             let batch = RecordBatch::try_new(schema, arrays).expect("the columns have one length");
             writer.write(&batch).expect("writing to memory does not fail");

@@ -103,7 +103,7 @@ impl Wide {
                 let mut columns = Vec::with_capacity(self.columns + 2);
                 columns.push(ColumnBuffers::full(bytes_of_ints(times.to_vec())));
                 columns.push(granularity_column([(part.granularity, rows)].into_iter()));
-                columns.extend(part.series.iter_mut().map(|series| cells(series.as_mut(), times)));
+                columns.extend(part.series.iter_mut().map(|series| cells(series, times)));
                 self.frames.batch(rows, columns);
                 self.row += rows;
                 return true;
@@ -142,7 +142,7 @@ fn union<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<i64> {
 }
 
 /// What a series has at these times.
-fn cells(series: Option<&mut (Series, usize)>, times: &[i64]) -> ColumnBuffers {
+fn cells(series: &mut Option<(Series, usize)>, times: &[i64]) -> ColumnBuffers {
     let mut values = vec![0.0; times.len()];
     let mut there = vec![false; times.len()];
     if let Some((series, row)) = series {
