@@ -11,7 +11,7 @@ use super::{
     Arguments, answer,
     body::Search,
     by_time::ByTime,
-    groups::Fields,
+    groups::{Fields, Group},
     references::{self, Names, Policies, Reference, check_count, check_groups},
     table::{Keys, TableAnswer},
 };

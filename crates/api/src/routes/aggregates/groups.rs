@@ -20,7 +20,7 @@ pub(crate) struct Fields<'f> {
 }
 
 /// What the resources of a group have in the fields that they are grouped by, and the resources.
-type Group<'r> = (Value, &'r [Arc<Resource>]);
+pub(super) type Group<'r> = (Value, &'r [Arc<Resource>]);
 
 impl<'f> Fields<'f> {
     /// Those of the resource type alone.
