@@ -87,7 +87,8 @@ fn fold(policy: &ArchivePolicy, step_ms: i64, batch: usize, value: impl Fn(usize
     let ns = best_ns(all.len(), || {
         black_box(fold_all(&layout, &requests, &mut scratch));
     });
-    let (head, sealed) = fold_all(&layout, &requests, &mut scratch);
+    let (head, mut sealed) = fold_all(&layout, &requests, &mut scratch);
+    sealed.retain(|block| block.granularity != raw::GRANULARITY);
     let mut bytes = Vec::new();
     head.encode(&mut bytes);
     let rows: usize = sealed.iter().map(|block| block::extent(&block.bytes).expect("sealed").rows).sum();

@@ -8,29 +8,44 @@ use crate::{CodecError, raw};
 /// So many points that wait become a block. A head carries half of it on average, at about two bytes each.
 const SEAL_POINTS: usize = 256;
 
+/// So many parts that wait become one: each has some bytes beside its points.
+pub(super) const PARTS_MAX: usize = 16;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Archive {
     /// All points of this time and later are kept; earlier ones came before the policy kept any, or were lost.
     pub from: i64,
     /// Blocks whose last point is before this have expired.
     pub kept_from: i64,
-    /// What waits: a block as in [`raw`], or nothing.
-    pub open: Vec<u8>,
+    /// What waits: blocks as in [`raw`], one for each time that the window moved, in order.
+    pub open: Vec<Vec<u8>>,
 }
 
 impl Archive {
     /// The points that wait.
     pub fn points(&self) -> Vec<Measure> {
         let mut points = Vec::new();
-        if !self.open.is_empty() {
-            raw::decode_points(&self.open, &mut points).expect("checked when the head was decoded");
+        for part in &self.open {
+            raw::decode_points(part, &mut points).expect("checked when the head was decoded");
         }
         points
+    }
+
+    /// How many points wait.
+    fn len(&self) -> usize {
+        let points = |part: &Vec<u8>| raw::extent(part).map_or(0, |extent| extent.points);
+        self.open.iter().map(points).sum()
     }
 
     /// Adds points that are later than all there are.
     pub fn push(&mut self, points: &[Measure], sealed: &mut Vec<SealedBlock>) {
         if points.is_empty() {
+            return;
+        }
+        if self.open.len() < PARTS_MAX && self.len() + points.len() < SEAL_POINTS {
+            let mut part = Vec::new();
+            raw::encode(points, &mut part);
+            self.open.push(part);
             return;
         }
         let mut all = self.points();
@@ -44,12 +59,15 @@ impl Archive {
         if points.len() >= SEAL_POINTS {
             sealed.extend(blocks_of(points));
         } else if !points.is_empty() {
-            raw::encode(points, &mut self.open);
+            let mut part = Vec::new();
+            raw::encode(points, &mut part);
+            self.open.push(part);
         }
     }
 
+    /// An error where a part cannot be read.
     pub fn check(&self) -> Result<(), CodecError> {
-        if self.open.is_empty() { Ok(()) } else { raw::decode_points(&self.open, &mut Vec::new()) }
+        self.open.iter().try_for_each(|part| raw::decode_points(part, &mut Vec::new()))
     }
 }
 

@@ -13,8 +13,8 @@
 //!           varint length of the open block; the block as in `block`
 //!           varint cuts; for each: varint time; u8 bit 0 a rate, bit 1 a std follows, 8 bytes each
 //!           varint passes; for each: signed varint start; varint dropped; u8 cut
-//! signed varint  the time from which all raw points are kept; that before which blocks of them have expired; varint length of
-//!         the raw points that wait; those as in `raw`; with bit 1
+//! signed varint  the time from which all raw points are kept; that before which blocks of them have expired; varint parts of raw
+//!         points that wait; for each: varint length; the points as in `raw`; with bit 1
 //! u32     CRC32C of all before
 //! ```
 
@@ -22,7 +22,7 @@ use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
     Head,
-    archive::Archive,
+    archive::{Archive, PARTS_MAX},
     grain::{GrainState, Open},
     marks::{Cut, Marks, Pass},
 };
@@ -90,7 +90,8 @@ impl Head {
         if let Some(archive) = &self.archive {
             put_signed(archive.from, out);
             put_signed(archive.kept_from, out);
-            put_bytes(&archive.open, out);
+            put_varint(archive.open.len() as u64, out);
+            archive.open.iter().for_each(|part| put_bytes(part, out));
         }
         put_checksum(start, out);
     }
@@ -132,8 +133,11 @@ impl Head {
         }
         if flags & HAS_RAW != 0 {
             let (from, kept_from) = (reader.signed()?, reader.signed()?);
-            let length = reader.count(usize::MAX, "length")?;
-            let archive = Archive { from, kept_from, open: reader.take(length)?.to_vec() };
+            let mut archive = Archive { from, kept_from, open: Vec::new() };
+            for _ in 0..reader.count(PARTS_MAX, "number of parts")? {
+                let length = reader.count(usize::MAX, "length")?;
+                archive.open.push(reader.take(length)?.to_vec());
+            }
             archive.check()?;
             head.archive = Some(archive);
         }

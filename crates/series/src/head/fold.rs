@@ -85,7 +85,7 @@ impl Head {
             };
             self.archive = Some(Archive { from, ..Archive::default() });
         }
-        let Some(archive) = &self.archive else { return points.len() };
+        let Some(archive) = self.archive.as_ref().filter(|_| !points.is_empty()) else { return points.len() };
         // No point is in `raw` where the newest ones have been removed.
         let newest = self.last().or(self.before.map(|before| before.timestamp)).unwrap_or_default();
         // A bucket is computed from all of its points or not at all.
@@ -120,14 +120,14 @@ impl Head {
     /// no bucket that the timespan has passed, so a bucket inside the window that has been stored stays as it is now.
     fn expire(&mut self, layout: &Layout, newest: Timestamp, window: Timestamp) {
         let previous = self.last().map(|last| layout.window_start(last));
-        let raw = aggregated(&self.raw, self.archive.is_some());
-        let points = Points { raw: &raw, before: self.before };
         for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
             let Some(timespan) = limits.timespan else { continue };
             let step = grain.granularity;
             let passed = || Timestamp(floor(newest.0, step.0).saturating_sub(timespan.0));
             if newest.0.saturating_sub(timespan.0).saturating_add(step.0) > grain.final_until {
                 let until = floor(passed().0, step.0).saturating_add(step.0);
+                let raw = aggregated(&self.raw, self.archive.is_some());
+                let points = Points { raw: &raw, before: self.before };
                 grain.finalise(points, &layout.methods, until, &mut self.buffers, &mut self.sealed);
             }
             let split = |window| split_start(window, step);
@@ -142,9 +142,9 @@ impl Head {
         if let (Some(archive), Some(timespan)) = (&mut self.archive, layout.raw_timespan) {
             // In steps, so that blocks are looked for now and then only.
             let step = (timespan.0 / EXPIRY_STEPS).max(layout.block_size.0);
-            let oldest = floor(oldest_needed(newest, timespan, layout.block_size), step);
-            if oldest > archive.kept_from {
-                archive.kept_from = oldest;
+            let oldest = oldest_needed(newest, timespan, layout.block_size);
+            if oldest >= archive.kept_from.saturating_add(step) {
+                archive.kept_from = floor(oldest, step);
                 self.expiry_moved = true;
             }
         }

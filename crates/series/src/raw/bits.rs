@@ -21,11 +21,18 @@ fn best_width(numbers: &[u64]) -> usize {
     for number in numbers {
         lengths[length(*number)] += 1;
     }
-    let cost = |width: usize| {
-        let exceptions = (width + 1..=64).map(|length| lengths[length] * (EXCEPTION_BITS + length - width));
-        numbers.len() * width + exceptions.sum::<usize>()
-    };
-    (0..=64).min_by_key(|&width| cost(width)).expect("65 widths")
+    let (mut best, mut best_cost) = (64, usize::MAX);
+    // Of the numbers that are longer than the width: how many, and their bits.
+    let (mut longer, mut bits) = (0, 0);
+    for width in (0..=64).rev() {
+        let cost = numbers.len() * width + longer * EXCEPTION_BITS + bits - longer * width;
+        if cost <= best_cost {
+            (best, best_cost) = (width, cost);
+        }
+        longer += lengths[width];
+        bits += lengths[width] * width;
+    }
+    best
 }
 
 /// In bits.

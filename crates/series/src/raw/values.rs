@@ -74,14 +74,21 @@ fn put_all(values: &[f64], out: &mut Vec<u8>) {
         out.extend_from_slice(&values[0].to_le_bytes());
         return;
     }
+    if let Some(power) = power_of(values) {
+        put_decimals(values, power, out);
+        // What a split cannot make smaller.
+        if out.len() - start <= LOWER_BYTES * values.len() {
+            return;
+        }
+    }
+    let decimal = out.split_off(start);
     put_split(values, out);
     if out.len() - start > 8 * values.len() {
         out.truncate(start);
         out.push(RAW);
         values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
     }
-    let mut decimal = Vec::new();
-    if put_decimals(values, &mut decimal) && decimal.len() < out.len() - start {
+    if !decimal.is_empty() && decimal.len() < out.len() - start {
         out.truncate(start);
         out.extend_from_slice(&decimal);
     }
@@ -116,12 +123,16 @@ fn from_decimal(number: i64, power: f64) -> f64 {
 fn power_of(values: &[f64]) -> Option<usize> {
     let step = values.len().div_ceil(SAMPLE);
     let sample: Vec<f64> = values.iter().copied().step_by(step).collect();
-    let whole = |power: f64| sample.iter().filter(|value| decimal(**value, power).is_some()).count();
-    (0..POWERS.len()).find(|&power| whole(POWERS[power]) * 8 >= sample.len() * 7)
+    let others_max = sample.len() / 8;
+    let fits = |power: f64| {
+        let mut others = sample.iter().filter(|value| decimal(**value, power).is_none());
+        // Most powers are out after a few values.
+        others.nth(others_max).is_none()
+    };
+    (0..POWERS.len()).find(|&power| fits(POWERS[power]))
 }
 
-fn put_decimals(values: &[f64], out: &mut Vec<u8>) -> bool {
-    let Some(power) = power_of(values) else { return false };
+fn put_decimals(values: &[f64], power: usize, out: &mut Vec<u8>) {
     let mut numbers = Vec::with_capacity(values.len());
     let mut exceptions = Vec::new();
     for (index, value) in values.iter().enumerate() {
@@ -158,7 +169,6 @@ fn put_decimals(values: &[f64], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(&values[index].to_le_bytes());
         next = index + 1;
     }
-    true
 }
 
 /// The smallest number, and what the others have above it.
