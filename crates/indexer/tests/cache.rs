@@ -7,7 +7,9 @@ use std::sync::{Arc, atomic::Ordering};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
-    Metrics, Touched, conformance::new_metric, create_default_archive_policies,
+    Metrics, Touched,
+    conformance::{new_metric, with_back_window},
+    create_default_archive_policies,
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId};
 use support::Gated;

@@ -13,7 +13,7 @@ use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
     ResourceTypeChange, ResourceTypes, Resources, SqlIndexer,
-    conformance::{new_metric, new_resource},
+    conformance::{new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
 use gnudi_model::{

@@ -191,7 +191,8 @@ fn raw_block(name: &str, points: &[Measure]) {
         raw::encode(black_box(points), &mut bytes);
     });
     let decode = best_ns(points.len(), || {
-        (times.clear(), values.clear());
+        times.clear();
+        values.clear();
         raw::decode(black_box(&bytes), &mut times, &mut values).expect("encoded");
     });
     let size = bytes.len() as f64 / points.len() as f64;

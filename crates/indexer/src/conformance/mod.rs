@@ -25,7 +25,7 @@ use gnudi_model::{
 };
 use uuid::Uuid;
 
-use crate::{Indexer, IndexerError, NewMetric, NewResource};
+use crate::{Indexer, IndexerError, NewMetric, NewResource, PolicyChange};
 
 type Case = for<'a> fn(&'a dyn Indexer) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
@@ -124,6 +124,12 @@ fn policy(name: &str, seconds: &[i64]) -> ArchivePolicy {
 
 fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
+}
+
+/// Gives a policy another back window.
+pub fn with_back_window(policy: &ArchivePolicy, back_window: u64) -> PolicyChange {
+    let definition = policy.definition.clone();
+    PolicyChange { definition, back_window: Some(back_window), ..PolicyChange::default() }
 }
 
 /// A metric of policy `low`, without name, unit and resource.

@@ -30,6 +30,7 @@ pub trait Call: Debug {
 macro_rules! calls {
     ($index:ident: $($call:ident($($argument:ident: $type:ty),*) => $answer:expr,)*; $($more:tt)*) => {
         #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "a test makes some at a time")]
         enum Call {
             $($call($($type),*),)*
             Reopen,

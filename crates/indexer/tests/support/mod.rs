@@ -16,12 +16,6 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, 
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// The policy with another back window.
-pub fn with_back_window(policy: &ArchivePolicy, back_window: u64) -> PolicyChange {
-    let definition = policy.definition.clone();
-    PolicyChange { definition, back_window: Some(back_window), ..PolicyChange::default() }
-}
-
 /// Lets through as many calls as it has permits; starts open.
 #[derive(Clone)]
 pub struct Gate(Arc<Semaphore>);

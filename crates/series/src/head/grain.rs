@@ -318,7 +318,7 @@ pub(super) fn blocks_of_rows<'a>(
 
 /// The points that count in aggregates: not the markers of an end, which only policies with raw points have.
 pub(super) fn aggregated(points: &[Measure], may_have_markers: bool) -> Cow<'_, [Measure]> {
-    if may_have_markers && points.iter().any(|point| point.is_end_marker()) {
+    if may_have_markers && points.iter().any(Measure::is_end_marker) {
         points.iter().filter(|point| !point.is_end_marker()).copied().collect()
     } else {
         Cow::Borrowed(points)

@@ -11,7 +11,7 @@ use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
     Head, SealedBlock,
-    archive::blocks_of,
+    archive::{Archive, blocks_of},
     fold::merge,
     grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
     removal::raw_needs,
@@ -168,7 +168,7 @@ impl Head {
             .filter(|block| is_raw(block))
             .try_for_each(|block| add(Origin::Sealed, &block.bytes))?;
         self.sealed.retain(|block| !is_raw(block));
-        let points = self.archive.as_ref().map_or_else(Vec::new, |archive| archive.points());
+        let points = self.archive.as_ref().map_or_else(Vec::new, Archive::points);
         parts.push(Part { origin: Origin::Open, points, is_changed: false });
         Ok(parts)
     }

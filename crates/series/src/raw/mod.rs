@@ -61,7 +61,9 @@ pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
     if let Some(min) = differences.iter().copied().min() {
         assert!(min > 0, "points are in order");
         put_varint(min, out);
-        differences.iter_mut().for_each(|difference| *difference -= min);
+        for difference in &mut differences {
+            *difference -= min;
+        }
         bits::put(&differences, out);
     }
     let column: Vec<f64> = points.iter().map(|point| point.value).collect();

@@ -86,7 +86,9 @@ fn put_all(values: &[f64], out: &mut Vec<u8>) {
     if out.len() - start > 8 * values.len() {
         out.truncate(start);
         out.push(RAW);
-        values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+        for value in values {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
     }
     if !decimal.is_empty() && decimal.len() < out.len() - start {
         out.truncate(start);
@@ -107,8 +109,7 @@ fn put_split(values: &[f64], out: &mut Vec<u8>) {
 /// The whole number that gives the value when it is divided by the power.
 fn decimal(value: f64, power: f64) -> Option<i64> {
     let scaled = (value * power).round();
-    // Also false for NaN.
-    if !(scaled.abs() <= WHOLE_MAX) {
+    if scaled.is_nan() || scaled.abs() > WHOLE_MAX {
         return None;
     }
     let number = scaled as i64;
@@ -174,7 +175,9 @@ fn put_decimals(values: &[f64], power: usize, out: &mut Vec<u8>) {
 /// The smallest number, and what the others have above it.
 fn put_above(numbers: &[i64], out: &mut Vec<u8>) {
     let mut span = Span::new();
-    numbers.iter().for_each(|&number| span.add(number));
+    for number in numbers {
+        span.add(*number);
+    }
     let min = if numbers.is_empty() { 0 } else { span.min };
     put_signed(min, out);
     let above: Vec<u64> = numbers.iter().map(|number| number.wrapping_sub(min) as u64).collect();
