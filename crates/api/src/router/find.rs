@@ -273,7 +273,6 @@ mod tests {
             ("POST", "/v1/archive_policy/x/y", (405, policy)),
             ("POST", "/v1/metric/x", (405, one.clone())),
             ("PUT", "/v1/metric/x/measures", (405, one.clone())),
-            ("DELETE", "/v1/metric/x/measures", (404, vec![])),
             ("GET", "/v1/metric/x/y", (405, one.clone())),
             ("DELETE", "/v1/metric/x/y", (404, vec![])),
             ("POST", "/v1/metric/x/measures/y", (405, one)),

@@ -162,9 +162,8 @@ pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer
     let (query, now) = (call.query(), call.app.now());
     let (start, stop) = (time(&query, "start", now)?, time(&query, "stop", now)?);
     if start.is_none() && stop.is_none() {
-        return Err(ApiError::bad_request(
-            "start or stop must be specified: without both all measures would go",
-        ));
+        // As Gnocchi answers, which has no such route; and nobody removes everything by accident.
+        return Err(ApiError::not_found(""));
     }
     let span = start.unwrap_or(Timestamp::EPOCH)..stop.unwrap_or(Timestamp::MAX);
     if span.is_empty() {
