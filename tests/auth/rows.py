@@ -79,6 +79,18 @@ def _of_annotations():
     return rows
 
 
+def _removals_of_measures():
+    """Rows for what gnudi has and Gnocchi has not: who may delete a metric may remove its measures. There are none of 1970."""
+    def row(route, path, what, statuses):
+        return Row("DELETE", route + "/measures", path + "/measures?stop=1971-01-01", what=what,
+                   own=(401, 401, 401, *statuses), why="gnudi's own")
+
+    of_metric, of_name = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
+    return [row(of_metric, "/v1/metric/<alone>", "of the project", (403, 202, 202, 403, 202)),
+            row(of_metric, "/v1/metric/<metric_beta>", "of the other project", (202, 403, 403, 403, 202)),
+            row(of_name, "/v1/resource/t/<res>/metric/m", "of the project", (403, 202, 202, 403, 202))]
+
+
 def _aggregates(what, operations, search=None, query=""):
     body = {"operations": operations}
     if search is not None:
@@ -130,6 +142,7 @@ ROWS = [
     *_of_metric("GET", "/measures"),
     Row("GET", "/v1/metric/{id}/measures", "/v1/metric/<metric_moved>/measures", what=HANDED_OVER),
     *_of_metric("POST", "/measures", body=MEASURES),
+    *_removals_of_measures(),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES}, what="of the project"),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES, "<metric_beta>": MEASURES},
         what="of both projects"),

@@ -95,7 +95,7 @@ def test_a_missing_peer_is_listed(tmp_path):
                                  "--victoria-metrics", tmp_path / "absent", "--gnocchi-venv", tmp_path / "absent")
     assert done.returncode == 0, done.stderr
     assert "missing: victoria-metrics: " in done.stdout and "missing: gnocchi: " in done.stdout, done.stdout
-    assert [found["peer"] for found in results["measurements"]] == ["gnudi"]
+    assert [(found["peer"], found["variant"]) for found in results["measurements"]] == [("gnudi", None), ("gnudi", "raw")]
     assert [bool(server["missing"]) for server in results["servers"]] == [False, True, True]
     assert "Missing: gnocchi" in page.text and "Missing: victoria-metrics" in page.text
 

@@ -44,6 +44,8 @@ ROWS = {
     "No limits": [f"{D}_queries.py::test_a_form_of_two_megabytes", "limits/test_big_requests.py", "limits/test_slow_clients.py",
                   "limits/test_sizes.py"],
     "No profile": [f"{D}_queries.py::test_a_profile_of_the_server"],
+    "`/` for a client that would rather have HTML": [f"{D}_queries.py::test_a_client_that_would_rather_have_html"],
+    "`/v1/metric` ignores an argument `name_like`": [f"{D}_queries.py::test_names_that_match_a_pattern"],
     "`/` shows `build` only": [f"{D}_queries.py::test_the_first_page"],
     "Deleting by a filter": [f"{D}.py::test_deletion_by_a_filter_below_a_type"],
     "A change through `/v1/resource/generic/<id>`": [f"{D}_resources.py::test_a_change_by_the_generic_type_is_in_the_history_of_the_own"],

@@ -114,6 +114,23 @@ def test_the_first_page(ours, theirs):
     assert "gnudi" not in found[0] and found[0]["build"] == found[1]["build"] and found[1]["gnudi"]
 
 
+def test_a_client_that_would_rather_have_html(ours, theirs):
+    headers = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    found = [client.get("/", headers=headers).expect(200).headers["content-type"].split(";")[0] for client in (theirs, ours)]
+    assert found == ["application/json", "text/html"]
+
+
+def test_names_that_match_a_pattern(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        policy, name = policy_named(client, [("1s", 60)]), unique("pattern")
+        for part in ("one", "two"):
+            create_metric(client, policy, name=f"{name}.{part}")
+        listed = client.get(f"/v1/metric?name_like={name}.o%25&limit=1000").expect(200).json()
+        found.append({metric["name"] for metric in listed if (metric["name"] or "").startswith(name)} == {f"{name}.one"})
+    assert found == [False, True]
+
+
 def test_a_profile_of_the_server(ours, theirs):
     assert statuses(ours, theirs, "GET", "/debug/flamegraph?seconds=1") == (404, 200)
 

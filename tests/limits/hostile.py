@@ -262,6 +262,8 @@ def methods():
         yield request(f"method: POST brackets to {target}", (200, 400, 405), "POST", target, b"[" * DEEP)
     for target in ("/v1/status/true%00", "/v1/status/" + "x" * 5000):
         yield request(f"status: {target[:20]}", (400, 404), "GET", target)
+    for target in ("/page/..%2f..%2fetc%2fpasswd", "/page/%00", "/page/" + "x" * 5000):
+        yield request(f"page: {target[:20]}", (400, 404), "GET", target)
     yield request("types: no such method", 405, "PATCH", "/v1/resource", b"[" * DEEP)
     yield request("ping: no such method", 405, "POST", "/v1/influxdb/ping", b"[" * DEEP)
     for target in ("/v1/archive_policy/" + "x" * 5000, f"/v1/metric/{MISSING}", f"/v1/resource/hostile/{MISSING}",
