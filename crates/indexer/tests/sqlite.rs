@@ -86,7 +86,7 @@ async fn default_policies_come_only_to_an_empty_index() {
     assert_eq!(create_default_archive_policies(&indexer, &methods).await, Ok(true));
     let names: Vec<_> =
         indexer.archive_policies().await.unwrap().iter().map(|policy| policy.name.clone()).collect();
-    assert_eq!(names, ["bool", "high", "low", "medium"]);
+    assert_eq!(names, ["bool", "high", "low", "medium", "raw"]);
     assert_eq!(indexer.archive_policy_name_for_metric("anything").await, Ok("low".to_owned()));
     // What an operator has removed does not come back.
     indexer.delete_archive_policy("bool").await.unwrap();
@@ -171,7 +171,7 @@ async fn several_share_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let indexers = Arc::new(join_all((0..3).map(|_| open(&path))).await);
-    assert_eq!(indexers[2].archive_policies().await.unwrap().len(), 4);
+    assert_eq!(indexers[2].archive_policies().await.unwrap().len(), 5);
     let tasks = (0..3).map(|index| {
         let indexers = indexers.clone();
         tokio::spawn(async move {
