@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn blocks_of_changed_rows_are_cut() {
         let methods = ["mean".parse().unwrap()];
-        let starts: Vec<Timestamp> = (0..BLOCK_ROWS as i64 + 1).map(Timestamp::from_secs).collect();
+        let starts: Vec<Timestamp> = (0..=BLOCK_ROWS as i64).map(Timestamp::from_secs).collect();
         let rows = Rows { columns: vec![vec![1.0; starts.len()]], starts };
         let blocks: Vec<_> = blocks_of_rows(Timespan::from_secs(1), &methods, &rows).collect();
         assert_eq!(blocks.len(), 2);
