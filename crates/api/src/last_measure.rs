@@ -56,7 +56,7 @@ impl LastMeasures {
     }
 }
 
-/// The time since which what is asked for has been silent.
+/// The argument `silent_since`: only what was not measured at this time or later.
 ///
 /// # Errors
 /// 400 where it is none.

@@ -1,6 +1,6 @@
 //! Arrow IPC streams (`application/vnd.apache.arrow.stream`): measures read from them, and series and lists written as them.
 //!
-//! [`read`] takes what a client has sent, and believes none of it; [`write`] makes tables of series, and [`write::Table`]s
+//! [`read`] parses untrusted streams; [`write`] makes tables of series, and [`write::Table`]s
 //! of anything else, piece by piece. Pure functions of bytes: who may do what, and what the names mean, is the API's.
 
 pub mod read;

@@ -1,6 +1,6 @@
 //! When metrics were measured last, as far as what was processed tells: their heads know the time of the newest point.
 //!
-//! Nothing is stored for it, so ingest pays nothing. Asking costs a read of each head, in bulk; whoever asks bounds how many.
+//! It is computed on request, so ingest costs the same as without it. A request reads each head, in bulk; the caller limits how many.
 
 use gnudi_drivers::aggregates::StoreError;
 use gnudi_model::{MetricId, Timestamp};

@@ -1,8 +1,8 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor` (with `folding` and `late`), `reader`, `cross`, `expunger`, `retention` and `revival` do one thing each; `metricd` decides when, and
-//! in which process.
+//! [`Engine`] is the face; `processor` (with `folding`, `late` and `removal`), `reader`, `last_measure`, `cross`, `expunger`, `retention` and `revival` do one thing
+//! each; `metricd` decides when, and in which process.
 
 pub mod about;
 pub mod cluster;

@@ -133,7 +133,7 @@ async fn find_named_metric(
     })
 }
 
-/// Refuses a client that takes nothing of what is on offer, which is JSON at least.
+/// Refuses a client whose `Accept` header has none of the offered media types; JSON is always offered.
 fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
     // JSON with parameters is no offer, but pecan lets it pass where it stands first.

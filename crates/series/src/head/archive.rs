@@ -17,7 +17,7 @@ pub(super) struct Archive {
     pub from: i64,
     /// Blocks whose last point is before this have expired.
     pub kept_from: i64,
-    /// What waits: blocks as in [`raw`], one for each time that the window moved, in order.
+    /// The points that are not sealed yet: blocks as in [`raw`], one for each move of the window, in order.
     pub open: Vec<Vec<u8>>,
 }
 

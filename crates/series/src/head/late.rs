@@ -152,7 +152,7 @@ impl Head {
         self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min)
     }
 
-    /// The past in order: stored blocks, those sealed in this pass, what waits.
+    /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are not sealed yet.
     pub(super) fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
         let mut parts = Vec::with_capacity(stored.len() + 1);
         let mut add = |origin, bytes: &[u8]| {

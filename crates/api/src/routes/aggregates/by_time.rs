@@ -18,7 +18,7 @@ const OFFSET_SECONDS_MAX: i64 = 14 * 3_600;
 /// Series of all groups that one answer is split into.
 const SERIES_MAX: usize = 1_000_000;
 
-/// What is asked for.
+/// The groups by time that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ByTime {
     clock: Clock,

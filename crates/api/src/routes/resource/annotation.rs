@@ -1,6 +1,6 @@
 //! `/v1/resource/{type}/{id}/annotation`: what people write about a resource, each text with the time that it is about.
 //!
-//! Not Gnocchi's. Whoever sees the resource sees them; one is deleted by who wrote it.
+//! An extension of Gnocchi's API. Who may read a resource may read its annotations; only the author, or an administrator, may delete one.
 
 use std::sync::Arc;
 
