@@ -82,7 +82,9 @@ class Cloud:
 
     def sacks(self):
         """How many sacks there are now."""
-        return json.loads(self.run("status", "--format", "json").stdout)["sacks"]
+        done = self.run("status", "--format", "json")
+        assert done.returncode == 0, done.stderr + self.logs()
+        return json.loads(done.stdout)["sacks"]
 
     @property
     def port(self):

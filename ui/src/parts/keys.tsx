@@ -28,7 +28,8 @@ export function useKeys(onHelp: () => void): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+      // A dialog that was just closed keeps the focus until the next frame: its keys are the page's again.
+      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog[open], [contenteditable]")) return;
       if (event.key === "?") onHelp();
       const found = KEYS.find(([key]) => key === event.key || (key === "+" && event.key === "="));
       if (!found) return;
