@@ -1,5 +1,6 @@
 """A RabbitMQ of one's own in a directory: loopback only, its own epmd, node name and home; gone when the test run ends."""
 
+import ast
 import os
 import pathlib
 import shutil
@@ -96,22 +97,33 @@ class Rabbitmq:
                               capture_output=True, text=True, timeout=120, check=True)
         return done.stdout
 
+    def listed(self, *keys):
+        """{queue: its values of these keys}, asked of the node in its own language: `rabbitmqctl` takes two seconds for each answer."""
+        values = ", ".join(f"proplists:get_value({key}, Queue)" for key in keys)
+        queue = f"[element(4, proplists:get_value(name, Queue)), [{values}]]"
+        text = f'lists:flatten([io_lib:format("~s~w~n", {queue}) || Queue <- rabbit_amqqueue:info_all(<<"/">>, [name, {", ".join(keys)}])])'
+        cookie = (self.directory / ".erlang.cookie").read_text()
+        done = subprocess.run(["erl_call", "-sname", self.node, "-c", cookie, "-e"], input=f"{text}.\n", env={**os.environ, **self.env()},
+                              capture_output=True, text=True, timeout=120, check=True)
+        # {ok, "name[value,value]\n..."}; no queue is an empty list.
+        answer = done.stdout.strip()
+        assert answer.startswith("{ok, ") and answer.endswith("}"), answer
+        text = ast.literal_eval(answer.removeprefix("{ok, ").removesuffix("}")) or ""
+        rows = (row.removesuffix("]").split("[") for row in text.splitlines())
+        return {name: values.split(",") for name, values in rows}
+
     def depths(self):
         """Messages of each queue, those that are delivered and not acknowledged included."""
-        rows = (line.split("\t") for line in self.ctl("list_queues", "--no-table-headers", "name", "messages").splitlines())
-        return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+        return {name: int(count) for name, (count,) in self.listed("messages").items()}
 
     def consumers(self):
         """How many consumers each queue has."""
-        rows = (line.split("\t") for line in self.ctl("list_queues", "--no-table-headers", "name", "consumers").splitlines())
-        return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+        return {name: int(count) for name, (count,) in self.listed("consumers").items()}
 
     def kinds(self):
         """The type of each queue, and whether it outlives a restart: `("quorum", True)`."""
-        rows = (line.split("\t") for line in
-                self.ctl("list_queues", "--no-table-headers", "name", "type", "durable").splitlines())
-        return {row[0]: (row[1].rsplit("_", 2)[-2] if row[1].startswith("rabbit_") else row[1], row[2] == "true")
-                for row in rows if len(row) == 3}
+        short = lambda kind: kind.rsplit("_", 2)[-2] if kind.startswith("rabbit_") else kind
+        return {name: (short(kind), durable == "true") for name, (kind, durable) in self.listed("type", "durable").items()}
 
     def wait_empty(self, queues, timeout_s=120):
         wait_until(lambda: not any(self.depths().get(queue, 0) for queue in queues), timeout_s, f"empty {queues}")
