@@ -80,12 +80,8 @@ pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String;
     let latency = |us: fn(&crate::measurement::Latency) -> f64| {
         measurement.latency.as_ref().map_or_else(absent, |latency| span(us(latency)))
     };
-    let name = match &measurement.variant {
-        Some(variant) => format!("{} ({variant})", measurement.peer.name()),
-        None => measurement.peer.name().to_owned(),
-    };
     [
-        name,
+        name(measurement),
         figure(measurement),
         match gnudi {
             Some(gnudi) if measurement.peer != Peer::Gnudi => times(gnudi.times_better_than(measurement)),
@@ -103,6 +99,14 @@ pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String;
         }),
         measurement.server_memory_bytes.map_or_else(absent, |amount| bytes(amount as f64)),
     ]
+}
+
+/// The server, and how it was spoken to.
+pub fn name(measurement: &Measurement) -> String {
+    match &measurement.variant {
+        Some(variant) => format!("{} ({variant})", measurement.peer.name()),
+        None => measurement.peer.name().to_owned(),
+    }
 }
 
 /// What a reader should know of a measurement beyond its figures.

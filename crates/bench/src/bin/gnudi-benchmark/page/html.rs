@@ -38,6 +38,11 @@ pub fn list(items: &[String]) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
+/// What is of interest to few, folded away behind a line.
+pub fn folded(summary: &str, content: &str) -> String {
+    format!("<details><summary>{}</summary>\n{content}</details>\n", escape(summary))
+}
+
 /// Commands to repeat something.
 pub fn commands(lines: &[&str]) -> String {
     format!("<pre>{}</pre>\n", escape(&lines.join("\n")))
@@ -48,9 +53,8 @@ pub enum Cell {
     Text(String),
     /// Stands right.
     Figure(String),
-    /// A share of the table's greatest.
-    Bar(f64),
-    Remark(String),
+    /// A share of the table's greatest, in the colour of a style; `None` for what stands beside the scale.
+    Bar(Option<f64>, usize),
 }
 
 /// A row, and whether it is one of gnudi's own.
@@ -75,7 +79,7 @@ pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
     out.extend(headings.iter().enumerate().map(|(column, heading)| {
         let text = lines.first().and_then(|line| line.cells.get(column));
         let class = match text {
-            Some(Cell::Text(_) | Cell::Remark(_) | Cell::Bar(_)) => " class=\"text\"",
+            Some(Cell::Text(_) | Cell::Bar(..)) => " class=\"text\"",
             _ => "",
         };
         format!("<th scope=\"col\"{class}>{}</th>", escape(heading))
@@ -93,10 +97,12 @@ fn cell_element(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
         Cell::Figure(text) => format!("<td>{}</td>", escape(text)),
-        Cell::Remark(text) => format!("<td class=\"remark\">{}</td>", escape(text)),
-        Cell::Bar(share) => {
+        Cell::Bar(None, _) => "<td class=\"bar\"></td>".to_owned(),
+        Cell::Bar(Some(share), style) => {
             let percent = if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 };
-            format!("<td class=\"bar\"><span style=\"width:{percent:.2}%\"></span></td>")
+            format!(
+                "<td class=\"bar\"><span style=\"width:{percent:.2}%;background:var(--line-{style})\"></span></td>"
+            )
         }
     }
 }
@@ -193,7 +199,8 @@ mod tests {
             list(&[nasty.to_owned()]),
             commands(&[nasty]),
             plain_table(&Table::new(nasty, &format!("{nasty} | n"), [row])),
-            table(nasty, &[nasty], &[Line { cells: vec![Cell::Remark(nasty.to_owned())], ours: true }]),
+            table(nasty, &[nasty], &[Line { cells: vec![Cell::Text(nasty.to_owned())], ours: true }]),
+            folded(nasty, ""),
         ] {
             well_formed(&html).unwrap_or_else(|error| panic!("{error}: {html}"));
             assert!(!html.contains("<script"), "{html}");
@@ -217,11 +224,9 @@ mod tests {
         let html = plain_table(&Table::new("", "server | rate | word", rows));
         assert!(html.contains("<td>1.5k/s</td><td class=\"text\">7 batches of 1</td>"), "{html}");
         assert!(html.contains("<tr class=\"ours\"><td class=\"text\">gnudi</td>"), "{html}");
-        let bar = |share| table("", &["bar"], &[Line { cells: vec![Cell::Bar(share)], ours: false }]);
-        assert!(
-            bar(0.5).contains("width:50.00%")
-                && bar(f64::NAN).contains("width:0.00%")
-                && bar(7.0).contains("width:100.00%")
-        );
+        let bar = |share| table("", &["bar"], &[Line { cells: vec![Cell::Bar(share, 3)], ours: false }]);
+        assert!(bar(Some(0.5)).contains("width:50.00%;background:var(--line-3)"), "{}", bar(Some(0.5)));
+        assert!(bar(Some(f64::NAN)).contains("width:0.00%") && bar(Some(7.0)).contains("width:100.00%"));
+        assert!(bar(None).contains("<td class=\"bar\"></td>"), "{}", bar(None));
     }
 }

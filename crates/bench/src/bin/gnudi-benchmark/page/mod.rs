@@ -9,7 +9,7 @@ mod words;
 
 use gnudi_model::Timestamp;
 
-use html::{Cell, Line, commands, element, escape, list, plain_table, table, warning};
+use html::{Cell, Line, commands, element, escape, folded, list, plain_table, table, warning};
 use published::{Lines, Published};
 
 use crate::{
@@ -64,18 +64,13 @@ fn head(results: &Results) -> String {
     if let Some(reason) = &results.partial {
         out += &warning("Partial:", &format!("{reason}. What follows is what there was until then."));
     }
-    for server in &results.servers {
-        if let Some(reason) = &server.missing {
-            out += &warning(&format!("Missing: {}", server.name), reason);
-        }
-    }
-    for failure in &results.failures {
-        out += &warning(&format!("Failed: {}, {}", failure.server, failure.work), &failure.reason);
-    }
-    for experiment in &results.experiments {
-        if let Some(reason) = &experiment.missing {
-            out += &warning(&format!("Missing: {}", experiment.title), reason);
-        }
+    out += &rows::overview(&results.measurements, &peers(results));
+    let absent = absences(results);
+    if !absent.is_empty() {
+        let summary = format!("Missing or failed: {}", absent.len());
+        out += "<div class=\"warn\">\n";
+        out += &folded(&summary, &absent.concat());
+        out += "</div>\n";
     }
     let mut words = words::standings(&results.measurements, &peers(results));
     words.extend(words::aims(&results.measurements));
@@ -89,6 +84,25 @@ fn head(results: &Results) -> String {
         );
     }
     out + &contents()
+}
+
+/// Servers and experiments that are not here, and work that failed, each with its reason.
+fn absences(results: &Results) -> Vec<String> {
+    let entry = |what: String, reason: &str| {
+        format!("<p><strong>{}</strong> {}</p>\n", escape(&what), escape(reason))
+    };
+    let servers = results
+        .servers
+        .iter()
+        .filter_map(|server| Some(entry(format!("Missing: {}", server.name), server.missing.as_deref()?)));
+    let failures = results
+        .failures
+        .iter()
+        .map(|failure| entry(format!("Failed: {}, {}", failure.server, failure.work), &failure.reason));
+    let experiments = results.experiments.iter().filter_map(|experiment| {
+        Some(entry(format!("Missing: {}", experiment.title), experiment.missing.as_deref()?))
+    });
+    servers.chain(failures).chain(experiments).collect()
 }
 
 fn contents() -> String {
@@ -255,7 +269,7 @@ fn shown(findings: &Recorded) -> String {
     if findings.tables.is_empty() {
         return out + &figures;
     }
-    out + &format!("<details><summary>every figure</summary>\n{figures}</details>\n")
+    out + &folded("every figure", &figures)
 }
 
 #[cfg(test)]
@@ -335,6 +349,14 @@ mod tests {
         assert!(between(&page, "R4", "R5").contains("comes later"));
         assert!(between(&page, "R5", "further").contains("Not measured in this run."));
         assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
+        let head = &page[..page.find("id=\"words\"").unwrap()];
+        // Of the peers, which the run has, but not of the server that does nothing.
+        assert!(
+            head.contains("<svg class=\"plot standings\"")
+                && head.contains("gnocchi: 0.005x, push, 1 measure a call"),
+            "{head}"
+        );
+        assert!(!head.contains("limit:"), "{head}");
         assert!(!page.contains("Partial:") && !page.contains("Missing") && !page.contains("Failed:"));
     }
 

@@ -1,17 +1,25 @@
-//! The rows of the report, side by side: a table for each, and pushes against the size of a call as a plot.
+//! The rows of the report, side by side: all of them in one drawing, a table for each, and pushes against the size of a call as a plot.
 
-use super::html::{Cell, Line, escape, table};
+use super::{
+    html::{Cell, Line, escape, folded, list, table},
+    words,
+};
 use crate::{
     findings::{Axis, Line as PlotLine, Plot},
     measurement::{Measurement, Row, Unit},
     peers::Peer,
-    plot, rows, table as text,
+    plot::{
+        self,
+        standings::{self, NamedRow, Standing},
+    },
+    rows, table as text,
 };
 
 /// A row's table: a line for each server and way of speaking to it, with a bar of its figure.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     let greatest = measurements
         .iter()
+        .filter(|found| found.peer != Peer::Limit)
         .map(|found| found.figure())
         .filter(|figure| figure.is_finite())
         .fold(0.0, f64::max);
@@ -21,17 +29,29 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     };
     let lines: Vec<Line> = measurements.iter().map(line).collect();
     let figure = if row.unit == Unit::Bytes { "memory" } else { row.unit.name() };
-    let headings = ["server", figure, "", "gnudi is", "p50", "p99", "cpu", "per cpu s", "memory", "remarks"];
-    format!("<h3 id=\"{}\">{}</h3>\n{}", escape(row.key), escape(row.title), table("", &headings, &lines))
+    let headings = ["server", figure, "", "gnudi is", "p50", "p99", "cpu", "per cpu s", "memory"];
+    let table = table("", &headings, &lines);
+    format!("<h3 id=\"{}\">{}</h3>\n{table}{}", escape(row.key), escape(row.title), remarks(measurements))
+}
+
+/// What is to be said of a row's figures, folded away.
+fn remarks(measurements: &[&Measurement]) -> String {
+    let of_one = |found: &&Measurement| {
+        let remarks = text::remarks(found).join("; ");
+        (!remarks.is_empty()).then(|| format!("{}: {remarks}", text::name(found)))
+    };
+    let all: Vec<String> = measurements.iter().filter_map(of_one).collect();
+    if all.is_empty() { String::new() } else { folded("remarks", &list(&all)) }
 }
 
 fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<Cell> {
     let gnudi = text::counterpart(measurement, all);
-    let remarks = text::remarks(measurement).join("; ");
+    // What a server that does nothing reaches would make all bars short.
+    let share = (measurement.peer != Peer::Limit).then(|| measurement.figure() / greatest);
     let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = text::cells(measurement, gnudi);
-    let mut cells = vec![Cell::Text(name), Cell::Figure(figure), Cell::Bar(measurement.figure() / greatest)];
+    let bar = Cell::Bar(share, measurement.peer.style());
+    let mut cells = vec![Cell::Text(name), Cell::Figure(figure), bar];
     cells.extend([times, p50, p99, cpu, per_cpu, memory].map(Cell::Figure));
-    cells.push(Cell::Remark(remarks));
     cells
 }
 
@@ -44,6 +64,30 @@ pub fn blocks(measurements: &[Measurement]) -> String {
             (!of_row.is_empty()).then(|| block(row, &of_row))
         })
         .collect()
+}
+
+/// The whole run in one drawing: a line for each server over all rows, by how many times gnudi's figure it reached; nothing where there is
+/// no peer to compare with.
+pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> String {
+    const TITLE: &str = "All rows: each server's figure beside gnudi's, by its best way";
+    let shown: Vec<&Row> = rows::all()
+        .filter(|row| measurements.iter().any(|found| found.row == row.key && found.peer == Peer::Gnudi))
+        .collect();
+    let standing = |&peer: &Peer| {
+        let pairs = words::pairs(measurements, Peer::Gnudi, peer);
+        let ratio =
+            |row: &&Row| pairs.iter().find(|pair| pair.row.key == row.key).map(|pair| 1.0 / pair.times);
+        Standing { name: peer.name(), style: peer.style(), ratios: shown.iter().map(ratio).collect() }
+    };
+    let mut servers: Vec<Standing> =
+        peers.iter().filter(|peer| **peer != Peer::Limit).map(standing).collect();
+    servers.retain(|server| server.ratios.iter().any(Option::is_some));
+    if servers.len() < 2 {
+        return String::new();
+    }
+    let rows: Vec<NamedRow> = shown.iter().map(|row| (row.key, row.title)).collect();
+    let drawing = standings::svg(TITLE, "times gnudi's figure; further right is better", &rows, &servers);
+    format!("<figure><figcaption>{TITLE}</figcaption>\n{drawing}</figure>\n")
 }
 
 /// Measures a second against measures a call, a line for each server by the best way of speaking to it; nothing where

@@ -89,6 +89,18 @@ impl Peer {
         }
     }
 
+    /// The number of its colour in tables and plots, the same in all of them.
+    pub fn style(self) -> usize {
+        match self {
+            Peer::Gnudi => 0,
+            Peer::Gnocchi => 1,
+            Peer::VictoriaMetrics => 2,
+            Peer::InfluxDb => 3,
+            Peer::GnudiOs => 5,
+            Peer::Limit => 6,
+        }
+    }
+
     /// Whether it is a gnudi, with a sync for each request or without.
     pub fn is_gnudi(self) -> bool {
         matches!(self, Peer::Gnudi | Peer::GnudiOs)

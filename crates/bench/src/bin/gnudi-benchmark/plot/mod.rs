@@ -4,13 +4,17 @@
 //! grey does too; text and grid take the colours of the page around them. It draws what it is given, and sums nothing up.
 
 mod axis;
+pub mod standings;
 
 use std::fmt::Write as _;
 
 use axis::Scale;
 
-use crate::findings::{Line, Plot};
-use crate::page::html::escape;
+use crate::{
+    findings::{Line, Plot},
+    page::html::escape,
+    peers::Peer,
+};
 
 const WIDTH: f64 = 760.0;
 /// Of the field in which lines are drawn.
@@ -43,7 +47,8 @@ pub fn svg(plot: &Plot) -> String {
     let points = || plot.lines.iter().flat_map(|line| line.points.iter().copied());
     let xs = points().map(|(x, _)| x).chain(plot.marks.iter().map(|mark| mark.x));
     let x = Scale::new(xs, plot.x.logarithmic, (LEFT, WIDTH - RIGHT));
-    let (legend, legend_rows) = legend(&plot.lines);
+    let styles = styles(&plot.lines);
+    let (legend, legend_rows) = legend(&plot.lines, &styles);
     let (marks, mark_rows) = match &x {
         Some(x) => place_marks(plot, x),
         None => (Vec::new(), 0),
@@ -69,8 +74,8 @@ pub fn svg(plot: &Plot) -> String {
         out += &stroke_between("mark", "", (at, baseline + 3.0), (at, bottom));
         out += &text(placed.text_at, baseline, placed.anchor, "label", &placed.label);
     }
-    for (number, line) in plot.lines.iter().enumerate() {
-        out += &draw_line(number, line, plot, &x, &y);
+    for (line, &style) in plot.lines.iter().zip(&styles) {
+        out += &draw_line(style, line, plot, &x, &y);
     }
     out + "</svg>\n"
 }
@@ -91,6 +96,14 @@ fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 
+/// The number of each line's style: a server has the same everywhere, other lines take what is left in their order.
+fn styles(lines: &[Line]) -> Vec<usize> {
+    let of_servers: Vec<Option<usize>> =
+        lines.iter().map(|line| Peer::from_name(&line.name).map(Peer::style)).collect();
+    let mut free = (0..).filter(|style| !of_servers.contains(&Some(*style)));
+    of_servers.iter().map(|style| style.unwrap_or_else(|| free.next().expect("numbers do not end"))).collect()
+}
+
 /// The colour of a line, which a page may override by the variable of its number, and its dash.
 fn stroke(number: usize) -> (String, &'static str) {
     let number = number % STYLES.len();
@@ -99,10 +112,10 @@ fn stroke(number: usize) -> (String, &'static str) {
 }
 
 /// The samples of all lines with their names, in rows: the text, and how many rows. One line alone needs no legend but its name.
-fn legend(lines: &[Line]) -> (String, usize) {
+fn legend(lines: &[Line], styles: &[usize]) -> (String, usize) {
     const SAMPLE: f64 = 34.0;
     let (mut out, mut left, mut row) = (String::new(), LEFT, 0);
-    for (number, line) in lines.iter().enumerate() {
+    for (line, &number) in lines.iter().zip(styles) {
         let width = SAMPLE + 8.0 + width_of(&line.name) + 18.0;
         if left > LEFT && left + width > WIDTH - RIGHT {
             (left, row) = (LEFT, row + 1);
@@ -176,8 +189,8 @@ fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> S
         write!(path, "{command}{:.1} {:.1}", x.place(at), y.place(value)).expect("a String takes it");
     }
     let mut out = format!(
-        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\"><title>{}</title></path>",
-        escape(&line.name)
+        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\">{}</path>",
+        line_title(&line.name)
     );
     if shown.len() <= DOTS_MAX {
         for &(at, value) in &shown {
@@ -187,6 +200,11 @@ fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> S
         }
     }
     out
+}
+
+/// What a line says when pointed at.
+fn line_title(name: &str) -> String {
+    format!("<title>{}</title>", escape(name))
 }
 
 /// At most four points for each unit of width: the first, the least, the greatest and the last, in their order.
@@ -287,6 +305,16 @@ mod tests {
             path[..path.find('"').unwrap()].split(['L', ' ']).map(|number| number.parse().unwrap()).collect();
         assert!(numbers[0] < numbers[2] && numbers[1] > numbers[3], "{numbers:?}");
         assert_eq!(numbers[2], WIDTH - RIGHT);
+    }
+
+    #[test]
+    fn a_server_has_one_style_everywhere() {
+        let lines =
+            ["first", "gnudi", "second", "gnocchi", "third"].map(|name| Line::new(name, [(0.0, 1.0)]));
+        let found = styles(&lines);
+        assert_eq!((found[1], found[3]), (Peer::Gnudi.style(), Peer::Gnocchi.style()));
+        let distinct: std::collections::BTreeSet<_> = found.iter().collect();
+        assert_eq!(distinct.len(), lines.len(), "{found:?}");
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! Servers over named rows: a line for each server, whose points say how many times gnudi's figure it reached, on a logarithmic axis.
+//!
+//! Narrow and tall, so that a phone shows it without scaling its letters away.
+
+use std::fmt::Write as _;
+
+use super::{Scale, dot, line_title, stroke, stroke_between, text, width_of};
+use crate::page::html::escape;
+
+const WIDTH: f64 = 520.0;
+/// Between two rows.
+const ROW: f64 = 19.0;
+const RIGHT: f64 = 16.0;
+/// Below the rows: the ticks' labels and the axis's own.
+const BELOW: f64 = 40.0;
+
+/// A server, by name and number of its style, and its ratio in each row.
+#[derive(Debug)]
+pub struct Standing {
+    pub name: &'static str,
+    pub style: usize,
+    /// As many as there are rows; `None` where it has no figure.
+    pub ratios: Vec<Option<f64>>,
+}
+
+/// A row's name, and what it is called in full.
+pub type NamedRow = (&'static str, &'static str);
+
+/// The drawing as an `svg` element.
+pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> String {
+    let title = escape(title);
+    let left = rows.iter().map(|(key, _)| width_of(key)).fold(0.0, f64::max) + 14.0;
+    let (legend, legend_rows) = legend(servers, left);
+    let top = 8.0 + ROW * legend_rows as f64 + 8.0;
+    let bottom = top + ROW * rows.len() as f64;
+    let ratios = servers.iter().flat_map(|server| server.ratios.iter().flatten().copied());
+    // gnudi's own figure always has a place.
+    let x = Scale::new(ratios.chain([1.0]), true, (left, WIDTH - RIGHT)).expect("one is a value");
+    let mut out = format!(
+        "<svg class=\"plot standings\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{title}\" \
+         xmlns=\"http://www.w3.org/2000/svg\"><title>{title}</title>{legend}",
+        bottom + BELOW
+    );
+    for tick in x.ticks() {
+        let at = x.place(tick.value);
+        out += &stroke_between("grid", "", (at, bottom), (at, top));
+        out += &text(at, bottom + 15.0, "middle", "tick", &format!("{}x", tick.label));
+    }
+    out += &text(f64::midpoint(left, WIDTH - RIGHT), bottom + 33.0, "middle", "label", axis);
+    let middle = |row: usize| top + ROW * (row as f64 + 0.5);
+    for (row, (key, full)) in rows.iter().enumerate() {
+        write!(
+            out,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
+            left - 8.0,
+            middle(row) + 4.0,
+            escape(key),
+            escape(full)
+        )
+        .expect("a String takes it");
+    }
+    for server in servers {
+        out += &draw(server, rows, &x, middle);
+    }
+    out + "</svg>\n"
+}
+
+fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) -> f64) -> String {
+    let (colour, dash) = stroke(server.style);
+    let (mut path, mut dots) = (String::new(), String::new());
+    let mut is_joined = false;
+    for (row, ratio) in server.ratios.iter().enumerate() {
+        let Some(ratio) = ratio.filter(|ratio| x.shows(*ratio)) else {
+            is_joined = false;
+            continue;
+        };
+        let (at, y) = (x.place(ratio), middle(row));
+        write!(path, "{}{at:.1} {y:.1}", if is_joined { 'L' } else { 'M' }).expect("a String takes it");
+        is_joined = true;
+        let says = format!("{}: {}x, {}", server.name, super::axis::label_exactly(ratio), rows[row].1);
+        dots += &dot(server.style, at, y, &says);
+    }
+    format!(
+        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\">{}</path>{dots}",
+        line_title(server.name)
+    )
+}
+
+/// A dot and a name for each server: the text, and in how many rows.
+fn legend(servers: &[Standing], left: f64) -> (String, usize) {
+    let (mut out, mut at, mut row) = (String::new(), left, 0);
+    for server in servers {
+        let width = 14.0 + width_of(server.name) + 14.0;
+        if at > left && at + width > WIDTH - RIGHT {
+            (at, row) = (left, row + 1);
+        }
+        let middle = 8.0 + ROW * row as f64 + 9.0;
+        out += &dot(server.style, at + 5.0, middle, "");
+        out += &text(at + 14.0, middle + 4.0, "start", "label", server.name);
+        at += width;
+    }
+    (out, row + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::html::well_formed;
+
+    #[test]
+    fn a_better_figure_stands_further_right_and_what_is_missing_breaks_the_line() {
+        let rows = [("a", "row a"), ("b", "row <b>"), ("c", "row c"), ("d", "row d")];
+        let ratios = vec![Some(0.01), Some(2.0), None, Some(f64::NAN)];
+        let svg = svg("servers & rows", "times", &rows, &[Standing { name: "peer", style: 2, ratios }]);
+        well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+        assert!(!svg.contains("NaN"), "{svg}");
+        let path = svg.split("class=\"line\"").nth(1).unwrap().split(" d=\"M").nth(1).unwrap();
+        let numbers: Vec<f64> = path[..path.find('"').unwrap()]
+            .split(['L', 'M', ' '])
+            .map(|number| number.parse().unwrap())
+            .collect();
+        assert!(numbers.len() == 4 && numbers[0] < numbers[2] && numbers[1] < numbers[3], "{numbers:?}");
+        well_formed(&super::svg("nothing", "times", &[], &[])).unwrap();
+    }
+}
