@@ -25,7 +25,7 @@ pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     super::runtime(&own, "import", None)?.block_on(async {
         let source = store::gnocchi::open(&gnocchis).await?;
         // After all that can refuse the source: what is not imported leaves no directory.
-        let store = Store::open(&store_args, &own, None, Patience::none()).await?;
+        let store = Store::open(&store_args, &own, None, Patience::of_command()).await?;
         let imported = import(&source, &store, args.follow).await;
         store.close().await;
         imported

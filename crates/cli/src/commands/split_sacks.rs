@@ -56,7 +56,7 @@ fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> 
                 dir.display()
             );
         }
-        work(Store::open(args, &config, None, Patience::none()).await?).await
+        work(Store::open(args, &config, None, Patience::of_command()).await?).await
     })
 }
 

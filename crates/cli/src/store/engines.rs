@@ -37,21 +37,28 @@ pub fn follow(config: &Config) -> FollowOptions {
     }
 }
 
+/// How long a call to the coordinator may take that is about no lease.
+pub const COORDINATION_TIMEOUT_MAX: Duration = Duration::from_secs(5);
+
 /// How long a call to the coordinator may take: one that outlasts a third of the lease has lost it.
 pub fn coordination_timeout(config: &Config) -> Duration {
-    const TIMEOUT_MAX: Duration = Duration::from_secs(5);
-    (config.seconds("metricd", "lease_seconds") / 3).min(TIMEOUT_MAX)
+    (config.seconds("metricd", "lease_seconds") / 3).min(COORDINATION_TIMEOUT_MAX)
 }
 
 /// The database that coordinates: that of the index, unless another is named.
-pub fn coordination_database(config: &Config, section: &str, name: &str) -> Result<SqlCoordinatorOptions> {
+pub fn coordination_database(
+    config: &Config,
+    section: &str,
+    name: &str,
+    timeout: Duration,
+) -> Result<SqlCoordinatorOptions> {
     let url = config.text(section, name).unwrap_or_default();
     let DatabaseOptions::Server(mut server) =
         DatabaseOptions::from_url(url).with_context(|| config.place(section, name))?
     else {
         bail!("{}: PostgreSQL and MySQL coordinate", config.place(section, name));
     };
-    server.timeout = coordination_timeout(config);
+    server.timeout = timeout;
     Ok(SqlCoordinatorOptions::new(server))
 }
 
@@ -190,8 +197,9 @@ mod tests {
             write!(file, "[indexer]\nurl = {given}\n").unwrap();
             let config = Config::load(Some(file.path())).unwrap();
             let index = index(&config).unwrap();
-            let coordinator = coordination_database(&config, "indexer", "url").unwrap().database;
-            assert_eq!(coordinator.timeout, coordination_timeout(&config));
+            let deadline = coordination_timeout(&config);
+            let coordinator = coordination_database(&config, "indexer", "url", deadline).unwrap().database;
+            assert_eq!(coordinator.timeout, deadline);
             let ServerOptions { readers_max, timeout, .. } = index;
             assert_eq!(ServerOptions { readers_max, timeout, ..coordinator }, index);
         }

@@ -10,11 +10,16 @@ use crate::config::Config;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a command tries: somebody waits for its answer, but an engine that is busy for a moment is no reason to fail.
+const BRIEF: Duration = Duration::from_secs(5);
+
 /// How long engines are waited for, from the start of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     until: Instant,
     timeout: Duration,
+    /// The option that says how long; none for a command.
+    option: Option<&'static str>,
 }
 
 /// Whether trying again may help.
@@ -23,18 +28,24 @@ pub trait Hopeful {
 }
 
 impl Patience {
-    /// Tries once: somebody waits for the answer.
-    pub fn none() -> Self {
-        Patience::new(Duration::ZERO)
+    /// For a command that ends with its answer: five seconds.
+    pub fn of_command() -> Self {
+        Patience::new(BRIEF, None)
     }
 
-    /// `[DEFAULT] start_timeout`.
+    /// For a server: `[DEFAULT] start_timeout`.
     pub fn configured(config: &Config) -> Self {
-        Patience::new(Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64))
+        let timeout = Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64);
+        Patience::new(timeout, Some("[DEFAULT] start_timeout"))
     }
 
-    pub fn new(timeout: Duration) -> Self {
-        Patience { until: Instant::now() + timeout, timeout }
+    fn new(timeout: Duration, option: Option<&'static str>) -> Self {
+        Patience { until: Instant::now() + timeout, timeout, option }
+    }
+
+    /// Whether the program ends with its answer. Such a program holds no lease.
+    pub fn is_of_command(self) -> bool {
+        self.option.is_none()
     }
 
     /// What `open` answers at last. A failure is logged when it is a new one; the last is the error, with `place` (the option
@@ -58,12 +69,9 @@ impl Patience {
             if !error.may_pass() {
                 return Err(error).context(place.to_owned());
             }
-            if self.timeout.is_zero() {
-                return Err(error).context(place.to_owned());
-            }
             if Instant::now() + PAUSE >= self.until {
-                let waited =
-                    format!("{place}: given up after {} s ([DEFAULT] start_timeout)", self.timeout.as_secs());
+                let option = self.option.map_or_else(String::new, |option| format!(" ({option})"));
+                let waited = format!("{place}: given up after {} s{option}", self.timeout.as_secs());
                 return Err(error).context(waited);
             }
             tell(place, &error, &mut said, self.until);
@@ -108,14 +116,16 @@ mod tests {
                 if tries.get() < needed { Err(Failure(may_pass)) } else { Ok(tries.get()) }
             }
         };
-        let patience = Patience::new(Duration::from_secs(10));
+        let patience = Patience::new(Duration::from_secs(10), None);
         assert_eq!(patience.open("x", fail_until(3, true)).await.unwrap(), 3);
         let error = patience.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
         assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, "x: never"));
-        let error = Patience::none().open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
-        assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, "x: later"));
-        let short = Patience::new(Duration::from_millis(1));
-        let error = short.open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
-        assert!(format!("{error:#}").contains("given up after"), "{error:#}");
+        for (option, text) in
+            [(None, "x: given up after 0 s: later"), (Some("o"), "x: given up after 0 s (o): later")]
+        {
+            let short = Patience::new(Duration::from_millis(1), option);
+            let error = short.open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
+            assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, text));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Engines that processes share: the index first, which says whose cluster it is, then who coordinates, then the stores.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use gnudi_drivers::{
@@ -90,16 +90,24 @@ impl Opening<'_> {
         self.config.place(section, "driver")
     }
 
+    fn coordination_timeout(&self) -> Duration {
+        if self.patience.is_of_command() {
+            engines::COORDINATION_TIMEOUT_MAX
+        } else {
+            engines::coordination_timeout(self.config)
+        }
+    }
+
     async fn coordinator(&self, kind: CoordinationKind) -> Result<Arc<dyn Coordinator>> {
         let config = self.config;
         let is_named = config.text("DEFAULT", "coordination_url").is_some();
         let (section, name) = if is_named { ("DEFAULT", "coordination_url") } else { ("indexer", "url") };
         let place = config.place(section, name);
-        let timeout = engines::coordination_timeout(config);
+        let timeout = self.coordination_timeout();
         match kind {
             CoordinationKind::Database if !is_named => Ok(self.index_database().await?),
             CoordinationKind::Database => {
-                let options = engines::coordination_database(config, section, name)?;
+                let options = engines::coordination_database(config, section, name, timeout)?;
                 let open = || SqlCoordinator::open(&options);
                 Ok(Arc::new(self.patience.open(&place, open).await?))
             }
@@ -120,7 +128,8 @@ impl Opening<'_> {
     /// measures is followed, whoever coordinates: that must be found again when the configuration has changed.
     async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
         let open = || async {
-            let options = engines::coordination_database(self.config, "indexer", "url")?;
+            let timeout = self.coordination_timeout();
+            let options = engines::coordination_database(self.config, "indexer", "url", timeout)?;
             let place = self.config.place("indexer", "url");
             anyhow::Ok(Arc::new(self.patience.open(&place, || SqlCoordinator::open(&options)).await?))
         };

@@ -39,7 +39,7 @@ impl Source {
             (Some(endpoint), _) => endpoint.as_str(),
             (None, Deployment::Embedded(_)) => ENDPOINT,
             (None, Deployment::Shared(_)) => {
-                let store = Store::open(&args.store, config, None, Patience::none()).await?;
+                let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
                 return Ok(Source::Engines(Box::new(store)));
             }
         };
