@@ -2,16 +2,20 @@
 //!
 //! `FILE.posted` beside the file says how far that is: a line for each line that was posted, with its number and where it ends, and
 //! where it made a metric, the ids that gnudi and Gnocchi gave it. So posting that was interrupted goes on.
+//!
+//! Gnocchi makes a metric without a resource as often as it is asked. Before each such request the ids of metrics with the same name are
+//! written down: after an interruption a further one is the metric that was asked for.
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt::Write as _,
     fs::{File, OpenOptions, TryLockError},
     io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-use gnudi_client::{Client, ClientError};
+use gnudi_client::{Client, ClientError, MetricFilter};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -62,7 +66,20 @@ pub(super) struct Posted {
     /// By the id that gnudi gave.
     made: HashMap<Uuid, Uuid>,
     by_gnocchi: HashMap<Uuid, Uuid>,
+    /// A metric that was asked for and whose answer is not known.
+    attempt: Option<Attempt>,
 }
+
+/// A request that makes a metric.
+#[derive(Debug)]
+struct Attempt {
+    gnudi: Uuid,
+    /// Gnocchi's metrics of the same name before the request.
+    before: HashSet<Uuid>,
+}
+
+/// The first word of an attempt's line.
+const ATTEMPT: &str = "attempt";
 
 impl Posted {
     /// Reads what is said beside a file.
@@ -78,6 +95,12 @@ impl Posted {
     /// The id in gnudi of a metric that Gnocchi has made.
     pub fn original(&self, gnocchi: Uuid) -> Option<Uuid> {
         self.by_gnocchi.get(&gnocchi).copied()
+    }
+
+    /// The metric that an earlier attempt has made: the one that was not there before it.
+    fn made_by_attempt(&self, gnudi: Uuid, alike: &HashSet<Uuid>) -> Option<Uuid> {
+        let attempt = self.attempt.as_ref().filter(|attempt| attempt.gnudi == gnudi)?;
+        alike.difference(&attempt.before).copied().find(|id| !self.by_gnocchi.contains_key(id))
     }
 
     /// What it says, and where its last whole line ends.
@@ -97,7 +120,13 @@ impl Posted {
     }
 
     fn take(&mut self, line: &str) -> Option<()> {
-        let mut words = line.split(' ');
+        let mut words = line.split(' ').peekable();
+        if words.next_if_eq(&ATTEMPT).is_some() {
+            let gnudi = words.next()?.parse().ok()?;
+            let before = words.map(|id| id.parse().ok()).collect::<Option<_>>()?;
+            self.attempt = Some(Attempt { gnudi, before });
+            return Some(());
+        }
         self.lines = words.next()?.parse().ok()?;
         self.end = words.next()?.parse().ok()?;
         if let Some(gnudi) = words.next() {
@@ -131,7 +160,7 @@ pub async fn post(file: &Path, client: &Client, tell: &mut dyn FnMut(Told<'_>)) 
     while rest.number() < last.0 {
         let Some((line, end)) = rest.next()? else { break };
         let number = rest.number();
-        let made = send(client, &line, &state.posted, &mut report).await;
+        let made = send(client, &line, &mut state, &mut report).await;
         let made = made.map_err(|failure| failure.at(file, number))?;
         state.advance(number, end, made)?;
         if let Some((gnudi, gnocchi)) = made
@@ -200,6 +229,19 @@ impl StateFile {
         Ok(())
     }
 
+    /// Notes that a metric is about to be made.
+    fn attempt(&mut self, gnudi: Uuid, before: HashSet<Uuid>) -> Result<(), ExportError> {
+        let mut text = format!("{ATTEMPT} {gnudi}");
+        for id in &before {
+            let _ = write!(text, " {id}");
+        }
+        text.push('\n');
+        let written = self.file.write_all(text.as_bytes());
+        written.map_err(|error| ExportError::file(&self.path, error))?;
+        self.posted.attempt = Some(Attempt { gnudi, before });
+        self.sync()
+    }
+
     fn sync(&self) -> Result<(), ExportError> {
         self.file.sync_all().map_err(|error| ExportError::file(&self.path, error))
     }
@@ -208,9 +250,13 @@ impl StateFile {
 /// Where metrics without a resource are made.
 pub(super) const NEW_METRIC: &str = "/v1/metric";
 
+/// How many metrics of one name are looked at.
+const ALIKE_MAX: usize = 1000;
+
 enum Failure {
     Call(ClientError),
     Answer(String),
+    File(ExportError),
 }
 
 impl Failure {
@@ -219,6 +265,7 @@ impl Failure {
         match self {
             Failure::Call(error) => PostError::Line { path, line, error },
             Failure::Answer(reason) => PostError::Answer { path, line, reason },
+            Failure::File(error) => PostError::File(error),
         }
     }
 }
@@ -227,16 +274,25 @@ impl Failure {
 async fn send(
     client: &Client,
     line: &Line,
-    posted: &Posted,
+    state: &mut StateFile,
     report: &mut Report,
 ) -> Result<Option<(Uuid, Uuid)>, Failure> {
     let (Some(method), Some(path)) = (line.method.as_deref(), line.path.as_deref()) else { return Ok(None) };
     let own = line.metric.filter(|_| path == NEW_METRIC);
-    if own.is_some_and(|metric| posted.made.contains_key(&metric)) {
+    if own.is_some_and(|metric| state.posted.made.contains_key(&metric)) {
         return Ok(None);
     }
-    let body = body_of(line, posted)?;
+    let body = body_of(line, &state.posted)?;
     report.requests += 1;
+    if let (Some(gnudi), Some(body)) = (own, &body)
+        && let Some(alike) = metrics_alike(client, body).await?
+    {
+        if let Some(gnocchi) = state.posted.made_by_attempt(gnudi, &alike) {
+            report.known += 1;
+            return Ok(Some((gnudi, gnocchi)));
+        }
+        state.attempt(gnudi, alike).map_err(Failure::File)?;
+    }
     let answer = match client.send_json(method, path.to_owned(), body).await {
         Ok(answer) => answer,
         Err(error) if is_done_already(method, path, &error) => {
@@ -250,6 +306,19 @@ async fn send(
     let id = id.as_ref().and_then(|answer| answer.get("id")?.as_str()?.parse().ok());
     let gnocchi = id.ok_or_else(|| Failure::Answer("Gnocchi's answer names no metric".to_owned()))?;
     Ok(Some((gnudi, gnocchi)))
+}
+
+/// Gnocchi's metrics with the name that a body has. `None` where they cannot be told from others: without a name, or with too many of
+/// it.
+async fn metrics_alike(client: &Client, body: &[u8]) -> Result<Option<HashSet<Uuid>>, Failure> {
+    let body: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|error| Failure::Answer(error.to_string()))?;
+    let Some(Value::String(name)) = body.get("name") else { return Ok(None) };
+    let filter =
+        MetricFilter { name: Some(name.clone()), limit: Some(ALIKE_MAX as u64), ..MetricFilter::default() };
+    let found = client.list_metrics(&filter).await.map_err(Failure::Call)?;
+    let ids: HashSet<Uuid> = found.iter().map(|metric| metric.id.0).collect();
+    Ok(Some(ids).filter(|ids| ids.len() < ALIKE_MAX))
 }
 
 /// Whether a refusal says that Gnocchi has, or lacks, already what it should.
