@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build page run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
+.PHONY: help build quick page run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -26,10 +26,14 @@ build: page ## compile the page, gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
 	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-run: page ## compile gnudi and serve on 127.0.0.1:8041 with data in ./gnudi-data
-	$(CARGO) build --release --locked -p gnudi
-	scripts/split-debug-lines target/release/gnudi
-	target/release/gnudi serve
+quick: page ## the same without optimisation at link time: half the time to compile, what `make run` and the tests use (target/quick)
+	$(CARGO) build --profile quick --locked
+	scripts/split-debug-lines target/quick/gnudi target/quick/gnudi-benchmark
+
+run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data in ./gnudi-data
+	$(CARGO) build --profile quick --locked -p gnudi
+	scripts/split-debug-lines target/quick/gnudi
+	target/quick/gnudi serve
 
 # What the binary shows to browsers: crates/page embeds what lies in its dist/.
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
@@ -53,11 +57,11 @@ check: target/tools/bin/cargo-deny page ## format, house rules, licences, types,
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Both suites run to their end, so that one run shows all failures.
-test: build .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
+test: quick .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) -n 2 --dist loadfile --seed $(SEED)) || failed=1; exit $$failed
 
-test-fast: build .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
+test-fast: quick .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) -n 2 --dist loadfile --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
@@ -68,13 +72,13 @@ test-long: ## what takes hours, one after the other: kills, power cuts, soak, lo
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-crash: build .venv/installed ## kill -9 under load, ROUNDS times (1000)
+crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
 
-power-cut: build .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
+power-cut: quick .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m power_cut --images $(IMAGES) --requests 150 $(ARGS)
 
-soak: build .venv/installed ## MINUTES (60) of mixed load with restarts: is all flat? target/soak/report.html (ARGS="--seed 7")
+soak: quick .venv/installed ## MINUTES (60) of mixed load with restarts: is all flat? target/soak/report.html (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m soak --minutes $(MINUTES) $(ARGS)
 
 # With the workspace's versions of all that both use.
@@ -83,11 +87,11 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for MINUTES (60): target/f
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" $(CARGO) +nightly fuzz build
 	scripts/fuzz --minutes $(MINUTES) $(TARGETS)
 
-openapi: build .venv/installed ## EXAMPLES (300) made-up requests for each operation of the OpenAPI document
+openapi: quick .venv/installed ## EXAMPLES (300) made-up requests for each operation of the OpenAPI document
 	$(PYTEST) openapi -s --rounds $(EXAMPLES) --timeout 7200
 
-fuzz-diff: build .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
-	$(CARGO) build --release --locked -p gnudi-series --example cross
+fuzz-diff: quick .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
+	$(CARGO) build --profile quick --locked -p gnudi-series --example cross
 	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py differential/test_cross.py -s --rounds $(ROUNDS)
 
 bench: build ## repeat the published tables on gnudi and its peers, as a page (ARGS="--only push")

@@ -1,6 +1,6 @@
 """The program under test: where its binary is, and one running server.
 
-`GNUDI_BIN` names another binary than target/release/gnudi.
+`GNUDI_BIN` names another binary than target/quick/gnudi.
 """
 
 import os
@@ -16,7 +16,7 @@ START_TIMEOUT_S = 30
 
 def binary():
     """The gnudi binary; says in one line how to build it if it isn't there."""
-    path = pathlib.Path(os.environ.get("GNUDI_BIN", ROOT / "target" / "release" / "gnudi")).resolve()
+    path = pathlib.Path(os.environ.get("GNUDI_BIN", ROOT / "target" / "quick" / "gnudi")).resolve()
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: run `make build` first")
     return path
