@@ -69,14 +69,17 @@ pub fn blocks(measurements: &[Measurement]) -> String {
 /// The whole run in one drawing: a line for each server over all rows, by how many times gnudi's figure it reached; nothing where there is
 /// no peer to compare with.
 pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> String {
-    const TITLE: &str = "All rows: each server's figure beside gnudi's, by its best way";
+    const TITLE: &str = "All rows: each server's figure, by its best way, beside gnudi's by JSON";
     let shown: Vec<&Row> = rows::all()
         .filter(|row| measurements.iter().any(|found| found.row == row.key && found.peer == Peer::Gnudi))
         .collect();
     let standing = |&peer: &Peer| {
         let pairs = words::pairs(measurements, Peer::Gnudi, peer);
-        let ratio =
-            |row: &&Row| pairs.iter().find(|pair| pair.row.key == row.key).map(|pair| 1.0 / pair.times);
+        let ratio = |row: &&Row| {
+            let pair = pairs.iter().find(|pair| pair.row.key == row.key)?;
+            // gnudi's best way is not what the others stand beside.
+            Some(if peer == Peer::Gnudi { 1.0 } else { 1.0 / pair.times })
+        };
         Standing { name: peer.name(), style: peer.style(), ratios: shown.iter().map(ratio).collect() }
     };
     let mut servers: Vec<Standing> =
