@@ -59,11 +59,11 @@ check: target/tools/bin/cargo-deny page ## format, house rules, licences, types,
 # Both suites run to their end, so that one run shows all failures.
 test: quick .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
-	($(PYTEST) -n 2 --dist loadfile --seed $(SEED)) || failed=1; exit $$failed
+	($(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --seed $(SEED)) || failed=1; exit $$failed
 
 test-fast: quick .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
-	($(PYTEST) -n 2 --dist loadfile --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
+	($(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 LONG := crash power-cut soak fuzz-diff openapi fuzz
 
