@@ -77,7 +77,7 @@ impl Default for Limits {
             measures_max: 500_000,
             batch_metrics_max: 50_000,
             inflated_bytes_max: 64 << 20,
-            aggregate_references_max: 50_000,
+            aggregate_references_max: 200_000,
             drain_timeout: Duration::from_secs(30),
         }
     }

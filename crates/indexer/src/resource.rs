@@ -164,6 +164,8 @@ pub struct ResourceListing {
     pub history: bool,
     /// Whether each resource shows the attributes of its own type, whatever the listing's is.
     pub details: bool,
+    /// The names of the metrics that the resources come with; `None` for all of their metrics.
+    pub metric_names: Option<Vec<String>>,
     pub page: ResourcePage,
     /// What times in the filter may be relative to.
     pub now: Timestamp,
@@ -177,6 +179,7 @@ impl ResourceListing {
             filter: None,
             history: false,
             details: false,
+            metric_names: None,
             page: ResourcePage::default(),
             now,
         }

@@ -10,7 +10,7 @@ use super::{
     },
     shown,
 };
-use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page};
+use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page, ResourceListing};
 
 pub(super) async fn named(indexer: &dyn Indexer, names: &[(u128, &str)]) -> Vec<Option<MetricId>> {
     let names: Vec<_> = names.iter().map(|(number, name)| (uuid(*number), *name)).collect();
@@ -36,6 +36,16 @@ pub(in crate::conformance) async fn come_along(indexer: &dyn Indexer) {
         [Some(id(3)), None, None, Some(id(1)), Some(id(3))]
     );
     assert_eq!(named(indexer, &[]).await, []);
+    // A listing may be of some names only, which are compared to the letter.
+    for (names, expected) in
+        [(&["cpu", "none", "disk"][..], &["cpu", "disk"][..]), (&["Disk"], &[]), (&[], &[])]
+    {
+        let metric_names = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let listing = ResourceListing { metric_names, ..ResourceListing::of(GENERIC, at(0)) };
+        let found = indexer.list_resources(&listing).await.unwrap();
+        let found: Vec<_> = found[0].metrics.iter().filter_map(|metric| metric.name.as_deref()).collect();
+        assert_eq!(found, expected);
+    }
     // A metric of someone else is not seen, one that does not exist neither; nothing of the resource stays.
     for (number, change) in [(2, attaching(2)), (9, attaching(9))] {
         let new = with_metrics(2, &[("mine", creating(5)), ("theirs", change)]);

@@ -33,7 +33,8 @@ pub(super) async fn delete_matching(
 #[allow(clippy::unused_async)]
 pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
-    let ResourceListing { resource_type: type_name, filter, history, details, page, now } = listing;
+    let ResourceListing { resource_type: type_name, filter, history, details, metric_names, page, now } =
+        listing;
     let ResourcePage { limit, marker, sorts } = page;
     let (history, details, now) = (*history, *details, *now);
     let resource_type = tables.resource_type(type_name)?;
@@ -56,7 +57,11 @@ pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> 
     found.truncate(limit.unwrap_or(usize::MAX));
     let shown = |resource: &Resource| {
         let shown_as = if details { &*resource.resource_type } else { &**type_name };
-        Arc::new(tables.shown(resource, shown_as))
+        let mut shown = tables.shown(resource, shown_as);
+        if let Some(names) = metric_names {
+            shown.metrics.retain(|metric| names.iter().any(|name| metric.name.as_deref() == Some(name)));
+        }
+        Arc::new(shown)
     };
     Ok(found.iter().map(shown).collect())
 }

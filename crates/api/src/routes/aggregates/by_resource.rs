@@ -50,6 +50,13 @@ impl ResourcesQuery<'_> {
         ApiError::not_found(format!("Metric {} does not exist", Value::from(names).repr()))
     }
 
+    /// The resources that the search finds, as they are, with as many of their metrics as the answer needs.
+    pub fn wanted(&self, names: &Names<'_>) -> Wanted<'_> {
+        let metric_names = if self.details { None } else { names.to_look_for() };
+        let Search { resource_type, filter } = self.search;
+        Wanted { resource_type, filter: filter.clone(), history: false, metric_names }
+    }
+
     /// What resources are grouped by.
     pub async fn fields(&self, call: &Call<'_>) -> Result<Fields<'_>, ApiError> {
         if self.across_types {
@@ -91,11 +98,10 @@ async fn compute_all(
     call: &Call<'_>,
     asked: &ResourcesQuery<'_>,
 ) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
-    let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
-    let filter = asked.search.filter.clone();
-    let resources = list(call, &asked.search.resource_type, filter, false, false, &sorts).await?;
-    check_count(call, resources.len())?;
     let names = Names::of(asked.operations)?;
+    let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
+    let resources = list(call, asked.wanted(&names), false, &sorts).await?;
+    check_count(call, resources.len())?;
     let references = references::of_resources(call, &resources, &names)?;
     let measures = if references.is_empty() {
         asked.without_metrics()?
@@ -154,9 +160,8 @@ impl<'a> ResourceGroups<'a> {
         call: &Call<'_>,
         asked: &'a ResourcesQuery<'a>,
     ) -> Result<(Fields<'a>, Vec<Arc<Resource>>), ApiError> {
-        let filter = asked.search.filter.clone();
         let fields = asked.fields(call).await?;
-        let resources = fields.list(call, &asked.search.resource_type, filter, false).await?;
+        let resources = fields.list(call, asked.wanted(&Names::of(asked.operations)?)).await?;
         check_count(call, resources.len())?;
         Ok((fields, resources))
     }
@@ -268,14 +273,21 @@ impl Total {
     }
 }
 
-/// All resources of the type that the filter takes, in the order of `sorts`; with `history` all their revisions, with
-/// `details` the attributes of their own types. Where they
-/// are more than [`check_count`] allows, one more than those.
+/// Which resources are read for an aggregation.
+pub(crate) struct Wanted<'a> {
+    pub resource_type: &'a str,
+    pub filter: Option<Filter>,
+    /// Whether earlier revisions are read beside the resources as they are.
+    pub history: bool,
+    /// The metrics that are read with them; `None` for all.
+    pub metric_names: Option<Vec<String>>,
+}
+
+/// The resources, in the order of `sorts`; with `details` the attributes of their own types. Where they are more than [`check_count`]
+/// allows, one more than those.
 pub(super) async fn list(
     call: &Call<'_>,
-    resource_type: &str,
-    filter: Option<Filter>,
-    history: bool,
+    wanted: Wanted<'_>,
     details: bool,
     sorts: &[String],
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
@@ -290,11 +302,13 @@ pub(super) async fn list(
     };
     let sorts = sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
     let limit = call.app.options().limits.aggregate_references_max + 1;
+    let Wanted { resource_type, filter, history, metric_names } = wanted;
     let listing = ResourceListing {
         resource_type: resource_type.to_owned(),
         filter,
         history,
         details,
+        metric_names,
         page: ResourcePage { limit: Some(limit), marker: None, sorts },
         now: call.resource_now(),
     };

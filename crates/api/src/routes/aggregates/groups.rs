@@ -6,7 +6,7 @@ use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 use gnudi_indexer::{Filter, IndexerError};
 use gnudi_model::{Resource, Text, resource_type::GENERIC};
 
-use super::by_resource::list;
+use super::by_resource::{Wanted, list};
 use crate::{
     pagination::RESOURCE_SORTS,
     routes::{prelude::*, resource::field},
@@ -45,19 +45,17 @@ impl<'f> Fields<'f> {
         Ok(fields)
     }
 
-    /// All resources of the type that the filter takes, those of a group next to each other; as [`list`].
+    /// The resources, those of a group next to each other; as [`list`].
     pub async fn list(
         &self,
         call: &Call<'_>,
-        resource_type: &str,
-        filter: Option<Filter>,
-        history: bool,
+        wanted: Wanted<'_>,
     ) -> Result<Vec<Arc<Resource>>, IndexerError> {
         if self.of_some_types.is_empty() {
-            return list(call, resource_type, filter, history, false, self.names).await;
+            return list(call, wanted, false, self.names).await;
         }
         let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
-        let resources = list(call, resource_type, filter, history, true, &sorts).await?;
+        let resources = list(call, wanted, true, &sorts).await?;
         let keyed = resources.into_iter().map(|resource| Ok((self.group_of(&resource)?, resource)));
         let mut keyed = keyed.collect::<Result<Vec<_>, IndexerError>>()?;
         keyed.sort_by(|(a, _), (b, _)| order(a, b));

@@ -17,7 +17,7 @@ use gnudi_series::{
 
 use super::{
     Arguments,
-    by_resource::{ResourcesQuery, Total},
+    by_resource::{ResourcesQuery, Total, Wanted},
     groups::Fields,
     references::{self, Names, Policies, check_count, check_groups},
     table::{Keys, TableAnswer},
@@ -105,7 +105,9 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
 async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>, ApiError> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
     let fields = asked.fields(call).await?;
-    let resources = fields.list(call, &asked.search.resource_type, filter, true).await?;
+    let names = Names::of(asked.operations)?;
+    let wanted = Wanted { filter, history: true, ..asked.wanted(&names) };
+    let resources = fields.list(call, wanted).await?;
     check_count(call, resources.len())?;
     check_groups(asked.operations, resources.len())?;
     groups(&fields, resources, &asked.arguments)

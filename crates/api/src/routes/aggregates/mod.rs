@@ -17,5 +17,6 @@ pub use fetch::fetch;
 
 pub(crate) use answer::aggregated;
 pub(crate) use arguments::{Arguments, groupby};
+pub(crate) use by_resource::Wanted;
 pub(crate) use groups::Fields;
 pub(crate) use references::{Policies, check_count};

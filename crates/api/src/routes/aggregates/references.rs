@@ -47,6 +47,9 @@ const PATTERNS_MAX: usize = 100;
 /// Bytes of such a name. Names of metrics have 255 characters at most.
 const PATTERN_BYTES_MAX: usize = 4_096;
 
+/// Names that the index is asked for; of more it gives all metrics.
+const LOOKED_FOR_MAX: usize = 16;
+
 /// The names in operations, to be looked for among the metrics of many resources.
 #[derive(Debug)]
 pub(super) struct Names<'n> {
@@ -76,6 +79,12 @@ impl<'n> Names<'n> {
             return Err(too_large(format!("there may be {PATTERNS_MAX} names with wildcards")));
         }
         Ok(names)
+    }
+
+    /// The names of the metrics, where each is told by its name and they are few.
+    pub fn to_look_for(&self) -> Option<Vec<String>> {
+        let are_told = self.patterns.is_empty() && self.exact.len() <= LOOKED_FOR_MAX;
+        are_told.then(|| self.exact.keys().copied().map(str::to_owned).collect())
     }
 
     /// The metrics of a resource that the names match, name by name.
@@ -125,7 +134,7 @@ pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Nodes of operations that a request evaluates, for all of its groups: so many for each of 50,000 take seconds.
+/// Nodes of operations that a request evaluates, for all of its groups: so many for each of 200,000 take seconds.
 const NODES_EVALUATED_MAX: usize = 20_000_000;
 
 /// Refuses (413) operations that are too large for so many groups.

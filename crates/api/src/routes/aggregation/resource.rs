@@ -16,7 +16,7 @@ use crate::{
         groups::{GroupPart, Groups},
     },
     routes::{
-        aggregates::{Fields, check_count, groupby},
+        aggregates::{Fields, Wanted, check_count, groupby},
         prelude::*,
         search::filter_of,
     },
@@ -28,7 +28,9 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let filter = filter_of(call, &query, body).await?;
     let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
     let fields = Fields::of_type(&groupby);
-    let resources = fields.list(call, &call.resource_type().name, filter, false).await;
+    let resource_type = &call.resource_type().name;
+    let metric_names = Some(vec![call.parameter("name").to_owned()]);
+    let resources = fields.list(call, Wanted { resource_type, filter, history: false, metric_names }).await;
     let resources = resources.map_err(|error| match error {
         IndexerError::InvalidPagination(_) => ApiError::bad_request("Invalid groupby attribute"),
         other => other.into(),

@@ -236,7 +236,10 @@ mod tests {
                 named_statement(Dialect::Sqlite, &[(ids[0], "a"), (ids[1], "b")]),
                 "uniq_metric_resource_name (resource_id=? AND name=?)",
             ),
-            (row::metrics_of_statement(Dialect::Sqlite, &ids), "uniq_metric_resource_name (resource_id=?)"),
+            (
+                row::metrics_of_statement(Dialect::Sqlite, &ids, None),
+                "uniq_metric_resource_name (resource_id=?)",
+            ),
             (
                 delete_values_statement(Dialect::Sqlite, "resource_value", "resource_number", &values),
                 "PRIMARY KEY (attribute_number=? AND value=? AND resource_number=?)",

@@ -40,6 +40,7 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Res
 struct Plan<'a> {
     history: bool,
     details: bool,
+    metric_names: Option<&'a [String]>,
     limit: Option<usize>,
     marker: Option<ResourceMarker>,
     stored: &'a StoredType,
@@ -49,14 +50,15 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
-        let ResourceListing { resource_type, filter, history, details, page, now } = listing;
+        let ResourceListing { resource_type, filter, history, details, metric_names, page, now } = listing;
         let ResourcePage { limit, marker, sorts } = page;
         let (history, details, limit, marker) = (*history, *details, *limit, *marker);
         let stored = types.named(resource_type)?;
         let scope = Scope { resource_type: &stored.resource_type, history, now: *now };
         let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
         let order = order_of(sorts, scope)?;
-        Ok(Plan { history, details, limit, marker, stored, condition, order })
+        let metric_names = metric_names.as_deref();
+        Ok(Plan { history, details, metric_names, limit, marker, stored, condition, order })
     }
 
     /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
@@ -77,7 +79,7 @@ impl<'a> Plan<'a> {
         types: &Types,
         common: &[Vec<&Test>],
     ) -> Result<Vec<Arc<Resource>>> {
-        let Plan { history, details, limit, marker, stored, condition, order } = self;
+        let Plan { history, details, metric_names, limit, marker, stored, condition, order } = self;
         let (history, details) = (*history, *details);
         let search = Search { indexer, types, stored, history, details, order, common };
         let pieces = match *marker {
@@ -93,7 +95,7 @@ impl<'a> Plan<'a> {
             }
             page.extend(search.read(condition.as_ref(), piece, missing).await?);
         }
-        indexer.with_metrics(page).await
+        indexer.with_metrics(page, *metric_names).await
     }
 }
 

@@ -69,7 +69,7 @@ impl Resources for SqlIndexer {
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
         // The type may have gone since, with all its resources.
         let Some(resource) = self.decode_resource(&row, &types, attributes)? else { return Ok(None) };
-        Ok(self.with_metrics(vec![resource]).await?.pop())
+        Ok(self.with_metrics(vec![resource], None).await?.pop())
     }
 
     async fn update_resource(
@@ -170,7 +170,8 @@ async fn set_metrics(
             }
         }
     }
-    let rows = connection.fetch_all(row::metrics_of_statement(connection.dialect(), &[resource.id])).await?;
+    let rows =
+        connection.fetch_all(row::metrics_of_statement(connection.dialect(), &[resource.id], None)).await?;
     let decoded = rows.iter().map(|row| metric::decode(row, texts).map(Arc::new));
     let mut metrics: Vec<_> = decoded.collect::<Result<_, _>>().map_err(Failure::Broken)?;
     sort_by_name(&mut metrics);

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use futures_util::stream::{self, StreamExt as _};
 use gnudi_model::{Metric, Resource, Timestamp};
 use uuid::Uuid;
 
@@ -47,6 +48,9 @@ pub(in crate::sql) const HISTORY_COLUMNS: &str = "id, type_number, original_reso
 /// How many resources one statement names at most; fewer are filled up to a power of two by repetition.
 pub(super) const IDS_NAMED_MAX: usize = 1024;
 
+/// How many of these statements a listing has the readers execute at the same time.
+const STATEMENTS_AT_ONCE: usize = 4;
+
 /// Whose attributes a resource shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sql) enum Attributes {
@@ -68,15 +72,21 @@ impl SqlIndexer {
         decode(row, types, attributes, &self.texts)
     }
 
-    /// The active metrics of resources, by name.
+    /// The active metrics of resources, by name; with `names` only those with one of them.
     pub(in crate::sql) async fn metrics_of(
         &self,
         resources: &[Uuid],
+        names: Option<&[String]>,
     ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>> {
         let mut found: HashMap<Uuid, Vec<Arc<Metric>>> = HashMap::new();
-        for resources in resources.chunks(IDS_NAMED_MAX) {
-            let query = metrics_of_statement(self.readers.dialect(), resources);
-            for row in &self.readers.fetch_all(query).await? {
+        let statements: Vec<Statement> = resources
+            .chunks(IDS_NAMED_MAX)
+            .map(|resources| metrics_of_statement(self.readers.dialect(), resources, names))
+            .collect();
+        let read = statements.into_iter().map(|statement| self.readers.fetch_all(statement));
+        let mut read = stream::iter(read).buffer_unordered(STATEMENTS_AT_ONCE);
+        while let Some(rows) = read.next().await {
+            for row in &rows? {
                 let metric = Arc::new(self.decode(row)?);
                 let resource = metric.resource_id.expect("the statement asks for metrics of resources");
                 found.entry(resource).or_default().push(metric);
@@ -88,15 +98,16 @@ impl SqlIndexer {
         Ok(found)
     }
 
-    /// Gives resources the active metrics that they have.
+    /// Gives resources the active metrics that they have; with `names` only those with one of them.
     pub(in crate::sql) async fn with_metrics(
         &self,
         mut resources: Vec<Resource>,
+        names: Option<&[String]>,
     ) -> Result<Vec<Arc<Resource>>> {
         let mut ids: Vec<_> = resources.iter().map(|resource| resource.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        let metrics = self.metrics_of(&ids).await?;
+        let metrics = self.metrics_of(&ids, names).await?;
         for resource in &mut resources {
             resource.metrics = metrics.get(&resource.id).cloned().unwrap_or_default();
         }
@@ -109,11 +120,22 @@ pub(super) fn id_of(row: &Row) -> Result<Uuid, gnudi_sql::Error> {
     Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))
 }
 
-pub(super) fn metrics_of_statement(dialect: Dialect, resources: &[Uuid]) -> Statement {
+pub(super) fn metrics_of_statement(
+    dialect: Dialect,
+    resources: &[Uuid],
+    names: Option<&[String]>,
+) -> Statement {
     let columns = metric::COLUMNS;
     let mut query =
         Statement::new(dialect, format!("SELECT {columns} FROM metric WHERE status = 0 AND resource_id"));
     query.push_among(resources.iter().copied());
+    let Some(names) = names else { return query };
+    let mut before = " AND name IN (";
+    for name in names {
+        query.push(before).push_bind(name);
+        before = ", ";
+    }
+    query.push(if names.is_empty() { " AND name IN (NULL)" } else { ")" });
     query
 }
 
