@@ -44,6 +44,7 @@ pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>,
         name: "sums".into(),
         back_window: 0,
         raw_timespan: None,
+        recomputes_late: false,
         aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
         definition: vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()],
     };
