@@ -3,9 +3,11 @@
 import calendar
 import random
 import time
+import uuid
 
 import pytest
 
+from support.gnudi import Gnudi
 from support.http import create_metric
 
 START = 1_600_000_000
@@ -15,6 +17,12 @@ MINUTE, HOUR = 60, 3600
 SPANS = {MINUTE: 6 * HOUR, HOUR: 30 * 24 * HOUR}
 DEFINITION = [{"granularity": granularity, "timespan": span} for granularity, span in SPANS.items()]
 POLICY = {"name": "patient", "definition": DEFINITION, "aggregation_methods": list(METHODS), "late": "recompute"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+        yield server.client()
 
 
 def read(client, metric, method, granularity):
@@ -97,21 +105,19 @@ def test_a_policy_changes_its_mind(gnudi):
     ({"aggregation_methods": ["rate:max", "increase"]}, "rate:max, increase"), ({"aggregation_methods": ["-max"]}, "std"),
     ({"raw": {"timespan": 60}, "late": "drop"}, "raw"),
 ])
-def test_what_has_no_meaning_is_refused(gnudi, change, cause):
-    client = gnudi().client()
-    body = POLICY | change
-    assert cause in client.post("/v1/archive_policy", body).expect(400).json()["description"]
-    plain = body | {"name": "plain"}
-    del plain["late"]
-    shown = client.post("/v1/archive_policy", plain).expect(201).json()
-    patched = client.patch("/v1/archive_policy/plain", {"definition": DEFINITION, "late": body["late"]})
-    assert cause in patched.expect(400).json()["description"]
-    assert client.get("/v1/archive_policy/plain").expect(200).json() == shown
-    client.get("/v1/archive_policy/patient").expect(404)
+def test_what_has_no_meaning_is_refused(client, change, cause):
+    body = POLICY | change | {"name": str(uuid.uuid4())}
+    assert cause in str(client.post("/v1/archive_policy", body).expect(400).json()["description"])
+    path = f"/v1/archive_policy/{body['name']}"
+    client.get(path).expect(404)
+    late = body.pop("late")
+    shown = client.post("/v1/archive_policy", body).expect(201).json()
+    patched = client.patch(path, {"definition": DEFINITION, "late": late})
+    assert cause in str(patched.expect(400).json()["description"])
+    assert client.get(path).expect(200).json() == shown
 
 
-def test_raw_points_take_late_measures_with_any_methods(gnudi):
-    client = gnudi().client()
+def test_raw_points_take_late_measures_with_any_methods(client):
     body = POLICY | {"aggregation_methods": ["last", "95pct"], "raw": {"timespan": HOUR}}
     assert client.post("/v1/archive_policy", body).expect(201).json()["late"] == "recompute"
     client.patch("/v1/archive_policy/patient", {"definition": DEFINITION, "late": "drop"}).expect(400)
